@@ -1,0 +1,1 @@
+"""A query as frozen data: what to compute, never how or when."""

@@ -1,0 +1,30 @@
+"""A plan as text: for people, for errors, and as the signature that a journal remembers."""
+
+from __future__ import annotations
+
+from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode
+from slackwater.windows.spec import WindowSpec
+
+
+def describe(node: WindowNode | RowNode) -> str:
+    """One line a node, from the stream to the answer; equal plans give equal text."""
+    if isinstance(node, StreamNode):
+        columns = ", ".join(f"{name} {kind}" for name, kind in node.columns)
+        return (
+            f"stream {node.name} ({columns}) time {node.written_time} [{node.domain.value}] "
+            f"disorder {node.disorder.describe()}"
+        )
+    above = describe(node.input)
+    if isinstance(node, WhereNode):
+        return f"{above}\nwhere {node.condition}"
+    if isinstance(node, SelectNode):
+        return f"{above}\nselect " + ", ".join(f"{sql} AS {name}" for name, sql in node.columns)
+    groups = ", ".join(f"{g.sql} AS {g.name}" for g in node.kernel.groups)
+    aggregates = ", ".join(f"{a.text} AS {a.name}" for a in node.kernel.aggregates)
+    by = f" group by {groups}" if groups else ""
+    return f"{above}\nwindow {_window(node.kernel.spec)}{by}\nagg {aggregates}"
+
+
+def _window(spec: WindowSpec) -> str:
+    offset = f" offset {spec.offset}" if spec.offset else ""
+    return f"range {spec.range} slide {spec.slide}{offset}"

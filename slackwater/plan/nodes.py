@@ -1,0 +1,63 @@
+"""The nodes of a plan: a handful of typed fields each, no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.kernel import PaneKernel
+
+
+@dataclass(frozen=True)
+class StreamNode:
+    """A declared stream: where rows come from and what their time is."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    """Names and types of the stream's columns."""
+    time: str
+    """Spark SQL that gives a row's time in ticks."""
+    written_time: str
+    """The time as the user wrote it."""
+    domain: TimeDomain
+    disorder: Disorder
+
+
+@dataclass(frozen=True)
+class WhereNode:
+    """Keeps the rows that meet a condition."""
+
+    input: RowNode
+    condition: str
+
+
+@dataclass(frozen=True)
+class SelectNode:
+    """Replaces the columns of a row."""
+
+    input: RowNode
+    columns: tuple[tuple[str, str], ...]
+    """Output name and Spark SQL of each column."""
+
+
+RowNode = StreamNode | WhereNode | SelectNode
+
+
+@dataclass(frozen=True)
+class WindowNode:
+    """Aggregates the rows of each window and group."""
+
+    input: RowNode
+    kernel: PaneKernel
+    schema: pa.Schema
+    """Arrow schema of the results."""
+
+
+def stream_of(node: WindowNode | RowNode) -> StreamNode:
+    """The stream that a plan reads."""
+    while not isinstance(node, StreamNode):
+        node = node.input
+    return node

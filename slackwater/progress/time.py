@@ -1,0 +1,118 @@
+"""Application time as int64 ticks (D1): microseconds UTC for timestamps, the number itself for sequences."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from slackwater.errors import QueryError
+
+#: Below every timestamp a stream can carry; a heartbeat here promises nothing.
+MIN_TICK = -(2**63)
+#: Above every timestamp a stream can carry; a heartbeat here says the stream has ended.
+MAX_TICK = 2**63 - 1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {
+    "microsecond": 1,
+    "us": 1,
+    "millisecond": 1_000,
+    "ms": 1_000,
+    "second": 1_000_000,
+    "sec": 1_000_000,
+    "s": 1_000_000,
+    "minute": 60_000_000,
+    "min": 60_000_000,
+    "m": 60_000_000,
+    "hour": 3_600_000_000,
+    "h": 3_600_000_000,
+    "day": 86_400_000_000,
+    "d": 86_400_000_000,
+    "week": 604_800_000_000,
+    "w": 604_800_000_000,
+}
+_PART = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
+
+#: What a user may write for a stretch of time or of sequence numbers.
+Span = str | int | timedelta
+
+
+def microseconds(span: str | timedelta) -> int:
+    """Read a stretch of wall-clock or timestamp time.
+
+    >>> microseconds("1 minute 30 seconds")
+    90000000
+    >>> microseconds(timedelta(milliseconds=5))
+    5000
+    """
+    if isinstance(span, timedelta):
+        return span // timedelta(microseconds=1)
+    text, total, at = span.strip(), 0, 0
+    if text.lower().startswith("interval "):
+        text = text[len("interval ") :]
+    while at < len(text):
+        part = _PART.match(text, at)
+        if part is None:
+            raise QueryError(f"cannot read {span!r} as a length of time; write for example '30 minutes'")
+        number, unit = part.groups()
+        key = unit.lower()
+        scale = _UNITS.get(key) or _UNITS.get(key.removesuffix("s"))
+        if scale is None:
+            raise QueryError(
+                f"unknown unit {unit!r} in {span!r}; use microseconds, milliseconds, seconds, minutes, hours, "
+                "days or weeks (months and years have no fixed length)"
+            )
+        ticks = float(number) * scale if "." in number else int(number) * scale
+        total += round(ticks)
+        at = part.end()
+    if not text:
+        raise QueryError("an empty length of time; write for example '30 minutes'")
+    return total
+
+
+class TimeDomain(Enum):
+    """What a tick of a stream's application time means."""
+
+    TIMESTAMP = "timestamp"
+    SEQUENCE = "sequence"
+
+    def span(self, value: Span, what: str) -> int:
+        """Read a stretch of this domain as ticks; `what` names it in errors.
+
+        >>> TimeDomain.TIMESTAMP.span("10 seconds", "range")
+        10000000
+        >>> TimeDomain.SEQUENCE.span(100, "range")
+        100
+        """
+        if self is TimeDomain.SEQUENCE:
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise QueryError(
+                    f"{what}={value!r}: the time column is an integer, so write a whole number, as in {what}=100"
+                )
+            return value
+        if isinstance(value, int):
+            raise QueryError(
+                f"{what}={value!r}: the time column is a timestamp, so write a length of time, "
+                f"as in {what}='30 minutes'"
+            )
+        return microseconds(value)
+
+    def show(self, tick: int) -> str:
+        """Show a tick to a person.
+
+        >>> TimeDomain.TIMESTAMP.show(0)
+        '1970-01-01 00:00:00'
+        >>> TimeDomain.SEQUENCE.show(MAX_TICK)
+        'end'
+        """
+        if tick <= MIN_TICK:
+            return "none"
+        if tick >= MAX_TICK:
+            return "end"
+        if self is TimeDomain.SEQUENCE:
+            return str(tick)
+        try:
+            return str((_EPOCH + timedelta(microseconds=tick)).replace(tzinfo=None))
+        except OverflowError:
+            return f"{tick} us"

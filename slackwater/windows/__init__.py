@@ -1,0 +1,1 @@
+"""Windows and their panes: specs, partials, the pane ring, result rows (S4, S5)."""

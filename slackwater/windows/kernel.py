@@ -1,0 +1,87 @@
+"""The pane kernel: what one job makes of a page, and the names of the columns that carry it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from slackwater.windows.aggregates import Aggregate
+from slackwater.windows.partials import TIME, Partial
+from slackwater.windows.spec import WindowSpec
+
+PANE = "__pane"
+ROWS = "__rows"
+WINDOW = "__window"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group column: its name and the Spark SQL that gives it."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class PaneKernel:
+    """Folds rows into (pane, group) partials and merges partials; equal partials are kept once."""
+
+    spec: WindowSpec
+    groups: tuple[Group, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @cached_property
+    def columns(self) -> dict[Partial, tuple[str, ...]]:
+        """Every distinct partial with the names of its columns."""
+        wanted = dict.fromkeys(p for a in self.aggregates for p in a.partials())
+        return {p: tuple(f"__p{i}{f}" for f in p.fields) for i, p in enumerate(wanted)}
+
+    @property
+    def keys(self) -> list[str]:
+        """Names of the group columns."""
+        return [g.name for g in self.groups]
+
+    def pane_sql(self) -> str:
+        """The pane of a row; `div` truncates toward zero, so the remainder goes first (times before 1970)."""
+        since = f"({TIME} - {self.spec.offset}L)" if self.spec.offset else TIME
+        return f"({since} - pmod({since}, {self.spec.pane}L)) div {self.spec.pane}L"
+
+    def make_sql(self) -> dict[str, str]:
+        """Spark SQL of all partials, by column."""
+        made = {ROWS: "count(*)"}
+        for partial, names in self.columns.items():
+            made.update(zip(names, partial.make_sql(), strict=True))
+        return made
+
+    def merge_sql(self) -> dict[str, str]:
+        """Spark SQL that merges partials, by column."""
+        merged = {ROWS: f"sum({ROWS})"}
+        for partial, names in self.columns.items():
+            merged.update(zip(names, partial.merge_sql(*names), strict=True))
+        return merged
+
+    def value_sql(self) -> dict[str, str]:
+        """Spark SQL of the results over merged partials, by output name."""
+        return {a.name: a.value_sql(*self._fields(a)) for a in self.aggregates}
+
+    def merge(self, partials: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+        """Merge partials of equal `by` columns."""
+        exprs, after = [pl.col(ROWS).sum()], []
+        for partial, names in self.columns.items():
+            exprs += [e.alias(n) for n, e in zip(names, partial.merge(*names), strict=True)]
+            united = partial.unite(*names)
+            if united is not None:
+                after += [e.alias(n) for n, e in zip(names, united, strict=True)]
+        merged = partials.group_by(by).agg(exprs) if by else partials.select(exprs)
+        return merged.with_columns(after) if after else merged
+
+    def values(self, merged: pl.DataFrame) -> pl.DataFrame:
+        """The aggregates' values over merged partials, beside all columns that are not partials."""
+        hidden = {n for names in self.columns.values() for n in names}
+        keep = [c for c in merged.columns if c not in hidden]
+        return merged.select(*keep, *(a.value(*self._fields(a)).alias(a.name) for a in self.aggregates))
+
+    def _fields(self, aggregate: Aggregate) -> list[str]:
+        return [n for p in aggregate.partials() for n in self.columns[p]]

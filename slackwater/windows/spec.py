@@ -1,0 +1,100 @@
+"""Window specs and pane arithmetic, in ticks; windows lie as Spark's `window()` lays them (S5 section 2.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from slackwater.errors import QueryError
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.time import Span, TimeDomain
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """Window k covers [offset + k*slide, offset + k*slide + range); pane p covers [offset + p*pane, ...).
+
+    A pane is the greatest common divisor of range and slide, so every window is a whole number of panes and
+    a row belongs to one pane however many windows it counts for.
+
+    >>> w = WindowSpec(range=7, slide=3)
+    >>> w.pane, w.panes_per_window, w.panes_per_slide
+    (1, 7, 3)
+    >>> w.bounds(-1)
+    (-3, 4)
+    """
+
+    range: int
+    slide: int
+    offset: int = 0
+
+    @staticmethod
+    def of(domain: TimeDomain, range: Span, slide: Span | None, offset: Span | None) -> WindowSpec:
+        """Read and check what a user wrote; no slide means a tumbling window."""
+        length = domain.span(range, "range")
+        if length <= 0:
+            raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
+        step = length if slide is None else domain.span(slide, "slide")
+        if step <= 0:
+            raise QueryError(f"slide={slide!r} must be longer than nothing; leave it out for a tumbling window")
+        if step > length:
+            raise QueryError(
+                f"slide={slide!r} is longer than range={range!r}: rows between the windows would be in none; "
+                "make slide at most range"
+            )
+        start = 0 if offset is None else domain.span(offset, "offset")
+        return WindowSpec(length, step, start % step)
+
+    @property
+    def pane(self) -> int:
+        """Length of a pane in ticks."""
+        return gcd(self.range, self.slide)
+
+    @property
+    def panes_per_window(self) -> int:
+        """How many panes make a window."""
+        return self.range // self.pane
+
+    @property
+    def panes_per_slide(self) -> int:
+        """By how many panes a window lies behind its predecessor."""
+        return self.slide // self.pane
+
+    def pane_of(self, tick: int) -> int:
+        """The pane of a timestamp."""
+        return (tick - self.offset) // self.pane
+
+    def bounds(self, window: int) -> tuple[int, int]:
+        """Start (inclusive) and end (exclusive) of a window in ticks."""
+        start = self.offset + window * self.slide
+        return start, start + self.range
+
+    def panes(self, window: int) -> tuple[int, int]:
+        """First pane and one past the last pane of a window."""
+        first = window * self.panes_per_slide
+        return first, first + self.panes_per_window
+
+    def first_window(self, pane: int) -> int:
+        """The earliest window that covers a pane.
+
+        >>> WindowSpec(range=30, slide=10).first_window(5)
+        3
+        """
+        return -((self.panes_per_window - 1 - pane) // self.panes_per_slide)
+
+    def last_window(self, pane: int) -> int:
+        """The latest window that covers a pane.
+
+        >>> WindowSpec(range=30, slide=10).last_window(5)
+        5
+        """
+        return pane // self.panes_per_slide
+
+    def last_closed(self, heartbeat: Heartbeat) -> int:
+        """The latest window that a heartbeat closes.
+
+        >>> w = WindowSpec(range=30, slide=10)
+        >>> w.last_closed(Heartbeat(28)), w.last_closed(Heartbeat(29)), w.last_closed(Heartbeat(39))
+        (-1, 0, 1)
+        """
+        return (heartbeat.tick + 1 - self.range - self.offset) // self.slide
