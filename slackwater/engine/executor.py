@@ -1,0 +1,299 @@
+"""The executor (S3 section 3): run the operator that the strategy picks; where one starves, ask its sources.
+
+Admission is apart from processing: a page is let in, waits on an arc as long as the strategy likes, and is
+acknowledged once a commit has made durable either what became of it or the page itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from slackwater.engine.graph import Graph, Node
+from slackwater.engine.journal import Emission, Journal, NoJournal, Record, Recovered
+from slackwater.engine.queue import Entry
+from slackwater.errors import RunError
+from slackwater.operators.element import Answer, Element, Punctuation, Staged
+from slackwater.operators.operator import MAIN, Operator
+from slackwater.operators.page import Page
+from slackwater.operators.sink import Sink
+from slackwater.progress.clock import Clock
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.scheduling.fifo import Fifo
+from slackwater.scheduling.strategy import Ready, Strategy
+
+
+class PageStore(Protocol):
+    """Finds saved pages again, and deletes those that nobody waits for."""
+
+    def load(self, saved: dict[str, Any]) -> Page:
+        """The page that `Page.save` spoke of."""
+        ...
+
+    def drop(self, saved: dict[str, Any]) -> None:
+        """Its rows are needed no more."""
+        ...
+
+    def sweep(self, record: Record | None) -> None:
+        """Delete what a crash has left and the last record does not speak of."""
+        ...
+
+    def drop_staged(self, payload: Staged) -> None:
+        """A sink has taken these rows."""
+        ...
+
+
+class Ticket:
+    """Says when an admitted page is safe."""
+
+    def __init__(self, admission: int) -> None:
+        self.admission = admission
+        self.done = False
+        self.on_done: Callable[[], None] = lambda: None
+
+
+class Executor:
+    """One thread's work: a graph, a clock, a journal and a strategy. Not to be called from two threads at once."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal | None = None,
+        strategy: Strategy | None = None,
+        pages: PageStore | None = None,
+        commit_every: int = 64,
+    ) -> None:
+        self.graph = Graph()
+        self.clock = clock
+        self.journal: Journal = journal or NoJournal()
+        self.strategy: Strategy = strategy or Fifo()
+        self._pages = pages
+        self._saved: list[dict[str, Any]] = []
+        self._commit_every = commit_every
+        self._recovered = self.journal.recover()
+        self._step = self._recovered.records[-1].step if self._recovered.records else 0
+        self._consumed: dict[str, int] = {}
+        for record in self._recovered.records:
+            self._consumed.update(record.consumed)
+        self._redo = [] if self._recovered.committed else list(self._recovered.records[-1].emissions)
+        if pages is not None:
+            pages.sweep(self._recovered.records[-1] if self._recovered.records else None)
+        self._admissions = 0
+        self._tickets: list[Ticket] = []
+        self._dirty = False
+        self._everything = False
+
+    # --- the graph
+
+    def add(self, operator: Operator, feeds: Sequence[tuple[str, str]] = ()) -> None:
+        """Add an operator behind others' ports, with what the journal knows of it."""
+        node = self.graph.add(operator, feeds)
+        states = _states_of(self._recovered, operator.label)
+        if states:
+            operator.restore(states)
+        waiting = self._recovered.records[-1].queues if self._recovered.records else {}
+        for n, queue in enumerate(node.inputs):
+            for saved in waiting.get(f"{operator.label}#{n}", ()):
+                queue.push(self._revive(saved))
+        if isinstance(operator, Sink):
+            self._finish(operator)
+
+    def remove(self, labels: Sequence[str]) -> None:
+        """Take operators out; what they hold is forgotten."""
+        for label in labels:
+            self.graph.remove(label)
+            self._consumed.pop(label, None)
+        self._everything = True
+        self._dirty = True
+
+    def _finish(self, sink: Sink) -> None:
+        """Write answers that a crash left between the two halves of a commit."""
+        mine = [e for e in self._redo if e.sink == sink.label]
+        for emission in mine:
+            sink.output.write(emission.payload, emission.commit_id)
+        self._redo = [e for e in self._redo if e.sink != sink.label]
+        if mine and not self._redo:
+            self.journal.commit(self._recovered.records[-1])
+
+    # --- input
+
+    def consumed(self, source: str) -> int | None:
+        """Number of the last page that a source has taken for good."""
+        return self._consumed.get(source)
+
+    def admit(self, source: str, page: Page) -> Ticket:
+        """Let a page in. One that was taken before a crash is acknowledged at once."""
+        self._recovered = Recovered()
+        known = self._consumed.get(source)
+        self._admissions += 1
+        ticket = Ticket(self._admissions)
+        if known is not None and page.number <= known:
+            ticket.done = True
+            return ticket
+        self.graph.nodes[source].inputs[0].push(Entry(page, ticket.admission))
+        self._consumed[source] = page.number
+        self._tickets.append(ticket)
+        self._dirty = True
+        return ticket
+
+    def wake_at(self) -> int | None:
+        """When the clock alone could move something."""
+        times = [t for node in self.graph if (t := node.operator.wake_at()) is not None]
+        return min(times, default=None)
+
+    # --- the cycle
+
+    def run_until_idle(self) -> None:
+        """Work until nothing is ready and no source has anything to say; then commit."""
+        runs = 0
+        while True:
+            ready = {n.label: n for n in self.graph if n.ready()}
+            if ready:
+                choice = self.strategy.pick([_ready(n) for n in ready.values()])
+                self._run(ready[choice.label])
+                runs += 1
+                if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
+                    self.commit()
+            elif not self._demand():
+                break
+        self.commit()
+
+    def drain(self) -> None:
+        """There is no more input: close every window."""
+        self.run_until_idle()
+        for node in list(self.graph):
+            node.operator.end(self._emitter(node, self._admissions))
+            self._dirty = True
+        self.run_until_idle()
+
+    def _run(self, node: Node) -> None:
+        self._dirty = True
+        waiting = [len(q) for q in node.inputs]
+
+        def emit(element: Element, port: str = MAIN) -> None:
+            # What an operator gives belongs to the admission of what it took for it.
+            taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if len(q) < n]
+            node.send(element, max(taken, default=self._admissions), port)
+
+        node.operator.run(node.inputs, emit)
+
+    def _demand(self) -> bool:
+        """Send the demands of starving operators back to their sources; whether any had something to say."""
+        asked: dict[str, Node] = {}
+        for node in self.graph:
+            for source in self.graph.sources_behind(node, node.operator.starving(node.inputs)):
+                asked[source.label] = source
+        before = sum(len(q) for _, q in self.graph.arcs())
+        now = self.clock.now()
+        for source in asked.values():
+            source.operator.answer(now, self._emitter(source, self._admissions))
+        said = sum(len(q) for _, q in self.graph.arcs()) > before
+        self._dirty |= said
+        return said
+
+    def _emitter(self, node: Node, admission: int) -> Callable[..., None]:
+        def emit(element: Element, port: str = MAIN) -> None:
+            node.send(element, admission, port)
+
+        return emit
+
+    # --- the commit
+
+    def commit(self) -> None:
+        """Journal what has changed, write the sinks, mark it done, and acknowledge what is safe."""
+        if self._redo:
+            missing = ", ".join(sorted({e.sink for e in self._redo}))
+            raise RunError(f"the journal holds answers for {missing}; start that query again first")
+        if self._dirty:
+            for node in self.graph:
+                while isinstance(node.operator, Sink) and node.ready():
+                    self._run(node)
+            self._dirty = False
+            record = self._record()
+            self.journal.prepare(record)
+            for emission in record.emissions:
+                output = self.graph.nodes[emission.sink].operator
+                assert isinstance(output, Sink)
+                output.output.write(emission.payload, emission.commit_id)
+            self.journal.commit(record)
+            self._settle(record)
+        exposed = {e.admission for _, q in self.graph.arcs() for e in q if e.holds_rows}
+        for ticket in [t for t in self._tickets if t.admission not in exposed]:
+            self._tickets.remove(ticket)
+            ticket.done = True
+            ticket.on_done()
+
+    def _settle(self, record: Record) -> None:
+        """What the record before needed and this one does not may go."""
+        for node in self.graph:
+            node.operator.settle()
+        waiting = [e["page"] for entries in record.queues.values() for e in entries if "page" in e]
+        for saved in self._saved:
+            if saved not in waiting and self._pages is not None:
+                self._pages.drop(saved)
+        self._saved = waiting
+        for emission in record.emissions:
+            if isinstance(emission.payload, Staged) and self._pages is not None:
+                self._pages.drop_staged(emission.payload)
+
+    def _record(self) -> Record:
+        emissions = [
+            Emission(node.label, commit_id, payload)
+            for node in self.graph
+            if isinstance(node.operator, Sink)
+            for commit_id, payload in node.operator.take()
+        ]
+        if not self.journal.durable:
+            return Record(self._step, False, emissions=emissions)
+        self._step += 1
+        whole = self._everything or self.journal.wants_whole()
+        self._everything = False
+        queues = {name: [self._preserve(e) for e in q] for name, q in self.graph.arcs() if len(q)}
+        states = {n.label: s for n in self.graph if (s := n.operator.state(whole)) is not None}
+        return Record(self._step, whole, dict(self._consumed), states, queues, emissions)
+
+    def _preserve(self, entry: Entry) -> dict[str, Any]:
+        """An element on an arc as JSON values; a page's rows are saved first, and read from there afterwards."""
+        element = entry.element
+        if isinstance(element, Punctuation):
+            return {"heartbeat": element.heartbeat.tick, "admission": entry.admission}
+        if isinstance(element, Answer):
+            raise TypeError("an answer waits on an arc at a commit; sinks take answers before they are committed")
+        if entry.saved is None:
+            assert self._pages is not None
+            entry.saved = element.save()
+            entry.element = self._pages.load(entry.saved)
+        return {"page": entry.saved, "admission": entry.admission}
+
+    def _revive(self, saved: dict[str, Any]) -> Entry:
+        self._admissions = max(self._admissions, saved["admission"])
+        if "heartbeat" in saved:
+            return Entry(Punctuation(Heartbeat(saved["heartbeat"])), saved["admission"])
+        assert self._pages is not None
+        self._saved.append(saved["page"])
+        return Entry(self._pages.load(saved["page"]), saved["admission"], saved["page"])
+
+    # --- figures
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Figures of every operator, and of what waits before it."""
+        return {
+            node.label: {
+                **node.operator.metrics(),
+                "queued": sum(len(q) for q in node.inputs),
+                "queued_rows": sum(q.rows for q in node.inputs),
+            }
+            for node in self.graph
+        }
+
+
+def _ready(node: Node) -> Ready:
+    return Ready(node.label, node.oldest(), node.depth, sum(len(q) for q in node.inputs))
+
+
+def _states_of(recovered: Recovered, label: str) -> list[Any]:
+    states = [r.states[label] for r in recovered.records if label in r.states]
+    for n in range(len(states) - 1, -1, -1):
+        if states[n].whole:
+            return states[n:]
+    return states

@@ -1,0 +1,90 @@
+"""The graph that runs: operators as nodes, queues as arcs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.engine.queue import Entry, Queue
+from slackwater.errors import RunError
+from slackwater.operators.element import Element
+from slackwater.operators.operator import MAIN, Operator
+
+
+@dataclass
+class Node:
+    """An operator with its arcs."""
+
+    operator: Operator
+    inputs: list[Queue]
+    feeds: list[str | None]
+    """Label of the operator behind each input; None for an inbox."""
+    depth: int
+    outputs: dict[str, list[tuple[str, Queue]]] = field(default_factory=dict)
+    """Arcs that leave, by port, with the label of the operator that each leads to."""
+
+    @property
+    def label(self) -> str:
+        """The operator's label."""
+        return self.operator.label
+
+    def ready(self) -> bool:
+        """Whether the operator can run."""
+        return self.operator.more(self.inputs)
+
+    def oldest(self) -> int:
+        """Admission of the oldest waiting element."""
+        return min(q.oldest for q in self.inputs if len(q))
+
+    def send(self, element: Element, admission: int, port: str = MAIN) -> None:
+        """Put an element on every arc that leaves by a port."""
+        for _, queue in self.outputs.get(port, ()):
+            queue.push(Entry(element, admission))
+
+
+class Graph:
+    """Operators by label, in the order they were added: feeders first."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
+
+    def __contains__(self, label: str) -> bool:
+        return label in self.nodes
+
+    def add(self, operator: Operator, feeds: Sequence[tuple[str, str]] = ()) -> Node:
+        """Add an operator behind the ports of others; without any it gets an inbox for admitted pages."""
+        if operator.label in self.nodes:
+            raise RunError(f"there is already an operator {operator.label!r}")
+        depth = 1 + max((self.nodes[label].depth for label, _ in feeds), default=-1)
+        labels: list[str | None] = [label for label, _ in feeds] or [None]
+        node = Node(operator, [Queue() for _ in labels], labels, depth)
+        for queue, (label, port) in zip(node.inputs, feeds, strict=False):
+            self.nodes[label].outputs.setdefault(port, []).append((operator.label, queue))
+        self.nodes[operator.label] = node
+        return node
+
+    def remove(self, label: str) -> None:
+        """Take an operator out, with the arcs that lead to it."""
+        del self.nodes[label]
+        for node in self.nodes.values():
+            for port, arcs in node.outputs.items():
+                node.outputs[port] = [(to, queue) for to, queue in arcs if to != label]
+
+    def sources_behind(self, node: Node, inputs: Sequence[int]) -> Iterator[Node]:
+        """Backtrack (S3 section 3.2): the inboxes that feed these inputs."""
+        for n in inputs:
+            label = node.feeds[n]
+            if label is None:
+                yield node
+            else:
+                feeder = self.nodes[label]
+                yield from self.sources_behind(feeder, range(len(feeder.inputs)))
+
+    def arcs(self) -> Iterator[tuple[str, Queue]]:
+        """Every queue with a name that is the same after a restart."""
+        for node in self:
+            for n, queue in enumerate(node.inputs):
+                yield f"{node.label}#{n}", queue

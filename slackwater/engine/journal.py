@@ -1,0 +1,88 @@
+"""The journal's protocol: a record is prepared, the sinks are written, the record is committed.
+
+After a crash the newest record is either committed, and all it says has happened, or only prepared, and its
+answers are written again under the same commit ids. What no record holds comes again from the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from slackwater.operators.element import Payload
+from slackwater.operators.operator import State
+
+
+@dataclass
+class Emission:
+    """Rows that a commit gives to an output."""
+
+    sink: str
+    commit_id: int
+    payload: Payload
+
+
+@dataclass
+class Record:
+    """All that has changed since the record before, or the whole state."""
+
+    step: int
+    whole: bool
+    consumed: dict[str, int] = field(default_factory=dict)
+    """Number of the last page taken, per source."""
+    states: dict[str, State] = field(default_factory=dict)
+    """Operator states by label."""
+    queues: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """What waits on the arcs, by arc; complete in every record."""
+    emissions: list[Emission] = field(default_factory=list)
+
+
+@dataclass
+class Recovered:
+    """What a journal knows: the latest whole record and the changes since; the last may be only prepared."""
+
+    records: list[Record] = field(default_factory=list)
+    committed: bool = True
+    """Whether the last record's answers are known to be out."""
+
+
+class Journal(Protocol):
+    """Keeps records. `durable` says whether they outlive the process."""
+
+    durable: bool
+
+    def recover(self) -> Recovered:
+        """All that is needed to continue; empty for a new journal."""
+        ...
+
+    def wants_whole(self) -> bool:
+        """Whether the next record should be a whole one, so that older ones can go."""
+        ...
+
+    def prepare(self, record: Record) -> None:
+        """Make a record durable."""
+        ...
+
+    def commit(self, record: Record) -> None:
+        """Mark the prepared record as done, atomically."""
+        ...
+
+
+class NoJournal:
+    """For a session that need not survive a crash."""
+
+    durable = False
+
+    def recover(self) -> Recovered:
+        """Nothing."""
+        return Recovered()
+
+    def wants_whole(self) -> bool:
+        """Never: nothing is kept."""
+        return False
+
+    def prepare(self, record: Record) -> None:
+        """Keep nothing."""
+
+    def commit(self, record: Record) -> None:
+        """Keep nothing."""

@@ -1,0 +1,106 @@
+"""The thread of an executor: takes commands from other threads, works, and wakes when a timeout runs out."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from slackwater.engine.executor import Executor
+from slackwater.errors import RunError
+from slackwater.operators.page import Page
+
+T = TypeVar("T")
+
+
+class Loop:
+    """Runs one executor in one thread; the first error stops it and is given to all who wait."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.error: BaseException | None = None
+        self._commands: deque[tuple[Callable[[], object], Future[object]]] = deque()
+        self._acknowledgements: set[Future[None]] = set()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="slackwater-executor", daemon=True)
+        self._thread.start()
+
+    def call(self, command: Callable[[], T]) -> T:
+        """Have the executor's thread do something, and wait for it."""
+        return self._post(command).result()  # type: ignore[return-value]
+
+    def admit(self, source: str, page: Page) -> None:
+        """Let a page in and wait until it is safe."""
+        safe: Future[None] = Future()
+
+        def command() -> None:
+            ticket = self.executor.admit(source, page)
+            if ticket.done:
+                safe.set_result(None)
+            else:
+                self._acknowledgements.add(safe)
+                ticket.on_done = lambda: self._acknowledge(safe)
+
+        self._post(command).result()
+        safe.result()
+
+    def stop(self) -> None:
+        """End the thread after the command that it is at."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _acknowledge(self, safe: Future[None]) -> None:
+        self._acknowledgements.discard(safe)
+        safe.set_result(None)
+
+    def _post(self, command: Callable[[], object]) -> Future[object]:
+        future: Future[object] = Future()
+        with self._changed:
+            if self.error is not None:
+                raise RunError(f"the session has failed: {self.error}") from self.error
+            if self._stopping:
+                raise RunError("the session has been stopped")
+            self._commands.append((command, future))
+            self._changed.notify()
+        return future
+
+    def _work(self) -> None:
+        try:
+            while self._wait():
+                while self._commands:
+                    command, future = self._commands.popleft()
+                    try:
+                        future.set_result(command())
+                    except Exception as error:
+                        future.set_exception(error)
+                self.executor.run_until_idle()
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._fail(RunError("the session has been stopped"))
+
+    def _wait(self) -> bool:
+        with self._changed:
+            if not self._commands and not self._stopping:
+                wake = self.executor.wake_at()
+                pause = None if wake is None else max(0.0, (wake - self.executor.clock.now()) / 1e6)
+                self._changed.wait(pause)
+            return not self._stopping
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            if not self._stopping:
+                self.error = error
+            self._stopping = True
+            waiting = [future for _, future in self._commands]
+            self._commands.clear()
+        everyone: list[Future[Any]] = [*waiting, *self._acknowledgements]
+        for future in everyone:
+            if not future.done():
+                future.set_exception(error)

@@ -1,0 +1,45 @@
+"""Elements: what travels on an arc. Pages carry rows, punctuations carry time, answers leave the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from slackwater.operators.page import Page
+from slackwater.progress.heartbeat import Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuation:
+    """Time has passed: no later page on this arc has a row at or below the heartbeat."""
+
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows too many for the driver: a folder of Parquet files on the journal's file system."""
+
+    location: str
+    rows: int
+
+
+#: Rows that go to a sink.
+Payload: TypeAlias = pa.Table | Staged
+
+
+def payload_rows(payload: Payload) -> int:
+    """How many rows there are."""
+    return payload.rows if isinstance(payload, Staged) else int(payload.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows on their way to a sink: results of windows, or rows that came too late for some."""
+
+    payload: Payload
+
+
+Element: TypeAlias = Page | Punctuation | Answer

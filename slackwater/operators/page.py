@@ -1,0 +1,63 @@
+"""The page: a bounded piece of a stream. Operators know this protocol only, not what runs behind it.
+
+`where` and `select` only extend the page; work is done when partials are folded, late rows taken or the page saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import polars as pl
+
+from slackwater.progress.arrival import Arrival
+from slackwater.windows.kernel import PaneKernel
+
+if TYPE_CHECKING:
+    from slackwater.operators.element import Payload
+
+
+class PartialsTooLarge(Exception):
+    """A page has more (pane, group) partials than the driver should hold."""
+
+
+@runtime_checkable
+class Page(Protocol):
+    """Rows of one stream that arrived together, with a hidden column of their time in ticks."""
+
+    @property
+    def number(self) -> int:
+        """Place in the stream; a page that comes again after a crash has the same number."""
+        ...
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the page had on arrival, once known."""
+        ...
+
+    def where(self, condition: str) -> Page:
+        """The rows that meet a Spark SQL condition."""
+        ...
+
+    def select(self, columns: Mapping[str, str]) -> Page:
+        """The rows with these columns, name to Spark SQL, and their time."""
+        ...
+
+    def fold(self, kernel: PaneKernel) -> pl.DataFrame:
+        """Run: the page's partials by pane and group; rows without a time are left out.
+
+        Raises PartialsTooLarge rather than bring too many to the driver.
+        """
+        ...
+
+    def arrival(self) -> Arrival | None:
+        """Arrival statistics before any filter; None until something has run."""
+        ...
+
+    def late(self, before: int) -> Payload:
+        """Run: the rows with a time below `before` or with none."""
+        ...
+
+    def save(self) -> dict[str, Any]:
+        """Run, and make the rows durable; what is given back, as JSON values, finds them again."""
+        ...

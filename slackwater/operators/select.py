@@ -1,0 +1,20 @@
+"""Select: replaces the columns of a page; time travels along hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slackwater.operators.operator import Emit, Unary
+from slackwater.operators.page import Page
+
+
+class Select(Unary):
+    """Extends each page by a projection; nothing runs here."""
+
+    def __init__(self, label: str, columns: Mapping[str, str]) -> None:
+        super().__init__(label)
+        self._columns = dict(columns)
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Send the page on with its new columns."""
+        emit(page.select(self._columns))

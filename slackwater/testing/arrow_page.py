@@ -1,0 +1,104 @@
+"""ArrowPage: a page over polars, for whole scenarios in milliseconds.
+
+Conditions and expressions are Spark SQL text; what polars' own SQL reads of that works here, the rest is Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.operators.element import Payload
+from slackwater.progress.arrival import Arrival
+from slackwater.windows.kernel import PANE, ROWS, PaneKernel
+from slackwater.windows.partials import TIME
+
+
+class ArrowPage:
+    """A page in this process; like a Spark page it is lazy, and knows its arrival only once something ran."""
+
+    def __init__(
+        self, rows: pl.DataFrame, number: int, at: int, time: str | None = None, run: list[Arrival] | None = None
+    ) -> None:
+        self._frame = rows if time is None else rows.with_columns(pl.sql_expr(time).cast(pl.Int64).alias(TIME))
+        self.number = number
+        self._at = at
+        self._run: list[Arrival] = [] if run is None else run
+        self._first = self._frame
+
+    @property
+    def rows(self) -> int | None:
+        """Rows on arrival, once known."""
+        return self._run[0].rows if self._run else None
+
+    def where(self, condition: str) -> ArrowPage:
+        """Filter."""
+        return self._next(self._frame.filter(pl.sql_expr(condition)))
+
+    def select(self, columns: Mapping[str, str]) -> ArrowPage:
+        """Project, and keep the time."""
+        made = [pl.sql_expr(sql).alias(name) for name, sql in columns.items()]
+        return self._next(self._frame.select(*made, TIME))
+
+    def fold(self, kernel: PaneKernel) -> pl.DataFrame:
+        """Partials by pane and group."""
+        self._execute()
+        groups = [pl.sql_expr(g.sql).alias(g.name) for g in kernel.groups]
+        pane = ((pl.col(TIME) - kernel.spec.offset) // kernel.spec.pane).alias(PANE)
+        made = [pl.len().cast(pl.Int64).alias(ROWS)]
+        for partial, names in kernel.columns.items():
+            argument = pl.lit(1) if partial.argument == "*" else pl.sql_expr(partial.argument)
+            made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
+        timed = self._frame.filter(pl.col(TIME).is_not_null())
+        return timed.group_by([pane, *groups]).agg(made)
+
+    def arrival(self) -> Arrival | None:
+        """Statistics before any filter, once something ran."""
+        return self._run[0] if self._run else None
+
+    def late(self, before: int) -> Payload:
+        """Rows below `before`, or without a time."""
+        self._execute()
+        late = self._frame.filter(pl.col(TIME).is_null() | (pl.col(TIME) < before))
+        return late.drop(TIME).to_arrow()
+
+    def save(self) -> dict[str, Any]:
+        """The rows as JSON values; enough for a test."""
+        self._execute()
+        arrival = self._run[0]
+        return {
+            "number": self.number,
+            "rows": self._frame.to_dicts(),
+            "types": _types(self._frame.to_arrow().schema),
+            "arrival": [arrival.rows, arrival.missing, arrival.lowest, arrival.highest, arrival.at],
+        }
+
+    @staticmethod
+    def load(saved: dict[str, Any]) -> ArrowPage:
+        """A page from what `save` gave."""
+        schema = pa.schema([(n, pa.type_for_alias(t)) for n, t in saved["types"]])
+        frame = pl.from_arrow(pa.Table.from_pylist(saved["rows"], schema=schema))
+        assert isinstance(frame, pl.DataFrame)
+        arrival = Arrival(*saved["arrival"])
+        return ArrowPage(frame, saved["number"], arrival.at, run=[arrival])
+
+    def _execute(self) -> None:
+        if not self._run:
+            times = self._first[TIME]
+            low, high = times.min(), times.max()
+            assert low is None or isinstance(low, int)
+            assert high is None or isinstance(high, int)
+            self._run.append(Arrival(len(times), times.null_count(), low, high, self._at))
+
+    def _next(self, frame: pl.DataFrame) -> ArrowPage:
+        page = ArrowPage(frame, self.number, self._at, run=self._run)
+        page._first = self._first
+        return page
+
+
+def _types(schema: pa.Schema) -> list[tuple[str, str]]:
+    names = {"large_string": "string", "large_binary": "binary"}
+    return [(f.name, names.get(str(f.type), str(f.type))) for f in schema]

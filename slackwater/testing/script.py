@@ -1,0 +1,161 @@
+"""A streaming test as a script: give pages, move the clock, look at the answers. One seed, one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.engine.build import add_query, source_label
+from slackwater.engine.executor import Executor
+from slackwater.engine.journal import Journal, Record
+from slackwater.operators.element import Payload, Staged
+from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode, stream_of
+from slackwater.progress.bounded import bounded
+from slackwater.progress.clock import ManualClock
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import Span, TimeDomain
+from slackwater.scheduling.strategy import Strategy
+from slackwater.testing.arrow_page import ArrowPage
+from slackwater.windows.aggregates import parse_aggregate
+from slackwater.windows.kernel import Group, PaneKernel
+from slackwater.windows.results import result_schema
+from slackwater.windows.spec import WindowSpec
+
+
+class ListSink:
+    """Keeps what it is given, once for each commit id."""
+
+    def __init__(self) -> None:
+        self.commits: dict[int, pa.Table] = {}
+
+    def write(self, payload: Payload, commit_id: int) -> None:
+        """Keep the rows of a commit."""
+        assert not isinstance(payload, Staged)
+        self.commits[commit_id] = payload
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows in the order of their commits."""
+        return [row for _, table in sorted(self.commits.items()) for row in table.to_pylist()]
+
+
+def arrow_plan(
+    sample: pl.DataFrame,
+    range: Span,
+    slide: Span | None = None,
+    offset: Span | None = None,
+    group_by: Sequence[str] = (),
+    where: str | None = None,
+    select: Mapping[str, str] | None = None,
+    time: str = "t",
+    domain: TimeDomain = TimeDomain.SEQUENCE,
+    disorder: Disorder | None = None,
+    **aggregates: str,
+) -> WindowNode:
+    """The plan of a window query over rows like those of a sample (one row at least)."""
+    columns = tuple((n, str(t)) for n, t in sample.schema.items())
+    node: RowNode = StreamNode("s", columns, time, time, domain, disorder or bounded(0))
+    frame = sample
+    if where is not None:
+        node = WhereNode(node, where)
+    if select is not None:
+        node = SelectNode(node, tuple(select.items()))
+        frame = sample.select(pl.sql_expr(e).alias(n) for n, e in select.items())
+
+    def type_of(sql: str) -> pa.DataType:
+        kind = (
+            pl.SQLContext(f=frame)
+            .execute(f"SELECT {sql} AS x FROM f", eager=True)
+            .to_arrow()
+            .schema.field("x")
+            .type
+        )
+        return pa.string() if kind == pa.large_string() else kind
+
+    parsed = tuple(parse_aggregate(n, text, _typed(n, text, type_of)) for n, text in aggregates.items())
+    kernel = PaneKernel(WindowSpec.of(domain, range, slide, offset), tuple(Group(g, g) for g in group_by), parsed)
+    return WindowNode(node, kernel, result_schema(kernel, domain, [type_of(g) for g in group_by]))
+
+
+def _typed(name: str, text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
+    function = text.split("(", 1)[0].strip().lower()
+    fixed = {"count": pa.int64(), "avg": pa.float64()}
+
+    def of(sql: str) -> pa.DataType:
+        kind = fixed.get(function) or type_of(sql)
+        return pa.int64() if function == "sum" and pa.types.is_integer(kind) else kind
+
+    return of
+
+
+class InRecord:
+    """Saved pages that are whole inside their journal record."""
+
+    def load(self, saved: dict[str, Any]) -> ArrowPage:
+        """The page again."""
+        return ArrowPage.load(saved)
+
+    def drop(self, saved: dict[str, Any]) -> None:
+        """It goes with the record."""
+
+    def sweep(self, record: Record | None) -> None:
+        """There is nothing outside the records."""
+
+    def drop_staged(self, payload: Staged) -> None:
+        """There is nothing outside the records."""
+
+
+class Script:
+    """One query on in-process pages and a manual clock."""
+
+    def __init__(
+        self,
+        plan: WindowNode,
+        journal: Journal | None = None,
+        sink: ListSink | None = None,
+        late: ListSink | None = None,
+        strategy: Strategy | None = None,
+        commit_every: int = 64,
+    ) -> None:
+        self.clock = ManualClock()
+        self.plan = plan
+        self.executor = Executor(self.clock, journal, strategy, InRecord(), commit_every)
+        self.sink = sink if sink is not None else ListSink()
+        self.late = late
+        add_query(self.executor, "q", plan, self.sink, late)
+        self._source = source_label("s")
+        seen = self.executor.consumed(self._source)
+        self._number = -1 if seen is None else seen
+
+    def page(self, rows: pl.DataFrame, number: int | None = None, at: int | None = None) -> Script:
+        """Admit a page and work until idle."""
+        if at is not None:
+            self.clock.set(at)
+        self._number = self._number + 1 if number is None else number
+        page = ArrowPage(rows, self._number, self.clock.now(), stream_of(self.plan).time)
+        self.executor.admit(self._source, page)
+        self.executor.run_until_idle()
+        return self
+
+    def advance(self, by: int) -> Script:
+        """Move the clock and let it be noticed."""
+        self.clock.advance(by)
+        self.executor.run_until_idle()
+        return self
+
+    def drain(self) -> Script:
+        """Close every window."""
+        self.executor.drain()
+        return self
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """What the sink has."""
+        return self.sink.rows
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Figures by operator label."""
+        return self.executor.metrics()
