@@ -1,0 +1,59 @@
+"""A running query: its results, its figures, and the way to stop it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slackwater.engine.build import source_label
+from slackwater.errors import RunError
+from slackwater.plan.nodes import WindowNode, stream_of
+from slackwater.spark.sinks import MemorySink
+
+if TYPE_CHECKING:
+    from slackwater.spark.session import Session
+
+
+class Run:
+    """Made by `Query.start`."""
+
+    def __init__(self, session: Session, name: str, plan: WindowNode, labels: list[str], sink: object) -> None:
+        self.name = name
+        self.plan = plan
+        self.active = True
+        self._session = session
+        self._labels = labels
+        self._sink = sink
+
+    def results(self) -> pa.Table:
+        """All results so far, for a query that was started without a sink."""
+        if not isinstance(self._sink, MemorySink):
+            raise RunError(
+                f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
+            )
+        return self._sink.table()
+
+    def metrics(self) -> dict[str, Any]:
+        """Heartbeat and its lag, rows, late rows, windows, state, queues, time spent in Spark."""
+        return self._session._metrics(self)
+
+    def await_termination(self) -> None:
+        """Wait until the streams of this query end; an error that stopped it is raised."""
+        self._session._wait(stream_of(self.plan).name)
+
+    def stop(self) -> None:
+        """Stop the query; its stream stops with the last query that reads it."""
+        if self.active:
+            self.active = False
+            self._session._stop_run(self)
+
+    @property
+    def source(self) -> str:
+        """Label of the stream's source."""
+        return source_label(stream_of(self.plan).name)
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the query's own operators."""
+        return list(self._labels)

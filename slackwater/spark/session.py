@@ -1,0 +1,279 @@
+"""The session: declares streams, starts queries, owns the executor's thread and the journal."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import TimestampType
+
+from slackwater.engine.build import add_query
+from slackwater.engine.executor import Executor
+from slackwater.engine.journal_files import FileJournal
+from slackwater.engine.loop import Loop
+from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.window_aggregate import Spill
+from slackwater.plan.describe import describe
+from slackwater.plan.nodes import StreamNode, stream_of
+from slackwater.progress.clock import Clock, ManualClock, SystemClock
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+from slackwater.spark.analysis import columns_of, time_in_ticks
+from slackwater.spark.embedded import embedded, private_copy
+from slackwater.spark.ingest import Ingest
+from slackwater.spark.replay import Replay, Replayer
+from slackwater.spark.run import Run
+from slackwater.spark.sinks import SinkLike, make_sink
+from slackwater.spark.spill import SpilledPanes
+from slackwater.spark.store import Place, SparkPages
+from slackwater.spark.stream import Query, Stream
+
+
+class Session:
+    """A data stream management session on Spark.
+
+    Without arguments Spark is embedded; `spark` takes any session instead. `journal` is a folder, or an address
+    that pyarrow knows, in which the session outlives a crash.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        journal: str | os.PathLike[str] | None = None,
+        resident_limit: int = 256 * 2**20,
+    ) -> None:
+        self.spark = spark if spark is not None else embedded()
+        self._owns_place = journal is None
+        self._place = Place.temporary() if journal is None else Place.of(journal)
+        self._journal = None if journal is None else FileJournal(self._place.files, self._place.path)
+        self._pages = SparkPages(private_copy(self.spark), self._place)
+        self._resident_limit = resident_limit
+        self._id = self._journal.id if self._journal is not None else uuid.uuid4().hex[:8]
+        self._inputs: dict[str, tuple[StreamNode, DataFrame, Replay | None, str | None]] = {}
+        self._runs: dict[str, Run] = {}
+        self._ingests: dict[str, Ingest] = {}
+        self._loop: Loop | None = None
+        self._clock: Clock | None = None
+        self._stopped = False
+
+    # --- streams
+
+    def stream(
+        self,
+        name: str,
+        df: DataFrame,
+        *,
+        time: str,
+        disorder: Disorder | None = None,
+        arrival: str | None = None,
+        page: str = "10 seconds",
+        trigger: str | None = None,
+    ) -> Stream:
+        """Declare a stream.
+
+        `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
+        it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
+        a timestamp, a date or a whole number. `disorder` says how late rows may come.
+        """
+        if name in self._inputs:
+            raise QueryError(f"there is already a stream {name!r}; declare each stream once")
+        if disorder is None:
+            raise QueryError(
+                f"stream {name!r}: say how late rows may come, as in disorder=sw.bounded('20 seconds')"
+            )
+        hidden = [c for c in df.columns if c.startswith("__")]
+        if hidden:
+            raise QueryError(
+                f"stream {name!r}: names that begin with two underscores are taken; rename {hidden[0]!r}"
+            )
+        ticks, domain = time_in_ticks(df, time)
+        disorder.tracker(domain)
+        columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
+        node = StreamNode(name, columns, ticks, time, domain, disorder)
+        self._inputs[name] = (node, df, self._replay(node, df, arrival, page), trigger)
+        return Stream(self, node, df)
+
+    def _replay(self, node: StreamNode, df: DataFrame, arrival: str | None, page: str) -> Replay | None:
+        if df.isStreaming:
+            if arrival is not None:
+                raise QueryError(
+                    f"stream {node.name!r} is a streaming DataFrame: its rows arrive when they come; leave out arrival="
+                )
+            return None
+        if arrival is None:
+            raise QueryError(
+                f"stream {node.name!r} is a static DataFrame: give the column of its arrival to replay it, as in "
+                "arrival='received', or read it with spark.readStream"
+            )
+        ((_, kind),) = columns_of(df, [arrival], "arrival")
+        if not isinstance(kind, TimestampType):
+            raise QueryError(f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp")
+        length = microseconds(page)
+        if length <= 0:
+            raise QueryError(f"page={page!r} must be longer than nothing, as in page='10 seconds'")
+        return Replay(node, df, f"unix_micros({arrival})", length)
+
+    # --- queries
+
+    def _start(self, query: Query, sink: SinkLike, late: SinkLike, name: str | None, hold: bool) -> Run:
+        if self._stopped:
+            raise RunError("the session has been stopped; make a new one")
+        plan, stream = query.plan, stream_of(query.plan)
+        if any(r.active and r.plan is plan for r in self._runs.values()):
+            raise RunError("this query has been started already; stop its run first, or build the query again")
+        label = name or f"q{len(self._runs) + 1}"
+        if "/" in label:
+            raise QueryError(f"name={label!r}: a query's name has no slash in it")
+        if label in self._runs:
+            raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
+        output = make_sink(sink, f"{self._id}-{label}", self._pages, plan.schema)
+        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, None)
+        if self._journal is not None:
+            self._journal.register(label, describe(plan))
+        loop = self._running(replay=self._inputs[stream.name][2] is not None)
+        labels = loop.call(
+            lambda: add_query(
+                loop.executor, label, plan, output, late_output, self._spill(label, stream), self._resident_limit
+            )
+        )
+        run = Run(self, label, plan, labels, output)
+        self._runs[label] = run
+        if not hold and not self._missing():
+            self._start_ingests(available_now=False)
+        return run
+
+    def _running(self, replay: bool) -> Loop:
+        """The executor's thread; the first query decides whether time is the machine's or the data's."""
+        if self._loop is None:
+            self._clock = ManualClock(MIN_TICK) if replay else SystemClock()
+            self._loop = Loop(Executor(self._clock, self._journal, pages=self._pages))
+        elif replay != isinstance(self._clock, ManualClock):
+            raise RunError("a session replays or streams, not both at once; use a second session")
+        return self._loop
+
+    def _spill(self, label: str, stream: StreamNode) -> Spill:
+        def spill(resident: ResidentPanes) -> PaneStore:
+            return SpilledPanes(label, resident, stream.domain, self._pages)
+
+        return spill
+
+    def _missing(self) -> list[str]:
+        """Queries that the journal holds and that have not been started again: their pages must wait for them."""
+        if self._journal is None:
+            return []
+        return [label for label in self._journal.queries if label not in self._runs]
+
+    def _start_ingests(self, available_now: bool) -> None:
+        assert self._loop is not None
+        for name in {stream_of(r.plan).name for r in self._runs.values() if r.active}:
+            node, frame, replay, trigger = self._inputs[name]
+            if replay is not None:
+                continue
+            if name not in self._ingests:
+                checkpoint = self._place.child("checkpoints").child(name)
+                self._ingests[name] = Ingest(node, frame, self._loop, self._pages, checkpoint, trigger)
+            elif not available_now:
+                continue
+            self._ingests[name].start(available_now)
+
+    def forget(self, name: str) -> None:
+        """Drop a query from the journal that will not be started again."""
+        if self._journal is None or name not in self._journal.queries:
+            raise JournalError(f"the journal holds no query {name!r}")
+        if name in self._runs and self._runs[name].active:
+            raise RunError(f"query {name!r} is running; stop it instead")
+        self._journal.forget(name)
+
+    # --- running
+
+    def run_available(self, drain: bool = True, progress: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """Process all there is now: replays to their end, streaming sources up to what they have.
+
+        With `drain`, every window is closed at the end. `progress` is called after each replayed page.
+        """
+        if self._loop is None:
+            raise RunError("no query has been started; start one first, as in run = query.start()")
+        missing = self._missing()
+        if missing:
+            raise RunError(
+                f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
+                "or drop them with session.forget(name)"
+            )
+        if isinstance(self._clock, ManualClock):
+            names = {stream_of(r.plan).name for r in self._runs.values() if r.active}
+            replays = [replay for name, (_, _, replay, _) in self._inputs.items() if name in names and replay]
+            Replayer(self._loop, self._clock, self._pages, progress).run(replays)
+        else:
+            self._start_ingests(available_now=True)
+            for name in list(self._ingests):
+                self._wait(name)
+        if drain:
+            self._loop.call(self._loop.executor.drain)
+
+    def _wait(self, stream: str) -> None:
+        ingest = self._ingests.get(stream)
+        if ingest is None:
+            return
+        try:
+            ingest.wait()
+        except Exception as error:
+            cause = self._loop.error if self._loop is not None else None
+            raise RunError(f"stream {stream!r} has failed: {cause or error}") from (cause or error)
+
+    def _metrics(self, run: Run) -> dict[str, Any]:
+        assert self._loop is not None and self._clock is not None
+        figures = self._loop.executor.metrics()
+        source = figures.get(run.source, {})
+        window = figures.get(f"{run.name}/window", {})
+        domain = stream_of(run.plan).domain
+        beat = source.get("heartbeat", MIN_TICK)
+        known = MIN_TICK < beat < MAX_TICK
+        lag = (self._clock.now() - beat) / 1e6 if known and domain is TimeDomain.TIMESTAMP else None
+        return {
+            "heartbeat": domain.show(beat),
+            "lag_seconds": lag,
+            "pages": source.get("pages", 0),
+            "rows": source.get("rows", 0),
+            "missing_time": source.get("missing_time", 0),
+            **{k: v for k, v in window.items() if k not in ("queued", "queued_rows", "last_close")},
+            "queued": sum(f["queued"] for f in figures.values()),
+            "spark_jobs": self._pages.jobs,
+            "spark_seconds": round(self._pages.spark_seconds, 3),
+        }
+
+    # --- stopping
+
+    def _stop_run(self, run: Run) -> None:
+        assert self._loop is not None
+        loop, name = self._loop, stream_of(run.plan).name
+        if any(r.active and stream_of(r.plan).name == name for r in self._runs.values()):
+            # The stream goes on for others, so this query could never catch up: it is over.
+            loop.call(lambda: loop.executor.remove(run.labels))
+            if self._journal is not None:
+                self._journal.forget(run.name)
+        elif name in self._ingests:
+            self._ingests.pop(name).stop()
+
+    def stop(self) -> None:
+        """Stop all queries and the session's thread; the journal keeps what a later session continues from."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for ingest in self._ingests.values():
+            ingest.stop()
+        for run in self._runs.values():
+            run.active = False
+        if self._loop is not None:
+            self._loop.stop()
+        if self._owns_place:
+            self._place.delete()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()

@@ -1,0 +1,115 @@
+"""Sinks: in memory, Parquet files, or a function as for Spark's `foreachBatch`. Each takes a commit id once."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql import DataFrame
+
+from slackwater.errors import QueryError, SinkError
+from slackwater.operators.element import Payload, Staged
+from slackwater.operators.sink import Output
+from slackwater.spark.store import Place, SparkPages
+
+#: What a user may give as a sink.
+SinkLike = str | os.PathLike[str] | Callable[[DataFrame, int], object] | None
+
+
+class MemorySink:
+    """Keeps results in the driver, for `run.results()`."""
+
+    def __init__(self, pages: SparkPages, schema: pa.Schema | None) -> None:
+        self._pages = pages
+        self._schema = schema
+        self._tables: list[pa.Table] = []
+
+    def write(self, payload: Payload, commit_id: int) -> None:
+        """Keep the rows of a commit."""
+        if isinstance(payload, Staged):
+            place = self._pages.root.child(payload.location)
+            payload = pq.read_table(place.path, filesystem=place.files)
+        self._tables.append(payload if self._schema is None else payload.cast(self._schema))
+
+    def table(self) -> pa.Table:
+        """All rows so far."""
+        if not self._tables:
+            return self._schema.empty_table() if self._schema is not None else pa.table({})
+        return pa.concat_tables(self._tables, promote_options="permissive")
+
+
+class ParquetSink:
+    """A folder of Parquet files, one for each commit; a commit that comes again replaces itself."""
+
+    def __init__(self, where: str | os.PathLike[str], run: str, pages: SparkPages) -> None:
+        self.place = Place.of(where)
+        self._run = run
+        self._pages = pages
+        probe = f"{self.place.path}/.slackwater-{run}"
+        try:
+            self.place.files.create_dir(self.place.path, recursive=True)
+            with self.place.files.open_output_stream(probe) as stream:
+                stream.write(b"")
+            self.place.files.delete_file(probe)
+        except OSError as error:
+            raise SinkError(
+                f"cannot write to sink {os.fspath(where)!r}: {error}; give a folder that can be written"
+            ) from error
+
+    def write(self, payload: Payload, commit_id: int) -> None:
+        """Put the files of a commit in place, each by a rename."""
+        name = f"{self.place.path}/part-{self._run}-{commit_id:06d}"
+        if isinstance(payload, Staged):
+            staged = self._pages.root.child(payload.location)
+            for part in staged.names():
+                if part.endswith(".parquet"):
+                    self._put(staged, part, f"{name}-{part}")
+            return
+        hidden = f"{self.place.path}/.half-{self._run}-{commit_id:06d}"
+        with self.place.files.open_output_stream(hidden) as stream:
+            pq.write_table(payload, stream)
+        self.place.files.move(hidden, f"{name}.parquet")
+
+    def _put(self, staged: Place, part: str, target: str) -> None:
+        hidden = f"{self.place.path}/.half-{self._run}-{part}"
+        fs.copy_files(
+            f"{staged.path}/{part}", hidden, source_filesystem=staged.files, destination_filesystem=self.place.files
+        )
+        self.place.files.move(hidden, target)
+
+
+class CallableSink:
+    """Hands each commit to a function as a DataFrame, under the contract of `foreachBatch`: at least once."""
+
+    def __init__(self, function: Callable[[DataFrame, int], object], pages: SparkPages) -> None:
+        self._function = function
+        self._pages = pages
+
+    def write(self, payload: Payload, commit_id: int) -> None:
+        """Call the function."""
+        if isinstance(payload, Staged):
+            place = self._pages.root.child(payload.location)
+            self._function(self._pages.spark.read.parquet(place.address), commit_id)
+        else:
+            self._function(self._pages.spark.createDataFrame(payload), commit_id)
+
+
+def make_sink(sink: SinkLike, run: str, pages: SparkPages, schema: pa.Schema | None) -> Output:
+    """The sink for what a user gave."""
+    if sink is None:
+        return MemorySink(pages, schema)
+    if isinstance(sink, (str, os.PathLike)):
+        return ParquetSink(sink, run, pages)
+    if callable(sink):
+        try:
+            inspect.signature(sink).bind(object(), 0)
+        except TypeError:
+            raise QueryError("a sink function takes two arguments, (DataFrame, commit_id)") from None
+        except ValueError:
+            pass
+        return CallableSink(sink, pages)
+    raise QueryError(f"sink={sink!r}: give None, a folder, or a function (DataFrame, commit_id)")

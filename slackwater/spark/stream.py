@@ -1,0 +1,148 @@
+"""How a user says a query without SQL: stream, where, select, window, group_by, agg, each a frozen step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from slackwater.errors import QueryError
+from slackwater.plan.describe import describe
+from slackwater.plan.nodes import RowNode, SelectNode, WhereNode, WindowNode, stream_of
+from slackwater.progress.time import Span
+from slackwater.spark.analysis import arrow_type, columns_of, filtered, simple_name, to_arrow
+from slackwater.spark.sinks import SinkLike
+from slackwater.windows.aggregates import parse_aggregate
+from slackwater.windows.kernel import Group, PaneKernel
+from slackwater.windows.results import RESULT_COLUMNS, result_schema
+from slackwater.windows.spec import WindowSpec
+
+if TYPE_CHECKING:
+    from slackwater.spark.run import Run
+    from slackwater.spark.session import Session
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows of a declared stream, filtered and projected so far."""
+
+    session: Session
+    node: RowNode
+    frame: DataFrame
+    """A DataFrame of the same columns; only its schema is asked for."""
+
+    def where(self, condition: str) -> Stream:
+        """Keep the rows that meet a Spark SQL condition."""
+        return Stream(self.session, WhereNode(self.node, condition), filtered(self.frame, condition))
+
+    def select(self, *columns: str, **named: str) -> Stream:
+        """Replace the columns: Spark SQL expressions with an alias, or `name="expression"`."""
+        pairs: list[tuple[str, str]] = []
+        for text in columns:
+            if text.strip() == "*":
+                pairs += [(c, f"`{c}`") for c in self.frame.columns]
+            else:
+                pairs += [(name, text) for name, _ in columns_of(self.frame, [text], "select")]
+        pairs += list(named.items())
+        if not pairs:
+            raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
+        columns_of(self.frame, [sql for _, sql in pairs], "select")
+        _check_names([name for name, _ in pairs], "select")
+        frame = self.frame.selectExpr(*(f"{_unaliased(sql)} AS `{name}`" for name, sql in pairs))
+        return Stream(self.session, SelectNode(self.node, tuple(pairs)), frame)
+
+    def window(self, range: Span, slide: Span | None = None, offset: Span | None = None) -> Windowed:
+        """Windows of `range`, one each `slide` (without it: tumbling), as Spark's `window()` lays them."""
+        spec = WindowSpec.of(stream_of(self.node).domain, range, slide, offset)
+        return Windowed(self, spec, ())
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
+
+    stream: Stream
+    spec: WindowSpec
+    groups: tuple[Group, ...]
+
+    def group_by(self, *columns: str, **named: str) -> Windowed:
+        """Group the rows of a window: columns, expressions with an alias, or `name="expression"`."""
+        pairs = [(columns_of(self.stream.frame, [text], "group_by")[0][0], text) for text in columns]
+        pairs += list(named.items())
+        for name, text in pairs:
+            if not simple_name(name) and name == text:
+                raise QueryError(f"group_by {text!r}: give the expression a name, as in group_by(k={text!r})")
+        _check_names([g.name for g in self.groups] + [name for name, _ in pairs], "group_by")
+        made = tuple(Group(name, _unaliased(text)) for name, text in pairs)
+        return Windowed(self.stream, self.spec, self.groups + made)
+
+    def agg(self, **aggregates: str) -> Query:
+        """The answers of a window: `name="aggregate(expression)"` each."""
+        if not aggregates:
+            raise QueryError("agg() needs at least one aggregate, as in agg(n='count(*)')")
+        frame, node = self.stream.frame, self.stream.node
+        _check_names([g.name for g in self.groups] + list(aggregates), "agg")
+
+        def type_of(name: str) -> Callable[[str], Any]:
+            return lambda sql: arrow_type(frame, sql, f"{name}=")
+
+        made = tuple(parse_aggregate(name, text, type_of(name)) for name, text in aggregates.items())
+        for aggregate in made:
+            if aggregate.argument != "*":
+                columns_of(frame, [aggregate.argument], f"{aggregate.name}=")
+        kernel = PaneKernel(self.spec, self.groups, made)
+        for sql in kernel.make_sql().values():
+            if "__time" not in sql:
+                columns_of(frame, [f"{sql} AS x"], "agg")
+        kinds = [to_arrow(columns_of(frame, [g.sql], "group_by")[0][1], g.name) for g in self.groups]
+        plan = WindowNode(node, kernel, result_schema(kernel, stream_of(node).domain, kinds))
+        return Query(self.stream.session, plan)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A continuous window query, ready to start."""
+
+    session: Session
+    plan: WindowNode
+
+    def start(
+        self, sink: SinkLike = None, late: SinkLike = None, name: str | None = None, hold: bool = False
+    ) -> Run:
+        """Start the query.
+
+        `sink` takes the results, `late` the rows that came too late for some window or have no time: None keeps
+        them in memory (late rows are then only counted), a folder gets Parquet files, a function gets
+        (DataFrame, commit_id). `name` is the query's name in the journal. With `hold`, a streaming source is not
+        read before `session.run_available()` or before another query of it starts without `hold`: so that
+        several queries see a stream from its first row.
+        """
+        return self.session._start(self, sink, late, name, hold)
+
+    def describe(self) -> str:
+        """The plan in a few lines."""
+        return describe(self.plan)
+
+
+def _unaliased(sql: str) -> str:
+    """An expression without its alias; Spark takes an alias only at the outside."""
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except sqlglot.errors.ParseError:
+        return sql
+    return tree.this.sql(dialect="spark") if isinstance(tree, exp.Alias) else sql
+
+
+def _check_names(names: list[str], what: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(f"{what}: the name {name!r} is used twice; give each column a name of its own")
+        if name in RESULT_COLUMNS and what != "select":
+            raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
+        if name.startswith("__"):
+            raise QueryError(f"{what}: names that begin with two underscores are taken; rename {name!r}")

@@ -1,0 +1,17 @@
+"""One Spark session for all tests that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from slackwater.spark.embedded import embedded
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = embedded("local[2]")
+    yield session
+    session.stop()

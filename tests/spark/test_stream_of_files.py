@@ -1,0 +1,178 @@
+"""A streaming DataFrame over files: through ingest, executor, panes and sink, against Spark's own batch answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "t TIMESTAMP, k STRING, v DOUBLE"
+
+
+def write_files(folder: Path, files: int = 4, rows: int = 50, start: int = -90) -> pl.DataFrame:
+    """Disordered rows around 1970 with null groups, null values and rows without a time."""
+    parts = []
+    for f in range(files):
+        seconds = [start + f * 40 + (i * 17) % 60 for i in range(rows)]
+        parts.append(
+            pl.DataFrame(
+                {
+                    "t": pl.Series([None if i % 25 == 3 else s * 1_000_000 for i, s in enumerate(seconds)]).cast(
+                        pl.Datetime("us", "UTC")
+                    ),
+                    "k": [None if i % 7 == 0 else f"k{i % 3}" for i in range(rows)],
+                    "v": [None if i % 5 == 0 else float(i) for i in range(rows)],
+                }
+            )
+        )
+        parts[-1].write_parquet(folder / f"{f}.parquet")
+        os.utime(folder / f"{f}.parquet", (1_000_000 + f, 1_000_000 + f))  # Spark takes files by their age
+    return pl.concat(parts)
+
+
+def read_stream(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def in_order(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return sorted(rows, key=lambda r: (str(r["window_start"]), str(r["k"])))
+
+
+def batch_answer(spark: SparkSession, folder: Path, window: str) -> list[dict[str, object]]:
+    spark.read.schema(SCHEMA).parquet(str(folder)).createOrReplaceTempView("rows")
+    return (
+        spark.sql(
+            f"""SELECT k, count(*) AS n, sum(v) AS total, avg(v) AS mean, max(v) AS top, stddev(v) AS sd,
+                   window.start AS window_start, window.end AS window_end
+            FROM rows GROUP BY window(t, {window}), k"""
+        )
+        .toArrow()
+        .to_pylist()
+    )
+
+
+AGGREGATES = {"n": "count(*)", "total": "sum(v)", "mean": "avg(v)", "top": "max(v)", "sd": "stddev(v)"}
+
+
+@pytest.mark.parametrize(
+    ("window", "sql"),
+    [
+        ({"range": "20 seconds"}, "'20 seconds'"),
+        ({"range": "30 seconds", "slide": "10 seconds"}, "'30 seconds', '10 seconds'"),
+        ({"range": "7 seconds", "slide": "3 seconds"}, "'7 seconds', '3 seconds'"),
+        (
+            {"range": "20 seconds", "slide": "5 seconds", "offset": "2 seconds"},
+            "'20 seconds', '5 seconds', '2 seconds'",
+        ),
+    ],
+)
+def test_final_results_equal_sparks_batch_answer(
+    spark: SparkSession, tmp_path: Path, window: dict[str, str], sql: str
+) -> None:
+    write_files(tmp_path)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
+        run = rows.window(**window).group_by("k").agg(**AGGREGATES).start(hold=True)
+        s.run_available()
+        got = run.results()
+        metrics = run.metrics()
+    assert set(got["kind"].to_pylist()) == {"final"}
+    wanted = in_order(batch_answer(spark, tmp_path, sql))
+    mine = in_order(got.drop_columns(["kind", "emitted_at", "completeness"]).to_pylist())
+    assert len(mine) == len(wanted)
+    for a, b in zip(mine, wanted, strict=True):
+        assert {k: v if k != "sd" else v and pytest.approx(v) for k, v in b.items()} == a
+    assert metrics["rows"] == 200
+    assert metrics["missing_time"] == 8
+    assert metrics["late_rows"] == 0
+    assert metrics["spark_jobs"] == metrics["pages"] == 4
+
+
+def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path, files=6)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("1 minute"))
+        run = rows.where("v >= 0").window(range="20 seconds").group_by("k").agg(n="count(*)").start(hold=True)
+        s.run_available(drain=False)
+        before = run.results().num_rows
+        assert run.metrics()["spark_jobs"] == run.metrics()["pages"] == 6
+        s.run_available(drain=True)
+        assert 0 < before < run.results().num_rows
+
+
+def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("10 seconds"))
+        run = rows.where("1 = 0").window(range="20 seconds").agg(n="count(*)").start(hold=True)
+        s.run_available(drain=False)
+        assert run.metrics()["heartbeat"] == "1970-01-01 00:01:18.999999"
+        assert run.metrics()["rows"] == 200
+        assert run.results().num_rows == 0
+
+
+def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
+        query = rows.select("upper(k) AS key", double="v * 2").window(range="1 hour", offset="30 minutes")
+        run = query.group_by("key").agg(total="sum(double)", n="count(double)").start(hold=True)
+        s.run_available()
+        totals = {r["key"]: (r["total"], r["n"]) for r in run.results().to_pylist()}
+    frame = pl.read_parquet(tmp_path / "*.parquet").filter(pl.col("t").is_not_null())
+    for key, total, n in frame.group_by("k").agg(pl.col("v").sum() * 2, pl.col("v").count().alias("n")).iter_rows():
+        assert totals[None if key is None else key.upper()] == (total, n)
+
+
+def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
+        one = rows.window(range="1 day").agg(n="count(*)").start(hold=True)
+        two = rows.where("k = 'k1'").window(range="1 day").agg(n="count(*)").start(hold=True)
+        s.run_available()
+        assert sum(one.results()["n"].to_pylist()) == 192
+        expected = pl.read_parquet(tmp_path / "*.parquet").filter((pl.col("k") == "k1") & pl.col("t").is_not_null())
+        assert sum(two.results()["n"].to_pylist()) == expected.height
+        assert one.metrics()["pages"] == 4
+
+
+def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_files(folder, files=2)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, folder), time="t", disorder=sw.bounded("0 seconds"))
+        run = rows.window(range="20 seconds").agg(n="count(*)").start()
+        s._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+        first = run.metrics()["rows"]
+        write_files(tmp_path / "in", files=3)
+        s._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+        assert (first, run.metrics()["rows"]) == (100, 150)
+        run.stop()
+        assert not s._ingests
+
+
+def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -> None:
+    pl.DataFrame({"seq": ["1", "x", "12", None, "30"]}).write_parquet(tmp_path / "a.parquet")
+    with sw.Session(spark) as s:
+        df = spark.readStream.schema("seq STRING").parquet(str(tmp_path))
+        late: list[list[str | None]] = []
+        orders = s.stream("orders", df, time="try_cast(seq AS BIGINT)", disorder=sw.bounded(0))
+        run = (
+            orders.window(range=10)
+            .agg(n="count(*)")
+            .start(late=lambda rows, _: late.append([r.seq for r in rows.collect()]), hold=True)
+        )
+        s.run_available()
+        got = [(r["window_start"], r["n"]) for r in run.results().to_pylist()]
+        assert got == [(0, 1), (10, 1), (30, 1)]
+        assert run.metrics()["missing_time"] == 2
+    assert [sorted(page, key=str) for page in late] == [[None, "x"]]
