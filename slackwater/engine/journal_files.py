@@ -110,6 +110,11 @@ class FileJournal:
             if record.whole:
                 self._since_whole, self._whole_size = self._since_whole - size, size
                 break
+        if records and (not records[0].whole or self._kept[-1] - self._kept[0] >= len(records)):
+            raise JournalError(
+                f"the journal at {self.folder!r} is not complete: records are missing among or before "
+                f"{self._kept[0]}…{self._kept[-1]}; restore its files, or start again with an empty folder"
+            )
         kept = set(self._kept)
         for step, _, path in found:
             if step not in kept:
@@ -135,11 +140,13 @@ class FileJournal:
         name = f"{self._steps}/{record.step:012d}"
         if record.emissions:
             self._fs.move(name + _PREPARED, name + _COMMITTED)
+        # A record that was recovered only prepared is among the kept ones already.
+        older = [step for step in self._kept if step != record.step]
         if record.whole:
-            for step in self._kept:
+            for step in older:
                 self._fs.delete_file(f"{self._steps}/{step:012d}{_COMMITTED}")
-            self._kept = []
-        self._kept.append(record.step)
+            older = []
+        self._kept = [*older, record.step]
 
     def _list(self) -> Iterator[tuple[int, bool, str]]:
         for info in self._fs.get_file_info(fs.FileSelector(self._steps)):
@@ -154,7 +161,7 @@ class FileJournal:
             data = stream.read()
         try:
             return _unpack(data), len(data)
-        except (pa.ArrowInvalid, KeyError, ValueError) as error:
+        except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             raise JournalError(f"the journal file {path!r} cannot be read: {error}") from error
 
     def _write(self, path: str, data: bytes) -> None:

@@ -101,7 +101,8 @@ class Session:
         if df.isStreaming:
             if arrival is not None:
                 raise QueryError(
-                    f"stream {node.name!r} is a streaming DataFrame: its rows arrive when they come; leave out arrival="
+                    f"stream {node.name!r} is a streaming DataFrame: its rows arrive when they come; "
+                    "leave out arrival="
                 )
             return None
         if arrival is None:

@@ -1,0 +1,156 @@
+"""What a user writes wrong is named, with what to write instead, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "t TIMESTAMP, n BIGINT, k STRING, v DOUBLE"
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[sw.Session]:
+    with sw.Session(spark) as s:
+        yield s
+
+
+@pytest.fixture
+def rows(session: sw.Session, tmp_path: Path) -> sw.Stream:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    df = session.spark.readStream.schema(SCHEMA).parquet(str(folder))
+    return session.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
+
+
+CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
+    ("unknown column in where", lambda r: r.where("speed > 3"), ["speed", "t, n, k, v"]),
+    ("unknown column in select", lambda r: r.select("speed"), ["speed", "t, n, k, v"]),
+    ("unknown function", lambda r: r.select(x="frobnicate(v)"), ["frobnicate"]),
+    ("syntax", lambda r: r.where("v >"), ["where", "v >"]),
+    ("name twice in select", lambda r: r.select("k", k="v"), ["'k'", "twice"]),
+    ("no columns", lambda r: r.select(), ["select()", "at least one"]),
+    ("slide over range", lambda r: r.window("1 minute", "2 minutes"), ["slide='2 minutes'", "range='1 minute'"]),
+    ("no range", lambda r: r.window("0 seconds"), ["range='0 seconds'", "longer than nothing"]),
+    ("negative range", lambda r: r.window("-5 seconds"), ["range='-5 seconds'"]),
+    ("no slide", lambda r: r.window("1 minute", "0 seconds"), ["slide='0 seconds'"]),
+    ("months", lambda r: r.window("1 month"), ["month", "no fixed length"]),
+    ("number for a timestamp", lambda r: r.window(30), ["range=30", "'30 minutes'"]),
+    ("no unit", lambda r: r.window("30"), ["'30'", "'30 minutes'"]),
+    ("unknown group", lambda r: r.window("1 minute").group_by("speed"), ["speed", "t, n, k, v"]),
+    ("group without a name", lambda r: r.window("1 minute").group_by("upper(k)"), ["upper(k)", "name"]),
+    ("unknown aggregate", lambda r: r.window("1 minute").agg(m="median(v)"), ["median", "approx_percentile"]),
+    ("unknown column in agg", lambda r: r.window("1 minute").agg(m="sum(speed)"), ["speed", "t, n, k, v"]),
+    ("wrong type in agg", lambda r: r.window("1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
+    ("distinct", lambda r: r.window("1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
+    ("no aggregate", lambda r: r.window("1 minute").agg(), ["agg()", "count(*)"]),
+    ("name twice", lambda r: r.window("1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
+    ("reserved name", lambda r: r.window("1 minute").agg(kind="count(*)"), ["'kind'", "another name"]),
+    ("hidden name", lambda r: r.window("1 minute").agg(__n="count(*)"), ["__n", "rename"]),
+]
+
+
+@pytest.mark.parametrize(("write", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_a_wrong_query_is_named(rows: sw.Stream, write: Callable[[sw.Stream], Any], words: list[str]) -> None:
+    with pytest.raises(sw.QueryError) as caught:
+        write(rows)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        ("k", ["time='k'", "string", "try_to_timestamp(k)"]),
+        ("v", ["time='v'", "double", "BIGINT"]),
+        ("when", ["when", "t, n, k, v"]),
+    ],
+)
+def test_a_wrong_time_column_is_named(session: sw.Session, tmp_path: Path, time: str, words: list[str]) -> None:
+    df = session.spark.readStream.schema(SCHEMA).parquet(str(tmp_path))
+    with pytest.raises(sw.QueryError) as caught:
+        session.stream("s", df, time=time, disorder=sw.bounded("1 minute"))
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream, tmp_path: Path) -> None:
+    df, late = rows.frame, sw.bounded("1 minute")
+    static = session.spark.createDataFrame([], SCHEMA)
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        ("already a stream 'rows'", lambda: session.stream("rows", df, time="t", disorder=late)),
+        ("disorder=sw.bounded", lambda: session.stream("s", df, time="t")),
+        ("negative", lambda: session.stream("s", df, time="t", disorder=sw.bounded("-1 seconds"))),
+        ("whole number", lambda: session.stream("s", df, time="n", disorder=late)),
+        ("leave out arrival", lambda: session.stream("s", df, time="t", disorder=late, arrival="t")),
+        ("arrival='received'", lambda: session.stream("s", static, time="t", disorder=late)),
+        ("arrival is a timestamp", lambda: session.stream("s", static, time="t", disorder=late, arrival="n")),
+        ("page='0 s'", lambda: session.stream("s", static, time="t", disorder=late, arrival="t", page="0 s")),
+        ("rename '__x'", lambda: session.stream("s", df.withColumn("__x", df.v), time="t", disorder=late)),
+    ]
+    for words, write in wrong:
+        with pytest.raises(sw.QueryError, match=words.replace("(", "\\(")):
+            write()
+
+
+def test_a_query_starts_once(rows: sw.Stream) -> None:
+    query = rows.window("1 minute").agg(n="count(*)")
+    query.start(hold=True, name="one")
+    with pytest.raises(sw.RunError, match="started already"):
+        query.start()
+    with pytest.raises(sw.RunError, match="'one' was used"):
+        rows.window("2 minutes").agg(n="count(*)").start(name="one")
+
+
+def test_a_sink_that_cannot_be_written_is_named(rows: sw.Stream, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    query = rows.window("1 minute").agg(n="count(*)")
+    with pytest.raises(sw.SinkError, match="file/out"):
+        query.start(sink=tmp_path / "file" / "out")
+    with pytest.raises(sw.QueryError, match="two arguments"):
+        query.start(sink=lambda rows: None)  # type: ignore[arg-type,misc]
+    with pytest.raises(sw.QueryError, match="sink=3"):
+        query.start(sink=3)  # type: ignore[arg-type]
+
+
+def test_nothing_started_and_a_stopped_session_are_said(spark: SparkSession, tmp_path: Path) -> None:
+    s = sw.Session(spark)
+    with pytest.raises(sw.RunError, match="start one first"):
+        s.run_available()
+    df = spark.readStream.schema(SCHEMA).parquet(str(tmp_path))
+    query = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute")).window("1 minute").agg(n="count(*)")
+    s.stop()
+    with pytest.raises(sw.RunError, match="stopped"):
+        query.start()
+
+
+def test_a_journal_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    df = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
+    with sw.Session(spark, journal=tmp_path / "journal") as s:
+        rows = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
+        rows.window("1 minute").agg(n="count(*)").start(name="q", hold=True)
+    with sw.Session(spark, journal=tmp_path / "journal") as s:
+        rows = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
+        with pytest.raises(sw.JournalError, match=r"another query[\s\S]*range 60000000[\s\S]*range 120000000"):
+            rows.window("2 minutes").agg(n="count(*)").start(name="q")
+        rows.window("2 minutes").agg(n="count(*)").start(name="other", hold=True)
+        with pytest.raises(sw.RunError, match="holds the queries q"):
+            s.run_available()
+        s.forget("q")
+        s.run_available()
+
+
+def test_replays_and_streams_do_not_mix(spark: SparkSession, rows: sw.Stream, session: sw.Session) -> None:
+    static = spark.createDataFrame([], SCHEMA)
+    past = session.stream("past", static, time="t", arrival="t", disorder=sw.bounded("1 minute"))
+    rows.window("1 minute").agg(n="count(*)").start(hold=True)
+    with pytest.raises(sw.RunError, match="second session"):
+        past.window("1 minute").agg(n="count(*)").start()
