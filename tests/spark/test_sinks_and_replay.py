@@ -1,0 +1,141 @@
+"""Sinks take each commit once; replays follow the data's own clock and continue from a journal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+
+pytestmark = pytest.mark.spark
+
+
+def instant(second: int) -> datetime:
+    return datetime.fromtimestamp(second, tz=UTC)
+
+
+def past(spark: SparkSession, seconds: list[tuple[int, int]]) -> DataFrame:
+    """A static frame of (event second, arrival second)."""
+    frame = pl.DataFrame({"t": [instant(t) for t, _ in seconds], "at": [instant(a) for _, a in seconds]})
+    return spark.createDataFrame(frame.to_arrow())
+
+
+ROWS = [(0, 1), (7, 8), (3, 11), (14, 15), (2, 16), (25, 26), (31, 39)]
+
+
+def count(s: sw.Session, df: DataFrame, name: str = "past", **disorder: Any) -> sw.Query:
+    late = sw.bounded("5 seconds", **disorder)
+    rows = s.stream(name, df, time="t", arrival="at", page="5 seconds", disorder=late)
+    return rows.window(range="10 seconds").agg(n="count(*)")
+
+
+def test_a_window_is_emitted_when_the_replayed_clock_reaches_its_heartbeat(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        run = count(s, past(spark, ROWS)).start()
+        s.run_available(drain=False)
+        got = [(r["window_start"], r["n"], r["emitted_at"]) for r in run.results().to_pylist()]
+        # Windows close by the page that carries 25 (arrived by 30) and 31 (by 40); drain has not run.
+        assert got == [(instant(0), 4, instant(30)), (instant(10), 1, instant(30))]
+        assert run.metrics()["lag_seconds"] == pytest.approx(40 - 25.999999)
+        s.run_available(drain=True)
+
+
+def test_a_silent_stream_closes_its_windows_after_the_timeout(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        run = count(s, past(spark, [(0, 1), (10, 9), (100, 101)]), timeout="20 seconds").start()
+        s.run_available(drain=False)
+        first = run.results().to_pylist()[0]
+        # The row of 10 was the last for long; it arrived in the page that ends at 10, so 20 seconds later all up
+        # to its time is promised.
+        assert (first["n"], first["emitted_at"]) == (1, instant(30))
+
+
+def test_replayed_streams_are_interleaved_by_arrival(spark: SparkSession) -> None:
+    seen: list[tuple[str, int]] = []
+    with sw.Session(spark) as s:
+        count(s, past(spark, [(0, 1), (20, 21)]), "left").start()
+        count(s, past(spark, [(10, 11), (30, 31)]), "right").start()
+        s.run_available(progress=lambda p: seen.append((p["stream"], p["page"])))
+    assert seen == [("left", 0), ("right", 2), ("left", 4), ("right", 6)]
+
+
+def test_a_replay_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path) -> None:
+    out, journal = tmp_path / "out", tmp_path / "journal"
+    with sw.Session(spark, journal=journal) as s:
+        count(s, past(spark, ROWS[:5])).start(sink=out, name="q")
+        s.run_available(drain=False)
+    with sw.Session(spark, journal=journal) as s:
+        run = count(s, past(spark, ROWS)).start(sink=out, name="q")
+        s.run_available(drain=True)
+        assert run.metrics()["rows"] == len(ROWS)
+    table = pq.read_table(out)
+    assert sorted(zip(table["window_start"].to_pylist(), table["n"].to_pylist(), strict=True)) == [
+        (instant(0), 4),
+        (instant(10), 1),
+        (instant(20), 1),
+        (instant(30), 1),
+    ]
+
+
+def test_a_function_gets_data_frames_and_rising_commit_ids(spark: SparkSession) -> None:
+    got: list[tuple[int, list[int]]] = []
+    with sw.Session(spark) as s:
+        run = count(s, past(spark, ROWS)).start(sink=lambda df, i: got.append((i, [r.n for r in df.collect()])))
+        s.run_available()
+        with pytest.raises(sw.RunError, match="sink=None"):
+            run.results()
+    assert got == [(0, [4, 1]), (1, [1, 1])]
+
+
+def test_a_failing_sink_stops_the_session_with_its_error(spark: SparkSession) -> None:
+    def fail(df: DataFrame, commit_id: int) -> None:
+        raise ZeroDivisionError("the sink is broken")
+
+    with sw.Session(spark) as s:
+        count(s, past(spark, ROWS)).start(sink=fail)
+        with pytest.raises(ZeroDivisionError, match="the sink is broken"):
+            s.run_available()
+        with pytest.raises(sw.RunError, match="the sink is broken"):
+            s.run_available()
+
+
+def test_a_restart_writes_what_a_failing_sink_has_missed(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pl.DataFrame({"n": [1, 2, 30]}).write_parquet(tmp_path / "in/a.parquet")
+    got: list[int] = []
+
+    def start(sink: Any) -> None:
+        with sw.Session(spark, journal=tmp_path / "journal") as s:
+            df = spark.readStream.schema("n BIGINT").parquet(str(tmp_path / "in"))
+            rows = s.stream("rows", df, time="n", disorder=sw.bounded(0))
+            rows.window(range=10).agg(c="count(*)").start(sink=sink, name="q", hold=True)
+            s.run_available(drain=False)
+
+    def fail(df: DataFrame, commit_id: int) -> None:
+        raise ZeroDivisionError("the sink is broken")
+
+    with pytest.raises(sw.RunError, match="the sink is broken"):
+        start(fail)
+    start(lambda df, i: got.extend(r.c for r in df.collect()))
+    assert got == [2]
+
+
+def test_results_of_a_parquet_sink_are_read_by_spark_with_their_types(spark: SparkSession, tmp_path: Path) -> None:
+    with sw.Session(spark) as s:
+        count(s, past(spark, ROWS)).start(sink=tmp_path / "out")
+        s.run_available()
+    types = {f.name: f.dataType.simpleString() for f in spark.read.parquet(str(tmp_path / "out")).schema}
+    assert types == {
+        "n": "bigint",
+        "window_start": "timestamp",
+        "window_end": "timestamp",
+        "kind": "string",
+        "emitted_at": "timestamp",
+        "completeness": "double",
+    }
