@@ -46,12 +46,19 @@ class Ingest:
         self._trigger = trigger
         self._shape = Shape()
         self._tuned: set[int] = set()
+        self.columns: set[str] = set()
         self.query: StreamingQuery | None = None
 
-    def start(self, available_now: bool = False) -> None:
-        """Start, or go on in another way, from where the checkpoint stands."""
+    def start(self, columns: set[str], available_now: bool = False) -> None:
+        """Start, or go on in another way, from where the checkpoint stands.
+
+        Only these columns are read: Spark hands a batch over as finished rows, so what is not left out here is
+        read from the source even if no query looks at it.
+        """
         self.stop()
-        writer = self._frame.writeStream.foreachBatch(self._batch)
+        self.columns = columns
+        frame = self._frame.select(*(f"`{c}`" for c in self._frame.columns if c in columns))
+        writer = frame.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint.address)
         if available_now:
             writer = writer.trigger(availableNow=True)

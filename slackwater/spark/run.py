@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 class Run:
     """Made by `Query.start`."""
 
-    def __init__(self, session: Session, name: str, plan: WindowNode, labels: list[str], sink: object) -> None:
+    def __init__(
+        self, session: Session, name: str, plan: WindowNode, labels: list[str], sink: object, routes_late: bool
+    ) -> None:
         self.name = name
         self.plan = plan
         self.active = True
+        self.routes_late = routes_late
         self._session = session
         self._labels = labels
         self._sink = sink

@@ -17,6 +17,7 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.window_aggregate import Spill
+from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import StreamNode, stream_of
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
@@ -141,7 +142,7 @@ class Session:
                 loop.executor, label, plan, output, late_output, self._spill(label, stream), self._resident_limit
             )
         )
-        run = Run(self, label, plan, labels, output)
+        run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
         if not hold and not self._missing():
             self._start_ingests(available_now=False)
@@ -174,12 +175,14 @@ class Session:
             node, frame, replay, trigger = self._inputs[name]
             if replay is not None:
                 continue
+            readers = [r for r in self._runs.values() if r.active and stream_of(r.plan).name == name]
+            columns = set().union(*(needed_columns(r.plan, r.routes_late) for r in readers))
             if name not in self._ingests:
                 checkpoint = self._place.child("checkpoints").child(name)
                 self._ingests[name] = Ingest(node, frame, self._loop, self._pages, checkpoint, trigger)
-            elif not available_now:
+            elif not available_now and columns <= self._ingests[name].columns:
                 continue
-            self._ingests[name].start(available_now)
+            self._ingests[name].start(columns, available_now)
 
     def forget(self, name: str) -> None:
         """Drop a query from the journal that will not be started again."""

@@ -142,6 +142,7 @@ def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None
         expected = pl.read_parquet(tmp_path / "*.parquet").filter((pl.col("k") == "k1") & pl.col("t").is_not_null())
         assert sum(two.results()["n"].to_pylist()) == expected.height
         assert one.metrics()["pages"] == 4
+        assert s._ingests["rows"].columns == {"t", "k"}
 
 
 def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_path: Path) -> None:
