@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode
 from slackwater.windows.spec import WindowSpec
 
@@ -18,11 +20,15 @@ def describe(node: WindowNode | RowNode) -> str:
     if isinstance(node, WhereNode):
         return f"{above}\nwhere {node.condition}"
     if isinstance(node, SelectNode):
-        return f"{above}\nselect " + ", ".join(f"{sql} AS {name}" for name, sql in node.columns)
-    groups = ", ".join(f"{g.sql} AS {g.name}" for g in node.kernel.groups)
-    aggregates = ", ".join(f"{a.text} AS {a.name}" for a in node.kernel.aggregates)
+        return f"{above}\nselect " + _named(node.columns)
+    groups = _named((g.name, g.sql) for g in node.kernel.groups)
+    aggregates = _named((a.name, a.text) for a in node.kernel.aggregates)
     by = f" group by {groups}" if groups else ""
     return f"{above}\nwindow {_window(node.kernel.spec)}{by}\nagg {aggregates}"
+
+
+def _named(columns: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(name if sql in (name, f"`{name}`") else f"{name} = {sql}" for name, sql in columns)
 
 
 def _window(spec: WindowSpec) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
@@ -27,26 +30,40 @@ from slackwater.progress.time import TimeDomain
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+# PySpark logs every such error at length; ours say it in the user's words.
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_name).addFilter(lambda record: not _quiet.get())
+
+
+@contextmanager
+def _explained(frame: DataFrame, what: str, text: str) -> Iterator[None]:
+    """Turns what Spark says of an expression into an error of ours."""
+    token = _quiet.set(True)
+    try:
+        yield
+    except PySparkException as error:
+        raise _explain(error, frame, what, text) from None
+    finally:
+        _quiet.reset(token)
+
+
 def columns_of(frame: DataFrame, expressions: Iterable[str], what: str) -> list[tuple[str, DataType]]:
     """Names and types that some Spark SQL expressions give."""
     texts = list(expressions)
-    try:
+    with _explained(frame, what, ", ".join(texts)):
         return [(f.name, f.dataType) for f in frame.selectExpr(*texts).schema.fields]
-    except PySparkException as error:
-        raise _explain(error, frame, what, ", ".join(texts)) from None
 
 
 def filtered(frame: DataFrame, condition: str) -> DataFrame:
     """The frame with a filter, or a clear error."""
-    try:
+    with _explained(frame, "where", condition):
         return frame.where(condition)
-    except PySparkException as error:
-        raise _explain(error, frame, "where", condition) from None
 
 
 def arrow_type(frame: DataFrame, sql: str, what: str) -> pa.DataType:
     """Arrow type of an expression; aggregates are allowed."""
-    ((_, kind),) = columns_of(frame, [f"{sql} AS x"], what)
+    ((_, kind),) = columns_of(frame, [sql], what)
     return to_arrow(kind, what)
 
 
@@ -86,12 +103,12 @@ def simple_name(name: str) -> bool:
 
 
 def _explain(error: PySparkException, frame: DataFrame, what: str, text: str) -> QueryError:
+    said = f"{what}{text!r}" if what.endswith("=") else f"{what} {text!r}"
     condition = (error.getCondition() or "") if isinstance(error, (AnalysisException, ParseException)) else ""
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = (error.getMessageParameters() or {}).get("objectName", "?").replace("`", "")
-        return QueryError(f"{what} {text!r}: there is no column {name!r}; there are {', '.join(frame.columns)}")
+        return QueryError(f"{said}: there is no column {name!r}; there are {', '.join(frame.columns)}")
     if condition.startswith("UNRESOLVED_ROUTINE"):
         name = (error.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
-        return QueryError(f"{what} {text!r}: Spark knows no function {name!r}")
-    first = str(error).strip().splitlines()[0]
-    return QueryError(f"{what} {text!r}: {first}")
+        return QueryError(f"{said}: Spark knows no function {name!r}")
+    return QueryError(f"{said}: {str(error).strip().splitlines()[0]}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+_QUIET = Path(__file__).with_name("log4j2.properties")
 
 #: Measured choices for many small jobs; docs/architecture.md says what each is worth.
 PAGE_SETTINGS = {
@@ -17,6 +20,7 @@ PAGE_SETTINGS = {
 def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSession:
     """A local Spark session with defaults for streams; the running one, if there is one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
         SparkSession.builder.master(master)
         .appName("slackwater")
@@ -26,7 +30,7 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
         .config("spark.driver.maxResultSize", "256m")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET.as_uri()}")
         # A row that does not fit must not end the stream: a bad cast is null, not an exception.
         .config("spark.sql.ansi.enabled", "false")
         .config("spark.sql.streaming.stopTimeout", "60s")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
@@ -16,6 +17,7 @@ from slackwater.spark.analysis import arrow_type, columns_of, filtered, simple_n
 from slackwater.spark.sinks import SinkLike
 from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel
+from slackwater.windows.partials import TIME
 from slackwater.windows.results import RESULT_COLUMNS, result_schema
 from slackwater.windows.spec import WindowSpec
 
@@ -50,7 +52,7 @@ class Stream:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
         columns_of(self.frame, [sql for _, sql in pairs], "select")
         _check_names([name for name, _ in pairs], "select")
-        frame = self.frame.selectExpr(*(f"{_unaliased(sql)} AS `{name}`" for name, sql in pairs))
+        frame = self.frame.select(*(F.expr(sql).alias(name) for name, sql in pairs))
         return Stream(self.session, SelectNode(self.node, tuple(pairs)), frame)
 
     def window(self, range: Span, slide: Span | None = None, offset: Span | None = None) -> Windowed:
@@ -75,8 +77,7 @@ class Windowed:
             if not simple_name(name) and name == text:
                 raise QueryError(f"group_by {text!r}: give the expression a name, as in group_by(k={text!r})")
         _check_names([g.name for g in self.groups] + [name for name, _ in pairs], "group_by")
-        made = tuple(Group(name, _unaliased(text)) for name, text in pairs)
-        return Windowed(self.stream, self.spec, self.groups + made)
+        return Windowed(self.stream, self.spec, self.groups + tuple(Group(*pair) for pair in pairs))
 
     def agg(self, **aggregates: str) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each."""
@@ -93,9 +94,7 @@ class Windowed:
             if aggregate.argument != "*":
                 columns_of(frame, [aggregate.argument], f"{aggregate.name}=")
         kernel = PaneKernel(self.spec, self.groups, made)
-        for sql in kernel.make_sql().values():
-            if "__time" not in sql:
-                columns_of(frame, [f"{sql} AS x"], "agg")
+        columns_of(frame.withColumn(TIME, F.lit(0)), kernel.make_sql().values(), "agg")
         kinds = [to_arrow(columns_of(frame, [g.sql], "group_by")[0][1], g.name) for g in self.groups]
         plan = WindowNode(node, kernel, result_schema(kernel, stream_of(node).domain, kinds))
         return Query(self.stream.session, plan)
@@ -124,18 +123,6 @@ class Query:
     def describe(self) -> str:
         """The plan in a few lines."""
         return describe(self.plan)
-
-
-def _unaliased(sql: str) -> str:
-    """An expression without its alias; Spark takes an alias only at the outside."""
-    import sqlglot
-    from sqlglot import exp
-
-    try:
-        tree = sqlglot.parse_one(sql, dialect="spark")
-    except sqlglot.errors.ParseError:
-        return sql
-    return tree.this.sql(dialect="spark") if isinstance(tree, exp.Alias) else sql
 
 
 def _check_names(names: list[str], what: str) -> None:

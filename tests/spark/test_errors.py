@@ -49,6 +49,7 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("unknown aggregate", lambda r: r.window("1 minute").agg(m="median(v)"), ["median", "approx_percentile"]),
     ("unknown column in agg", lambda r: r.window("1 minute").agg(m="sum(speed)"), ["speed", "t, n, k, v"]),
     ("wrong type in agg", lambda r: r.window("1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
+    ("no order", lambda r: r.window("1 minute").agg(m="first(map(k, v))"), ["agg", "map(k, v)"]),
     ("distinct", lambda r: r.window("1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
     ("no aggregate", lambda r: r.window("1 minute").agg(), ["agg()", "count(*)"]),
     ("name twice", lambda r: r.window("1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
