@@ -6,7 +6,8 @@ acknowledged once a commit has made durable either what became of it or the page
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from slackwater.engine.graph import Graph, Node
@@ -82,6 +83,7 @@ class Executor:
         self._tickets: list[Ticket] = []
         self._dirty = False
         self._everything = False
+        self._failed: BaseException | None = None
 
     # --- the graph
 
@@ -123,6 +125,8 @@ class Executor:
 
     def admit(self, source: str, page: Page) -> Ticket:
         """Let a page in. One that was taken before a crash is acknowledged at once."""
+        self._check()
+        self._check_answered()
         self._recovered = Recovered()
         known = self._consumed.get(source)
         self._admissions += 1
@@ -144,27 +148,55 @@ class Executor:
     # --- the cycle
 
     def run_until_idle(self) -> None:
-        """Work until nothing is ready and no source has anything to say; then commit."""
-        runs = 0
-        while True:
-            ready = {n.label: n for n in self.graph if n.ready()}
-            if ready:
-                choice = self.strategy.pick([_ready(n) for n in ready.values()])
-                self._run(ready[choice.label])
-                runs += 1
-                if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
-                    self.commit()
-            elif not self._demand():
-                break
+        """Work until nothing is ready and no source has anything to say; then commit.
+
+        While the journal holds answers of a query that has not been added again, nothing runs: they go out first.
+        """
+        self._check()
+        if self._redo:
+            return
+        with self._whole_or_failed():
+            runs = 0
+            while True:
+                ready = {n.label: n for n in self.graph if n.ready()}
+                if ready:
+                    choice = self.strategy.pick([_ready(n) for n in ready.values()])
+                    self._run(ready[choice.label])
+                    runs += 1
+                    if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
+                        self._commit()
+                elif not self._demand():
+                    break
         self.commit()
 
     def drain(self) -> None:
         """There is no more input: close every window."""
+        self._check_answered()
         self.run_until_idle()
         for node in list(self.graph):
             node.operator.end(self._emitter(node, self._admissions))
             self._dirty = True
         self.run_until_idle()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise RunError(
+                f"the executor has failed: {self._failed}; start again from the journal"
+            ) from self._failed
+
+    def _check_answered(self) -> None:
+        if self._redo:
+            missing = ", ".join(sorted({e.sink for e in self._redo}))
+            raise RunError(f"the journal holds answers for {missing}; start that query again first")
+
+    @contextmanager
+    def _whole_or_failed(self) -> Iterator[None]:
+        """An error leaves half a step behind, such as a page on no arc: nothing after it may be committed."""
+        try:
+            yield
+        except BaseException as error:
+            self._failed = error
+            raise
 
     def _run(self, node: Node) -> None:
         self._dirty = True
@@ -201,9 +233,12 @@ class Executor:
 
     def commit(self) -> None:
         """Journal what has changed, write the sinks, mark it done, and acknowledge what is safe."""
-        if self._redo:
-            missing = ", ".join(sorted({e.sink for e in self._redo}))
-            raise RunError(f"the journal holds answers for {missing}; start that query again first")
+        self._check()
+        self._check_answered()
+        with self._whole_or_failed():
+            self._commit()
+
+    def _commit(self) -> None:
         if self._dirty:
             for node in self.graph:
                 while isinstance(node.operator, Sink) and node.ready():

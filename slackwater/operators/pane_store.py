@@ -53,6 +53,11 @@ class PaneStore(Protocol):
         ...
 
     @property
+    def bytes(self) -> int:
+        """What it takes of the driver's memory."""
+        ...
+
+    @property
     def size(self) -> dict[str, int]:
         """Panes, partials and bytes held."""
         ...
@@ -98,6 +103,11 @@ class ResidentPanes:
 
     def settle(self) -> None:
         """Nothing lies outside the driver."""
+
+    @property
+    def bytes(self) -> int:
+        """Size of the ring."""
+        return self.ring.bytes
 
     @property
     def size(self) -> dict[str, int]:

@@ -69,8 +69,8 @@ class Source(Unary):
             self._tracker.arrive(arrival)
             self._rows += arrival.rows
             self._missing += arrival.missing
-            if arrival.highest is not None:
-                self._highest = max(arrival.highest, self._highest or arrival.highest)
+            if arrival.highest is not None and (self._highest is None or arrival.highest > self._highest):
+                self._highest = arrival.highest
         self._under_way = waiting
 
     def _say(self, emit: Emit) -> None:

@@ -58,8 +58,10 @@ class WindowAggregate(Unary):
         arrival = page.arrival()
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (late or missing):
-            emit(Answer(page.late(self._late_before())), LATE)
-        if self._panes.kind == ResidentPanes.kind and self._panes.size["state_bytes"] > self._limit:
+            payload = page.late(self._late_before())
+            if payload_rows(payload):  # a filter may have dropped those without a time
+                emit(Answer(payload), LATE)
+        if self._panes.kind == ResidentPanes.kind and self._panes.bytes > self._limit:
             self._go_large()
 
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:

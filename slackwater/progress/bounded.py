@@ -9,7 +9,7 @@ from typing import Any
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import Span, TimeDomain, microseconds
+from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class BoundedTracker:
         self._slack = slack
         self._timeout = timeout
         self._highest: int | None = None
-        self._last_arrival = 0
+        self._last_arrival = MIN_TICK
         self._heartbeat = Heartbeat.NONE
 
     @property

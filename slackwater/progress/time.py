@@ -48,6 +48,8 @@ def microseconds(span: str | timedelta) -> int:
     """
     if isinstance(span, timedelta):
         return span // timedelta(microseconds=1)
+    if not isinstance(span, str):
+        raise QueryError(f"{span!r} is not a length of time; write for example '30 minutes'")
     text, total, at = span.strip(), 0, 0
     if text.lower().startswith("interval "):
         text = text[len("interval ") :]

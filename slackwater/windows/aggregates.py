@@ -237,15 +237,16 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
     function, arguments = _call(name, text)
     if any(isinstance(a, exp.Distinct) for a in arguments):
         raise QueryError(f"{name}={text!r}: exact DISTINCT has no small partial; write approx_count_distinct(…)")
-    first = _sql(arguments[0]) if arguments else "*"
+    first = _argument(text, arguments)
+    if arguments and first == "*" and function != "count":
+        column = "column, 0.5" if function in _PERCENTILE else "column"
+        raise QueryError(f"{name}={text!r}: only count takes a star; write {function}({column})")
     if function in _PERCENTILE:
         return ApproxPercentile(name, text, first, pa.float64(), _share(name, text, arguments))
     if function not in _PLAIN and function not in _SPREAD:
         raise QueryError(f"{name}={text!r}: unknown aggregate {function!r}; known are {KNOWN}")
     if len(arguments) > 1 or (not arguments and function != "count"):
         raise QueryError(f"{name}={text!r}: {function} takes one expression, as in {function}(x)")
-    if first == "*" and function != "count":
-        raise QueryError(f"{name}={text!r}: only count takes a star; write {function}(column)")
     if function in _SPREAD:
         return Spread(name, text, first, pa.float64(), *_SPREAD[function])
     kind = _PLAIN[function]
@@ -259,24 +260,35 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
 def _call(name: str, text: str) -> tuple[str, list[exp.Expression]]:
     try:
         tree = sqlglot.parse_one(text, dialect="spark")
-    except sqlglot.errors.ParseError as error:
-        raise QueryError(f"{name}={text!r} is not an expression: {error.errors[0]['description']}") from None
+    except sqlglot.errors.SqlglotError as error:
+        found = getattr(error, "errors", None)
+        raise QueryError(
+            f"{name}={text!r} is not an expression: {found[0]['description'] if found else error}"
+        ) from None
     if not isinstance(tree, exp.Func):
         raise QueryError(f"{name}={text!r} is not an aggregate call; write one of {KNOWN}, as in {name}='sum(x)'")
     function = text.strip().split("(", 1)[0].strip().lower()
     if not text.strip().endswith(")") or (isinstance(tree, exp.Anonymous) and not tree.name):
         raise QueryError(f"{name}={text!r} is not a single aggregate call, as in {name}='sum(x)'")
-    if isinstance(tree, exp.Anonymous):
-        return function, list(tree.expressions)
     arguments = [a for a in tree.args.values() if isinstance(a, exp.Expression)]
     arguments += [a for v in tree.args.values() if isinstance(v, list) for a in v if isinstance(a, exp.Expression)]
-    if any(a.find(exp.AggFunc) for a in arguments):
+    if any(_aggregates(inner) for a in arguments for inner in a.find_all(exp.Func)):
         raise QueryError(f"{name}={text!r}: an aggregate inside an aggregate; aggregate a plain expression")
     return function, arguments
 
 
-def _sql(expression: exp.Expression) -> str:
-    return expression.sql(dialect="spark")
+def _aggregates(call: exp.Func) -> bool:
+    """Whether a call is an aggregate; some of Spark's names are not among those that sqlglot knows."""
+    if isinstance(call, exp.Anonymous):
+        return call.name.lower() in (*_PLAIN, *_SPREAD, *_PERCENTILE)
+    return isinstance(call, exp.AggFunc)
+
+
+def _argument(text: str, arguments: list[exp.Expression]) -> str:
+    """The first argument; in the user's own words if it is the only one, so that nothing is lost in translation."""
+    if len(arguments) == 1:
+        return text.strip()[text.strip().index("(") + 1 : -1].strip()
+    return arguments[0].sql(dialect="spark") if arguments else "*"
 
 
 def _share(name: str, text: str, arguments: list[exp.Expression]) -> float:
@@ -293,9 +305,9 @@ def _hashable(argument: str, kind: pa.DataType) -> str:
     """The argument in a type that Spark's hll_sketch_agg takes."""
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return f"CAST({argument} AS BIGINT)"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
-        return argument
-    return f"CAST({argument} AS STRING)"
+    if pa.types.is_floating(kind):
+        return f"CAST(CASE WHEN {argument} = 0 THEN 0 ELSE {argument} END AS STRING)"  # -0.0 is 0.0
+    return f"CAST({argument} AS STRING) || '.'"  # sketches pass over what is empty; an empty text is a value
 
 
 def _of_sketches(x: pl.Expr, read: Callable[[bytes | None], Any], kind: Any) -> pl.Expr:

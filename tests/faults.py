@@ -1,0 +1,140 @@
+"""A process that dies at the n-th thing it does to the outside, and comes back with what it left there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import fs
+
+from slackwater.engine.build import source_label
+from slackwater.engine.journal_files import FileJournal
+from slackwater.operators.element import Payload
+from slackwater.plan.nodes import WindowNode
+from slackwater.testing import ArrowPage, ListSink, Script
+
+
+class Died(BaseException):
+    """The process is gone; no handler of the engine may notice."""
+
+
+@dataclass
+class Fate:
+    """Counts what is done to files and sinks; the process dies at one of these points, or never."""
+
+    at: int | None = None
+    count: int = 0
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            raise Died
+
+
+class _HalfWritten:
+    """An output stream that may be left half written."""
+
+    def __init__(self, stream: Any, fate: Fate) -> None:
+        self._stream, self._fate = stream, fate
+
+    def __enter__(self) -> _HalfWritten:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._stream.close()
+
+    def write(self, data: bytes) -> None:
+        self._stream.write(data[: len(data) // 2])
+        self._fate.step()
+        self._stream.write(data[len(data) // 2 :])
+
+
+class MortalFiles:
+    """The local file system, with a point of death before, in the middle of, and after each change."""
+
+    def __init__(self, fate: Fate) -> None:
+        self._fate = fate
+        self._files = fs.LocalFileSystem()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def open_output_stream(self, path: str) -> _HalfWritten:
+        self._fate.step()
+        return _HalfWritten(self._files.open_output_stream(path), self._fate)
+
+    def move(self, src: str, dest: str) -> None:
+        self._fate.step()
+        self._files.move(src, dest)
+        self._fate.step()
+
+    def delete_file(self, path: str) -> None:
+        self._fate.step()
+        self._files.delete_file(path)
+        self._fate.step()
+
+
+class MortalSink(ListSink):
+    """Outlives the process; a commit id that comes again must bring the same rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fate = Fate()
+        self.rewritten = 0
+
+    def write(self, payload: Payload, commit_id: int) -> None:
+        self.fate.step()
+        if commit_id in self.commits:
+            assert isinstance(payload, pa.Table)
+            assert self.commits[commit_id].equals(payload), f"commit {commit_id} came again with other rows"
+            self.rewritten += 1
+        super().write(payload, commit_id)
+        self.fate.step()
+
+
+@dataclass
+class World:
+    """What is outside of the process: the journal's folder, two sinks, and a source that knows what is safe."""
+
+    plan: WindowNode
+    pages: Sequence[pl.DataFrame]
+    folder: Path
+    commit_every: int = 64
+    sink: MortalSink = field(default_factory=MortalSink)
+    late: MortalSink = field(default_factory=MortalSink)
+    safe: int = -1
+    """Number of the last page that was acknowledged."""
+
+    def start(self, fate: Fate) -> Script:
+        self.sink.fate = self.late.fate = fate
+        journal = FileJournal(MortalFiles(fate), str(self.folder))
+        return Script(self.plan, journal, self.sink, self.late, commit_every=self.commit_every)
+
+    def live(self, fate: Fate, again: int = 0) -> Script | None:
+        """One life, from the first page that is not safe or some pages before it; None if it ended early."""
+        try:
+            script = self.start(fate)
+            for number in range(max(self.safe + 1 - again, 0), len(self.pages)):
+                self._give(script, number)
+            return script.drain()
+        except Died:
+            return None
+
+    def _give(self, script: Script, number: int) -> None:
+        script.clock.set(number)
+        page = ArrowPage(self.pages[number], number, number, "t")
+        ticket = script.executor.admit(source_label("s"), page)
+
+        def acknowledge() -> None:
+            self.safe = max(self.safe, number)
+
+        if ticket.done:
+            acknowledge()
+        ticket.on_done = acknowledge
+        script.executor.run_until_idle()
+        assert ticket.done

@@ -1,0 +1,85 @@
+"""The answer recomputed from scratch: every row beside every window, those outside struck out, the rest grouped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from slackwater.windows.spec import WindowSpec
+
+X, T = pl.col("x"), pl.col("t")
+
+#: An aggregate by polars' own means, or as Python over the values of `x` that are not null.
+Means = pl.Expr | Callable[[list[float]], float | None]
+
+
+def _largest(values: list[float]) -> float | None:
+    """Spark's max: NaN is above every number."""
+    return math.nan if any(math.isnan(v) for v in values) else max(values, default=None)
+
+
+def _smallest(values: list[float]) -> float | None:
+    """Spark's min: NaN only where there is nothing else."""
+    return min((v for v in values if not math.isnan(v)), default=math.nan if values else None)
+
+
+def _three_tenths(values: list[float]) -> float | None:
+    """The smallest value that at least 0.3 of the values do not exceed."""
+    return sorted(values)[max(math.ceil(0.3 * len(values)), 1) - 1] if values else None
+
+
+#: Text of each aggregate, and what it is.
+AGGREGATES: dict[str, tuple[str, Means]] = {
+    "n": ("count(*)", pl.len().cast(pl.Int64)),
+    "nx": ("count(x)", X.count().cast(pl.Int64)),
+    "total": ("sum(x)", pl.when(X.count() > 0).then(X.sum())),
+    "whole": ("sum(i)", pl.when(pl.col("i").count() > 0).then(pl.col("i").sum())),
+    "mean": ("avg(x)", X.mean()),
+    "mean_i": ("avg(i)", pl.col("i").mean()),
+    "low": ("min(x)", X.min()),
+    "high": ("max(x)", X.max()),
+    "low_s": ("min(s)", pl.col("s").min()),
+    "high_s": ("max(s)", pl.col("s").max()),
+    "high_i": ("max(i)", pl.col("i").max()),
+    "var": ("variance(x)", X.var(ddof=1)),
+    "var_all": ("var_pop(x)", X.var(ddof=0)),
+    "sd": ("stddev(x)", X.std(ddof=1)),
+    "sd_all": ("stddev_pop(x)", X.std(ddof=0)),
+    "begins": ("first(x)", X.filter(T.eq(T.min())).sort(nulls_last=False).first()),
+    "ends": ("last(x)", X.filter(T.eq(T.max())).sort(nulls_last=False).last()),
+    "begins_s": ("first(s)", pl.col("s").filter(T.eq(T.min())).sort(nulls_last=False).first()),
+    "distinct_s": ("approx_count_distinct(s)", pl.col("s").drop_nulls().n_unique().cast(pl.Int64)),
+    "distinct_x": ("approx_count_distinct(x)", X.drop_nulls().n_unique().cast(pl.Int64)),
+    "p30": ("approx_percentile(x, 0.3)", _three_tenths),
+    "p0": ("approx_percentile(x, 0)", X.min()),
+    "p100": ("approx_percentile(x, 1)", X.max()),
+}
+#: Those that say something of NaN.
+NAN_AGGREGATES: dict[str, tuple[str, Means]] = {
+    "n": ("count(*)", pl.len().cast(pl.Int64)),
+    "low": ("min(x)", _smallest),
+    "high": ("max(x)", _largest),
+}
+
+
+def recompute(
+    rows: pl.DataFrame, spec: WindowSpec, groups: Sequence[str], aggregates: dict[str, tuple[str, Means]]
+) -> list[dict[str, Any]]:
+    """All final results of some rows, by trying every window on every row."""
+    if rows.height == 0:
+        return []
+    low, high = rows["t"].min(), rows["t"].max()
+    assert isinstance(low, int) and isinstance(high, int)
+    first = (low - spec.offset - spec.range) // spec.slide - 1
+    last = (high - spec.offset) // spec.slide + 1
+    starts = [spec.offset + k * spec.slide for k in range(first, last + 1)]
+    windows = pl.DataFrame({"window_start": starts}).with_columns(window_end=pl.col("window_start") + spec.range)
+    inside = rows.join(windows, how="cross").filter(T.is_between("window_start", "window_end", closed="left"))
+    made = [X.drop_nulls().alias(n) if callable(m) else m.alias(n) for n, (_, m) in aggregates.items()]
+    results = inside.group_by("window_start", "window_end", *groups).agg(made).to_dicts()
+    for row in results:
+        row.update({n: means(row[n]) for n, (_, means) in aggregates.items() if callable(means)})
+    return results

@@ -1,0 +1,198 @@
+"""Aggregates as a user writes them: what is read, what is refused and how, and which partials are shared."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from slackwater.errors import QueryError
+from slackwater.testing import ArrowPage, Script, arrow_plan
+from slackwater.windows.aggregates import KNOWN, ApproxDistinct, ApproxPercentile, Avg, Spread, parse_aggregate
+from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.partials import Count, Moments, Partial, Quantiles, Sum
+from slackwater.windows.spec import WindowSpec
+from tests.streams import SAMPLE, frame
+
+
+def parse(text: str, kind: pa.DataType | None = None) -> object:
+    return parse_aggregate("v", text, lambda sql: kind or pa.float64())
+
+
+def refused(text: str) -> str:
+    with pytest.raises(QueryError) as error:
+        parse(text)
+    message = str(error.value)
+    assert message.startswith(f"v={text!r}"), "the message begins with what was written"
+    return message
+
+
+@pytest.mark.parametrize("text", ["median(x)", "collect_list(x)", "my_function(x)", "if(x, 1, 2)", "abs(x)"])
+def test_an_unknown_aggregate_is_named_beside_the_known_ones(text: str) -> None:
+    message = refused(text)
+    assert f"unknown aggregate {text.split('(')[0]!r}" in message
+    assert KNOWN in message
+
+
+@pytest.mark.parametrize("text", ["count(DISTINCT x)", "sum(distinct x)", "avg(DISTINCT x)", "mean(DISTINCT x)"])
+def test_distinct_is_refused_with_what_to_write_instead(text: str) -> None:
+    assert "write approx_count_distinct(" in refused(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(max(x))",
+        "max(sum(x) + 1)",
+        "avg(approx_count_distinct(x))",
+        "max(std(x))",
+        "sum(mean(x))",
+        "std(max(x))",
+        "mean(1 + mean(x))",
+        "approx_percentile(avg(x), 0.5)",
+    ],
+)
+def test_an_aggregate_inside_an_aggregate_is_refused(text: str) -> None:
+    assert "an aggregate inside an aggregate; aggregate a plain expression" in refused(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "sum(x) + 1",
+        "-sum(x)",
+        "(sum(x))",
+        "sum(x) AS y",
+        "sum(x) OVER ()",
+        "sum(x) FILTER (WHERE x > 1)",
+        "'x'",
+        "1",
+    ],
+)
+def test_what_is_no_aggregate_call_is_refused(text: str) -> None:
+    message = refused(text)
+    assert "is not an aggregate call" in message
+    assert "v='sum(x)'" in message
+
+
+@pytest.mark.parametrize(
+    "text", ["sum(x", "sum(x))", "", "  ", "sum(x), sum(y)", "sum('x)", "sum()", "sum(x) sum(y)"]
+)
+def test_what_cannot_be_read_is_refused(text: str) -> None:
+    assert "is not an expression" in refused(text)
+
+
+@pytest.mark.parametrize("share", ["1.5", "-0.1", "95"])
+def test_a_share_outside_of_zero_and_one_is_refused(share: str) -> None:
+    assert f"the share {float(share)} is not between 0 and 1" in refused(f"approx_percentile(x, {share})")
+
+
+@pytest.mark.parametrize(
+    "text", ["approx_percentile(x)", "approx_percentile(x, y)", "percentile_approx(x, array(0.1))"]
+)
+def test_a_percentile_wants_its_share_as_a_number(text: str) -> None:
+    assert "give the share as a number, as in approx_percentile(x, 0.95)" in refused(text)
+
+
+@pytest.mark.parametrize("function", ["sum", "avg", "min", "max", "first", "stddev", "approx_count_distinct"])
+def test_only_count_takes_a_star(function: str) -> None:
+    assert f"only count takes a star; write {function}(column)" in refused(f"{function}(*)")
+
+
+def test_a_percentile_takes_no_star() -> None:
+    assert "only count takes a star; write approx_percentile(column, 0.5)" in refused("approx_percentile(*, 0.5)")
+
+
+@pytest.mark.parametrize(
+    "text", ["count(x, y)", "min(x, y)", "std(x, y)", "std()", "approx_count_distinct(x, 0.05)"]
+)
+def test_an_aggregate_takes_one_expression(text: str) -> None:
+    assert "takes one expression, as in " in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("mean(x)", Avg),
+        ("SUM( x )", type(parse("sum(x)"))),
+        ("count()", type(parse("count(*)"))),
+        ("first_value(x)", type(parse("first(x)"))),
+        ("any_value(x)", type(parse("first(x)"))),
+        ("last_value(x)", type(parse("last(x)"))),
+        ("approx_distinct(x)", ApproxDistinct),
+        ("percentile_approx(x, 0.5)", ApproxPercentile),
+        ("approx_quantile(x, 0.5)", ApproxPercentile),
+        ("std(x)", Spread),
+        ("var_samp(x)", Spread),
+        ("stddev_samp(x)", Spread),
+    ],
+)
+def test_other_names_of_an_aggregate_are_known(text: str, kind: type) -> None:
+    assert type(parse(text)) is kind
+
+
+def test_an_argument_may_be_any_expression() -> None:
+    aggregate = parse_aggregate("v", "sum(CASE WHEN x > 0 THEN x * 2 ELSE 0 END)", lambda sql: pa.float64())
+    assert re.sub(r"\s+", " ", aggregate.argument) == "CASE WHEN x > 0 THEN x * 2 ELSE 0 END"
+    script = Script(arrow_plan(SAMPLE, 10, v="sum(CASE WHEN x > 0 THEN x * 2 ELSE 0 END)"))
+    script.page(frame([[1, "a", 0, 2.0], [1, "a", 0, -3.0], [1, "a", 0, 4.0]])).drain()
+    assert script.results[0]["v"] == 12.0
+
+
+# --- partials
+
+
+def kernel(**texts: str) -> PaneKernel:
+    parsed = tuple(parse_aggregate(n, t, lambda sql: pa.float64()) for n, t in texts.items())
+    return PaneKernel(WindowSpec(10, 10), (), parsed)
+
+
+def test_equal_partials_of_several_aggregates_are_kept_once() -> None:
+    made = kernel(a="avg(x)", b="sum(x)", c="count(x)", d="stddev(x)", e="var_pop(x)", f="sum(y)")
+    assert list(made.columns) == [Sum("x"), Count("x"), Moments("x"), Sum("y")]
+
+
+def test_percentiles_of_one_expression_share_a_sketch() -> None:
+    shares = kernel(a="approx_percentile(x, 0.1)", b="approx_percentile(x, 0.5)", c="percentile_approx(x, 0.9)")
+    assert list(shares.columns) == [Quantiles("x")]
+
+
+def test_expressions_that_are_written_alike_but_for_spaces_are_one() -> None:
+    assert len(kernel(a="sum(x+1)", b="sum( x  +  1 )", c="SUM(x + 1)").columns) == 1
+
+
+def test_a_shared_partial_is_computed_once_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Partial] = []
+    original = Sum.make
+
+    def counting(self: Sum, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        made.append(self)
+        return original(self, argument)
+
+    monkeypatch.setattr(Sum, "make", counting)
+    plan = arrow_plan(SAMPLE, 10, a="avg(x)", b="sum(x)", c="avg(x)")
+    folded = ArrowPage(frame([[1, "a", 0, 2.0]]), 0, 0, "t").fold(plan.kernel)
+    assert made == [Sum("x")]
+    assert len(folded.columns) == 2 + 2  # the pane, its rows, a sum and a count
+
+
+def test_the_average_of_decimals_is_exact_and_rounds_half_up() -> None:
+    average = parse_aggregate("v", "avg(x)", lambda sql: pa.decimal128(14, 6))
+    sums = pl.DataFrame(
+        {"s": [Decimal("0.01"), Decimal("10.00"), None], "n": [3, 8, 0]},
+        schema={"s": pl.Decimal(20, 2), "n": pl.Int64},
+    )
+    values = sums.select(average.value("s", "n"))["s"].to_list()
+    assert values == [Decimal("0.003333"), Decimal("1.250000"), None]
+    half = pl.DataFrame({"s": [Decimal("0.000005")], "n": [10]}, schema={"s": pl.Decimal(20, 6), "n": pl.Int64})
+    assert half.select(average.value("s", "n"))["s"].to_list() == [Decimal("0.000001")]
+
+
+def test_an_empty_text_is_a_value_and_minus_zero_is_zero() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, texts="approx_count_distinct(s)", numbers="approx_count_distinct(x)"))
+    script.page(frame([[1, "a", 0, 0.0, 1, ""], [2, "a", 0, -0.0, 1, "p"], [3, "a", 0, None, 1, None]])).drain()
+    assert (script.results[0]["texts"], script.results[0]["numbers"]) == (2, 1)
