@@ -1,0 +1,31 @@
+"""How late were New York's departures in the first two weeks of 2013? A sliding window over rows out of order."""
+
+from importlib.resources import files
+
+import polars as pl
+
+import slackwater as sw
+
+with sw.Session() as s:
+    departures = s.spark.read.parquet(str(files("slackwater") / "data" / "flights.parquet"))
+    flights = s.stream(
+        "flights",
+        departures.where("departed < '2013-01-15'"),
+        time="scheduled",  # when a flight should have left
+        arrival="departed",  # when it did: the replay brings the rows in this order
+        page="6 hours",
+        disorder=sw.bounded("1 hour"),
+    )
+    query = (
+        flights.window(range="3 hours", slide="1 hour")
+        .group_by("origin")
+        .agg(flights="count(*)", delay="avg(delay_min)", worst="max(delay_min)")
+    )
+    run = query.start()
+    s.run_available()
+    times = pl.col("window_start", "window_end", "emitted_at").dt.strftime("%d %b %H:%M")
+    answers = pl.DataFrame(run.results()).drop("completeness").sort("delay", descending=True).with_columns(times)
+    with pl.Config(tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True, tbl_cols=-1):
+        print(answers.head(6))
+    for name, value in run.metrics().items():
+        print(f"{name:14} {value}")
