@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode
+from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode, stream_of
+from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
 
@@ -24,13 +25,14 @@ def describe(node: WindowNode | RowNode) -> str:
     groups = _named((g.name, g.sql) for g in node.kernel.groups)
     aggregates = _named((a.name, a.text) for a in node.kernel.aggregates)
     by = f" group by {groups}" if groups else ""
-    return f"{above}\nwindow {_window(node.kernel.spec)}{by}\nagg {aggregates}"
+    window = _window(node.kernel.spec, stream_of(node).domain)
+    return f"{above}\nwindow {window}{by}\nagg {aggregates}"
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> str:
     return ", ".join(name if sql in (name, f"`{name}`") else f"{name} = {sql}" for name, sql in columns)
 
 
-def _window(spec: WindowSpec) -> str:
-    offset = f" offset {spec.offset}" if spec.offset else ""
-    return f"range {spec.range} slide {spec.slide}{offset}"
+def _window(spec: WindowSpec, domain: TimeDomain) -> str:
+    offset = f" offset {domain.show_span(spec.offset)}" if spec.offset else ""
+    return f"range {domain.show_span(spec.range)} slide {domain.show_span(spec.slide)}{offset}"

@@ -100,6 +100,20 @@ class TimeDomain(Enum):
             )
         return microseconds(value)
 
+    def show_span(self, ticks: int) -> str:
+        """Show a stretch of time to a person, in the largest unit that it is a whole number of.
+
+        >>> TimeDomain.TIMESTAMP.show_span(5_400_000_000)
+        '90 minutes'
+        """
+        if self is TimeDomain.SEQUENCE:
+            return str(ticks)
+        for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+            if ticks % _UNITS[unit] == 0:
+                break
+        count = ticks // _UNITS[unit]
+        return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
     def show(self, tick: int) -> str:
         """Show a tick to a person.
 

@@ -210,7 +210,10 @@ class Session:
         if isinstance(self._clock, ManualClock):
             names = {stream_of(r.plan).name for r in self._runs.values() if r.active}
             replays = [replay for name, (_, _, replay, _) in self._inputs.items() if name in names and replay]
-            Replayer(self._loop, self._clock, self._pages, progress).run(replays)
+            try:
+                Replayer(self._loop, self._clock, self._pages, progress).run(replays)
+            except Exception as error:
+                raise self._failure("the replay", error) from error
         else:
             self._start_ingests(available_now=True)
             for name in list(self._ingests):
@@ -225,8 +228,12 @@ class Session:
         try:
             ingest.wait()
         except Exception as error:
-            cause = self._loop.error if self._loop is not None else None
-            raise RunError(f"stream {stream!r} has failed: {cause or error}") from (cause or error)
+            raise self._failure(f"stream {stream!r}", error) from error
+
+    def _failure(self, what: str, error: Exception) -> RunError:
+        """The error of the executor's thread, if that is where it began, else the one that came here."""
+        cause = self._loop.error if self._loop is not None and self._loop.error is not None else error
+        return RunError(f"{what} has failed: {type(cause).__name__}: {cause}")
 
     def _metrics(self, run: Run) -> dict[str, Any]:
         assert self._loop is not None and self._clock is not None

@@ -270,6 +270,8 @@ def _call(name: str, text: str) -> tuple[str, list[exp.Expression]]:
     function = text.strip().split("(", 1)[0].strip().lower()
     if not text.strip().endswith(")") or (isinstance(tree, exp.Anonymous) and not tree.name):
         raise QueryError(f"{name}={text!r} is not a single aggregate call, as in {name}='sum(x)'")
+    if not _aggregates(tree) and any(_aggregates(inner) for inner in tree.find_all(exp.Func)):
+        raise QueryError(f"{name}={text!r}: the outermost call must be the aggregate, as in {name}='sum(x)'")
     arguments = [a for a in tree.args.values() if isinstance(a, exp.Expression)]
     arguments += [a for v in tree.args.values() if isinstance(v, list) for a in v if isinstance(a, exp.Expression)]
     if any(_aggregates(inner) for a in arguments for inner in a.find_all(exp.Func)):

@@ -99,10 +99,9 @@ def test_a_failing_sink_stops_the_session_with_its_error(spark: SparkSession) ->
 
     with sw.Session(spark) as s:
         count(s, past(spark, ROWS)).start(sink=fail)
-        with pytest.raises(ZeroDivisionError, match="the sink is broken"):
-            s.run_available()
-        with pytest.raises(sw.RunError, match="the sink is broken"):
-            s.run_available()
+        for _ in range(2):
+            with pytest.raises(sw.RunError, match="ZeroDivisionError: the sink is broken"):
+                s.run_available()
 
 
 def test_a_restart_writes_what_a_failing_sink_has_missed(spark: SparkSession, tmp_path: Path) -> None:
