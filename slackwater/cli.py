@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ from rich.table import Table
 
 import slackwater
 from slackwater import demo as demonstration
-from slackwater.errors import RunError, SlackwaterError
+from slackwater.errors import SlackwaterError
 from slackwater.job import Job, JobError, build, read_job
 from slackwater.spark.session import Session
 
@@ -35,16 +34,10 @@ app = typer.Typer(
 QUERY = "query"
 _STATUS_EVERY = 10.0
 _SHOWN_ROWS = 40
-#: What Spark and Java say at every start, all of it of no use to a user here.
+#: What Java says at every start, whatever Spark is told; of no use to a user here.
 _START_NOISE = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
-    b"Using Spark's default log4j profile:",
-    b"Setting default log level to ",
-    b"To adjust logging level use sc.setLogLevel(",
-    b"Setting Spark log level to ",
-    b" WARN Utils: Your hostname, ",
-    b" WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address",
-    b" WARN NativeCodeLoader: Unable to load native-hadoop library",
+    b"Warning: Java versions > Java 11 can only operate in restricted mode",
 )
 
 
@@ -109,7 +102,7 @@ def run(file: Annotated[Path, typer.Argument(metavar="QUERY.toml", help="The job
             held = _files(job.sink)
             if held and job.journal is None:
                 _say(f"{job.sink} holds {held} files of results already; new ones are added")
-            running = query.start(sink=job.sink, late=job.late, name=QUERY)
+            running = query.start(sink=job.sink, late=job.late, name=QUERY, hold=not job.continuous)
             if running.metrics()["heartbeat"] == "end":
                 _say(
                     "the last run closed every window in this journal, so rows that come now are late; to go on "
@@ -134,14 +127,10 @@ def run(file: Annotated[Path, typer.Argument(metavar="QUERY.toml", help="The job
 
 
 def _build(job: Job, session: Session, file: Path) -> slackwater.Query:
-    # PySpark logs every error of an analysis, as JSON, before it raises it.
-    logging.disable(logging.ERROR)
     try:
         return build(job, session)
     except JobError as error:
         raise JobError(f"{file.name}: {error}") from error
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def _to_the_end(work: Callable[[], None], tell: Callable[[], None] | None = None) -> None:
@@ -175,8 +164,6 @@ def follow(
     while not stop.wait(every):
         if tell is not None:
             tell()
-    if failed and type(failed[0]).__module__.startswith("pyspark."):
-        raise RunError(f"Spark has failed: {str(failed[0]).strip().splitlines()[0]}") from failed[0]
     if failed:
         raise failed[0]
     return ended

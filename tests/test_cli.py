@@ -194,7 +194,7 @@ def test_greetings_of_spark_are_left_out_and_all_else_comes_through() -> None:
     user_in, user_out = os.pipe()
     os.write(spark_out, b"WARNING: Using incubator modules: jdk.incubator.vector\n")
     os.write(spark_out, b"26/05/01 12:00:00 ERROR Executor: something is wrong\n\tat Some.java\n")
-    os.write(spark_out, b'Setting Spark log level to "ERROR".\n')
+    os.write(spark_out, b"Warning: Java versions > Java 11 can only operate in restricted mode\n")
     os.close(spark_out)
     _pass_on(spark_in, user_out)
     with os.fdopen(user_in, "rb") as seen:

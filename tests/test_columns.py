@@ -35,5 +35,5 @@ def test_late_rows_behind_a_projection_need_only_its_columns() -> None:
 
 
 def test_names_differ_by_more_than_case() -> None:
-    plan = arrow_plan(ROW, range=5, n="count(*)", where="V > 1 and \"k\" is not null".replace('"', ""))
+    plan = arrow_plan(ROW, range=5, n="count(*)", where='V > 1 and "k" is not null'.replace('"', ""))
     assert needed_columns(plan, late_rows=False) == {"t", "v", "k"}

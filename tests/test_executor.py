@@ -24,6 +24,7 @@ from slackwater.engine.journal_files import FileJournal
 from slackwater.errors import RunError
 from slackwater.operators.element import Payload, Punctuation
 from slackwater.operators.operator import MAIN, Emit
+from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.plan.nodes import WindowNode
@@ -32,6 +33,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.scheduling.strategy import Ready, Strategy
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing.script import InRecord
 from slackwater.windows.spec import WindowSpec
 from tests.faults import Died
 from tests.oracle import AGGREGATES, recompute
@@ -84,6 +86,22 @@ def test_fifo_takes_each_page_down_the_whole_path_before_the_next() -> None:
     assert [entry for entry in log if isinstance(entry[1], int)] == [
         (label, number) for number in range(3) for label in ("one", "two")
     ]
+
+
+def test_fifo_goes_forward_as_soon_as_there_is_something_to_take_forward() -> None:
+    class Twice(Collect):
+        def on_page(self, page: Page, emit: Emit) -> None:
+            emit(page)
+            emit(page)
+
+    executor, log = Executor(ManualClock()), []
+    executor.add(Source("source", sorted_stream()))
+    executor.add(Twice("twice"), [("source", MAIN)])
+    executor.add(Collect("one", log, forward=True), [("twice", MAIN)])
+    executor.add(Collect("two", log), [("one", MAIN)])
+    executor.admit("source", page(frame([[1]]), 0))
+    executor.run_until_idle()
+    assert log == [("one", 0), ("two", 0), ("one", 0), ("two", 0)]
 
 
 def test_a_demand_goes_back_to_the_source_and_its_answer_comes_down_the_path() -> None:
@@ -234,12 +252,24 @@ def test_pages_that_wait_are_saved_once_and_dropped_when_they_are_done(tmp_path:
     assert files(tmp_path).recover().records[-1].queues == {}
 
 
-def test_without_a_journal_a_page_is_safe_only_when_it_has_been_worked_off() -> None:
-    script = Script(query(), strategy=Reluctant("q/window"), commit_every=1)
-    tickets = admit_all(script, [frame([[n, "a"]]) for n in range(3)])
+def test_after_a_restart_the_backlog_is_older_than_what_comes_now(tmp_path: Path) -> None:
+    def begin(strategy: Strategy | None) -> tuple[Executor, list[object]]:
+        executor = Executor(ManualClock(), files(tmp_path), strategy, InRecord(), commit_every=1)
+        log: list[object] = []
+        for source, label in (("a", "one"), ("b", "two")):
+            executor.add(Source(source, sorted_stream()))
+            executor.add(Collect(label, log), [(source, MAIN)])
+        return executor, log
+
+    executor, _ = begin(Reluctant("one"))
+    for number in range(3):
+        executor.admit("a", page(frame([[number]]), number))
     with pytest.raises(Died):
-        script.executor.run_until_idle()
-    assert not any(t.done for t in tickets)
+        executor.run_until_idle()
+    executor, log = begin(None)
+    executor.admit("b", page(frame([[0]]), 0))
+    executor.run_until_idle()
+    assert [entry for entry in log if isinstance(entry[1], int)] == [("one", 0), ("one", 1), ("one", 2), ("two", 0)]
 
 
 @pytest.mark.parametrize("value", [datetime(2020, 1, 1, tzinfo=UTC), Decimal("1.25"), b"\x00\xff", [1, None]])

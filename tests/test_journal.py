@@ -29,6 +29,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounded import bounded
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.faults import Fate, World
 from tests.streams import SAMPLE, Stream, assert_same_rows, frame, unbounded_streams
@@ -84,13 +85,13 @@ def whole_at(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def test_the_process_may_die_at_every_point(tmp_path: Path, whole_at: int) -> None:
     counting = Fate()
-    world = World(query(), PAGES, tmp_path / "calm", commit_every=2)
+    world = World(query(), PAGES[:4], tmp_path / "calm", commit_every=2)
     calm = world.live(counting)
     assert calm is not None
     assert_undisturbed(world, calm)
     assert counting.count > 60
     for point in range(1, counting.count + 1):
-        world = World(query(), PAGES, tmp_path / str(point), commit_every=2)
+        world = World(query(), PAGES[:4], tmp_path / str(point), commit_every=2)
         assert world.live(Fate(point)) is None
         script = world.live(Fate(), again=point % 3)
         assert script is not None
@@ -151,6 +152,14 @@ def test_a_page_that_was_taken_is_acknowledged_at_once_and_not_counted_again(tmp
     script = world.start(Fate())
     world._give(script, 0)
     assert script.metrics()["source:s"]["pages"] == 1
+
+
+def test_a_stream_that_has_ended_stays_so(tmp_path: Path) -> None:
+    Script(query(), FileJournal(LOCAL, str(tmp_path))).page(PAGES[0]).drain()
+    again = Script(query(), FileJournal(LOCAL, str(tmp_path)))
+    assert again.metrics()["source:s"]["heartbeat"] == Heartbeat.END.tick
+    assert again.page(PAGES[1]).metrics()["q/window"]["late_rows"] == 2
+    assert again.results == []
 
 
 # --- records

@@ -23,7 +23,10 @@ from slackwater.operators.page import Page
 from slackwater.operators.source import Source
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
+from slackwater.scheduling.strategy import Ready, Strategy
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing.script import InRecord
+from tests.faults import Died
 from tests.streams import SAMPLE, frame
 from tests.union import sorted_stream
 
@@ -81,8 +84,8 @@ def loops() -> Iterator[Callable[..., Loop]]:
     """Makes loops, and stops them at the end."""
     made: list[Loop] = []
 
-    def make(*operators: Operator, executor: Executor | None = None) -> Loop:
-        loop = Loop(executor or Executor(ManualClock()))
+    def make(*operators: Operator, executor: Executor | None = None, held: bool = False) -> Loop:
+        loop = Loop(executor or Executor(ManualClock()), held)
         made.append(loop)
         if operators:
             loop.call(lambda: loop.executor.add(Source("source", sorted_stream())))
@@ -257,3 +260,49 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
         again.call(lambda name=name, sink=sink: add_query(again.executor, name, plan, sink))
     again.call(again.executor.drain)
     assert [[row["n"] for row in sink.rows] for sink in sinks] == [[1, 1], [1, 1]]
+
+
+class DiesAtOnce:
+    """Lets the source take one page; the others wait there when the process ends."""
+
+    def pick(self, ready: Sequence[Ready]) -> Ready:
+        if ready[0].label != "source:s":
+            raise Died
+        return ready[0]
+
+
+def test_a_held_loop_runs_nothing_until_all_queries_are_there(loops: Callable[..., Loop], tmp_path: Path) -> None:
+    """Pages that were acknowledged while they waited at a source go to every query that reads it."""
+    plan = arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)")
+
+    def executor(strategy: Strategy | None = None) -> Executor:
+        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        return Executor(ManualClock(), journal, strategy, InRecord(), commit_every=1)
+
+    first = executor(DiesAtOnce())
+    for name in ("one", "two"):
+        add_query(first, name, plan, ListSink())
+    tickets = [first.admit("source:s", page(tick, tick)) for tick in (1, 2, 3)]
+    with pytest.raises(Died):
+        first.run_until_idle()
+    assert all(t.done for t in tickets)
+
+    loop, sinks = loops(executor=executor(), held=True), [ListSink(), ListSink()]
+    for name, sink in zip(("one", "two"), sinks, strict=True):
+        loop.call(lambda name=name, sink=sink: add_query(loop.executor, name, plan, sink))
+        assert loop.call(loop.executor.metrics)["source:s"]["queued"] > 0
+    loop.release()
+    loop.call(loop.executor.drain)
+    assert [[row["n"] for row in sink.rows] for sink in sinks] == [[3], [3]]
+
+
+def test_a_held_loop_begins_when_it_is_released(
+    loops: Callable[..., Loop], apart: Callable[..., Future[Any]]
+) -> None:
+    gate = Gate()
+    gate.opened.set()
+    loop = loops(gate, held=True)
+    admitted = apart(loop.admit, "source", page(1))
+    loop.release()
+    admitted.result(PATIENCE)
+    assert gate.reached.is_set()

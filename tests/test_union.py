@@ -111,6 +111,17 @@ def test_a_demand_ends_idle_waiting_at_once() -> None:
     assert b.asked >= 5
 
 
+def test_without_a_journal_a_page_is_safe_only_when_it_waits_no_longer() -> None:
+    executor = Executor(ManualClock())
+    union_of_two(executor, sorted_stream(), sorted_stream())
+    tickets = [executor.admit("a", page(tick, number)) for number, tick in enumerate((10, 11, 20))]
+    executor.run_until_idle()
+    assert [t.done for t in tickets] == [False, False, False]
+    executor.admit("b", page(11))
+    executor.run_until_idle()
+    assert [t.done for t in tickets] == [True, True, False]
+
+
 def test_only_the_source_of_the_empty_input_is_behind_it() -> None:
     executor = Executor(ManualClock())
     union_of_two(executor, sorted_stream(), sorted_stream())

@@ -16,10 +16,15 @@ T = TypeVar("T")
 
 
 class Loop:
-    """Runs one executor in one thread; the first error stops it and is given to all who wait."""
+    """Runs one executor in one thread; the first error stops it and is given to all who wait.
 
-    def __init__(self, executor: Executor) -> None:
+    Held, it takes commands but nothing runs: after a restart what waits at a shared source belongs to queries
+    that have not been added again yet.
+    """
+
+    def __init__(self, executor: Executor, held: bool = False) -> None:
         self.executor = executor
+        self._held = held
         self.error: BaseException | None = None
         self._commands: deque[tuple[Callable[[], object], Future[object]]] = deque()
         self._acknowledgements: set[Future[None]] = set()
@@ -46,6 +51,12 @@ class Loop:
 
         self._post(command).result()
         safe.result()
+
+    def release(self) -> None:
+        """All queries are there: work from now on."""
+        with self._changed:
+            self._held = False
+        self._post(lambda: None)
 
     def stop(self) -> None:
         """End the thread after the command that it is at."""
@@ -79,7 +90,8 @@ class Loop:
                         future.set_result(command())
                     except Exception as error:
                         future.set_exception(error)
-                self.executor.run_until_idle()
+                if not self._held:
+                    self.executor.run_until_idle()
         except BaseException as error:
             self._fail(error)
         else:
@@ -88,7 +100,7 @@ class Loop:
     def _wait(self) -> bool:
         with self._changed:
             if not self._commands and not self._stopping:
-                wake = self.executor.wake_at()
+                wake = None if self._held else self.executor.wake_at()
                 pause = None if wake is None else max(0.0, (wake - self.executor.clock.now()) / 1e6)
                 self._changed.wait(pause)
             return not self._stopping
