@@ -262,8 +262,8 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
     assert [[row["n"] for row in sink.rows] for sink in sinks] == [[1, 1], [1, 1]]
 
 
-class DiesAtOnce:
-    """Lets the source take one page; the others wait there when the process ends."""
+class OnlyTheSource:
+    """Runs the source, then the process ends; the first commit finds pages that still wait there."""
 
     def pick(self, ready: Sequence[Ready]) -> Ready:
         if ready[0].label != "source:s":
@@ -279,7 +279,7 @@ def test_a_held_loop_runs_nothing_until_all_queries_are_there(loops: Callable[..
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
         return Executor(ManualClock(), journal, strategy, InRecord(), commit_every=1)
 
-    first = executor(DiesAtOnce())
+    first = executor(OnlyTheSource())
     for name in ("one", "two"):
         add_query(first, name, plan, ListSink())
     tickets = [first.admit("source:s", page(tick, tick)) for tick in (1, 2, 3)]

@@ -44,7 +44,6 @@ class WindowAggregate(Unary):
         self._panes: PaneStore = ResidentPanes(node.kernel, node.schema)
         self._last_closed: int | None = None
         self._late_rows = self._lost_pairs = self._windows = self._results = 0
-        self._last_close: tuple[int, int] | None = None
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
@@ -83,13 +82,11 @@ class WindowAggregate(Unary):
         last = min(closed, self._spec.last_window(span[1]))
         if first > last:
             return
-        now = self._clock.now()
-        payload = self._panes.results(first, last, now)
+        payload = self._panes.results(first, last, self._clock.now())
         rows = payload_rows(payload)
         if rows:
             self._results += rows
             self._windows += last - first + 1
-            self._last_close = (self._spec.bounds(last)[1], now)
             emit(Answer(payload))
 
     def _late_before(self) -> int:
@@ -147,6 +144,5 @@ class WindowAggregate(Unary):
             "windows": self._windows,
             "results": self._results,
             "store": self._panes.kind,
-            "last_close": self._last_close,
             **self._panes.size,
         }

@@ -210,30 +210,27 @@ class Session:
         if isinstance(self._clock, ManualClock):
             names = {stream_of(r.plan).name for r in self._runs.values() if r.active}
             replays = [replay for name, (_, _, replay, _) in self._inputs.items() if name in names and replay]
-            try:
-                Replayer(self._loop, self._clock, self._pages, progress).run(replays)
-            except Exception as error:
-                raise self._failure("the replay", error) from error
+            replayer = Replayer(self._loop, self._clock, self._pages, progress)
+            self._told("the replay", lambda: replayer.run(replays))
         else:
             self._start_ingests(available_now=True)
             for name in list(self._ingests):
                 self._wait(name)
         if drain:
-            self._loop.call(self._loop.executor.drain)
+            loop = self._loop
+            self._told("closing the windows", lambda: loop.call(loop.executor.drain))
 
     def _wait(self, stream: str) -> None:
-        ingest = self._ingests.get(stream)
-        if ingest is None:
-            return
-        try:
-            ingest.wait()
-        except Exception as error:
-            raise self._failure(f"stream {stream!r}", error) from error
+        if stream in self._ingests:
+            self._told(f"stream {stream!r}", self._ingests[stream].wait)
 
-    def _failure(self, what: str, error: Exception) -> RunError:
-        """The error of the executor's thread, if that is where it began, else the one that came here."""
-        cause = self._loop.error if self._loop is not None and self._loop.error is not None else error
-        return RunError(f"{what} has failed: {type(cause).__name__}: {cause}")
+    def _told(self, what: str, work: Callable[[], None]) -> None:
+        """Do some work; an error is told as that of the executor's thread, if that is where it began."""
+        try:
+            work()
+        except Exception as error:
+            cause = self._loop.error if self._loop is not None and self._loop.error is not None else error
+            raise RunError(f"{what} has failed: {type(cause).__name__}: {cause}") from error
 
     def _metrics(self, run: Run) -> dict[str, Any]:
         assert self._loop is not None and self._clock is not None
@@ -250,7 +247,7 @@ class Session:
             "pages": source.get("pages", 0),
             "rows": source.get("rows", 0),
             "missing_time": source.get("missing_time", 0),
-            **{k: v for k, v in window.items() if k not in ("queued", "queued_rows", "last_close")},
+            **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,
             "spark_seconds": round(self._pages.spark_seconds, 3),
