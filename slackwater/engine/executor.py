@@ -108,6 +108,13 @@ class Executor:
         self._everything = True
         self._dirty = True
 
+    def forget(self, prefix: str) -> None:
+        """Answers that a crash has left for operators of these labels are not wanted any more."""
+        left = [e for e in self._redo if not e.sink.startswith(prefix)]
+        if self._redo and not left:
+            self.journal.commit(self._recovered.records[-1])
+        self._redo = left
+
     def _finish(self, sink: Sink) -> None:
         """Write answers that a crash left between the two halves of a commit."""
         mine = [e for e in self._redo if e.sink == sink.label]
@@ -187,7 +194,9 @@ class Executor:
     def _check_answered(self) -> None:
         if self._redo:
             missing = ", ".join(sorted({e.sink for e in self._redo}))
-            raise RunError(f"the journal holds answers for {missing}; start that query again first")
+            raise RunError(
+                f"the journal holds answers for {missing}; start that query again first, with the sinks it had"
+            )
 
     @contextmanager
     def _whole_or_failed(self) -> Iterator[None]:

@@ -144,15 +144,18 @@ class Session:
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
-        if not hold and not self._missing():
-            self._start_ingests(available_now=False)
+        if not self._missing():
+            # What waits in the journal for several queries may go on only when all of them are back.
+            loop.release()
+            if not hold:
+                self._start_ingests(available_now=False)
         return run
 
     def _running(self, replay: bool) -> Loop:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
         if self._loop is None:
             self._clock = ManualClock(MIN_TICK) if replay else SystemClock()
-            self._loop = Loop(Executor(self._clock, self._journal, pages=self._pages))
+            self._loop = Loop(Executor(self._clock, self._journal, pages=self._pages), held=True)
         elif replay != isinstance(self._clock, ManualClock):
             raise RunError("a session replays or streams, not both at once; use a second session")
         return self._loop
@@ -191,6 +194,11 @@ class Session:
         if name in self._runs and self._runs[name].active:
             raise RunError(f"query {name!r} is running; stop it instead")
         self._journal.forget(name)
+        if self._loop is not None:
+            loop = self._loop
+            loop.call(lambda: loop.executor.forget(f"{name}/"))
+            if not self._missing():
+                loop.release()
 
     # --- running
 

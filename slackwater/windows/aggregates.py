@@ -242,6 +242,8 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
         column = "column, 0.5" if function in _PERCENTILE else "column"
         raise QueryError(f"{name}={text!r}: only count takes a star; write {function}({column})")
     if function in _PERCENTILE:
+        if len(arguments) > 2:
+            raise QueryError(f"{name}={text!r}: {function} takes an expression and a share; its accuracy is fixed")
         return ApproxPercentile(name, text, first, pa.float64(), _share(name, text, arguments))
     if function not in _PLAIN and function not in _SPREAD:
         raise QueryError(f"{name}={text!r}: unknown aggregate {function!r}; known are {KNOWN}")
