@@ -1,0 +1,364 @@
+"""Ready-made environments (S1 section 4), bounds from one value per source, and groups of streams (section 5)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import TypeVar
+
+import numpy as np
+
+from slackwater.errors import QueryError
+from slackwater.progress.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, TuplePair, irredundant
+from slackwater.progress.sources import (
+    LARGEST,
+    Ints,
+    index_of,
+    lowered,
+    per_source,
+    representatives,
+    source_names,
+    whole,
+)
+
+T = TypeVar("T")
+
+#: A closure that is not idempotent is stored as a matrix only for so many sources.
+STORED = 64
+
+
+class PerSource(ABC):
+    """Skew bounds that are computed from values of φi and φj: O(n) is stored, not n² (S1 section 5.1).
+
+    A subclass has a source bind itself at least as tightly as another one with the same values, so that it does no
+    harm to count a source among its own others. `values` are all that the bounds are computed from.
+
+    >>> many = sensors([3] * 100_000)
+    >>> many[7, 99_999], many[7, 7]
+    ((Pair(t=0, delta=6),), (Pair(t=0, delta=3),))
+    """
+
+    def __init__(self, names: tuple[str, ...], latency: list[int], *values: list[int]) -> None:
+        self.names = names
+        self.latency: Ints = np.array(latency, dtype=np.int64)
+        self._values = np.array([latency, *values], dtype=np.int64)
+        self._all: Ints = np.arange(len(names), dtype=np.int64)
+
+    @abstractmethod
+    def others(self, source: int, targets: Ints) -> list[Block]:
+        """The time-based pairs between a source and targets, as if none were the source itself: which, t, δ."""
+
+    @abstractmethod
+    def own(self, sources: Ints) -> list[Block]:
+        """The time-based pairs of the diagonal: positions, t, δ."""
+
+    @abstractmethod
+    def front(self, sources: Ints, highest: Ints) -> Ints:
+        """Positions of the sources of a page that guarantee more of the others than any other source of it."""
+
+    @property
+    @abstractmethod
+    def slowest(self) -> int:
+        """A source whose guarantees of others come no sooner than those of any other."""
+
+    @property
+    def pairs_counted(self) -> tuple[TuplePair, ...]:
+        """The tuple-based pairs, which hold between any two sources."""
+        return ()
+
+    @cached_property
+    def kinds(self) -> Ints:
+        """Sources with equal values are of one kind."""
+        kinds: Ints = np.unique(self._values, axis=1, return_inverse=True)[1].reshape(-1)
+        return kinds
+
+    @cached_property
+    def span(self) -> int:
+        """The largest t, and the largest L."""
+        blocks = [*self.own(self._all), *self.others(self.slowest, self._all)]
+        return max(int(t.max()) for _, t, _ in blocks) + int(self.latency.max())
+
+    def __getitem__(self, pair: tuple[int | str, int | str]) -> BoundSet:
+        i, j = (index_of(source, self.names) for source in pair)
+        one = np.array([j], dtype=np.int64)
+        blocks = self.own(one) if i == j else self.others(i, one)
+        timed = [Pair(int(t[0]), int(delta[0])) for _, t, delta in blocks if len(t)]
+        return irredundant([*timed, *(() if i == j else self.pairs_counted)])
+
+    def row(self, source: int) -> list[Block]:
+        return self.others(source, self._all)
+
+    def diagonal(self, sources: Ints) -> list[Block]:
+        return self.own(sources)
+
+    def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
+        return [(None, j, self.pairs_counted) for j in range(len(self.names))] if self.pairs_counted else []
+
+    def matrix(self, sources: Sequence[int] | None = None) -> SkewMatrix:
+        """The entries written out, of all sources or of some."""
+        some = range(len(self.names)) if sources is None else sources
+        rows = [[self[i, j] for j in some] for i in some]
+        return SkewMatrix(rows, [int(self.latency[i]) for i in some], [self.names[i] for i in some])
+
+    def closure(self) -> SkewBounds:
+        """Itself where it is idempotent, which two sources of each kind tell; else B* as a stored matrix."""
+        some = representatives(self.kinds)
+        if len(some) <= STORED:
+            matrix = self.matrix(some)
+            if matrix.closure() == matrix:
+                return self
+        if len(self.names) <= STORED:
+            return self.matrix().closure()
+        raise QueryError(
+            f"the indirect guarantees of {len(self.names)} sources would be stored for every two of them; write "
+            "indirect=False to go without, give all sources the same values, or aggregate them into groups"
+        )
+
+
+class GlobalCounter(PerSource):
+    """Sources that stamp with tokens of one counter (S1 section 4.1); see `global_counter`."""
+
+    def __init__(
+        self, names: tuple[str, ...], latency: list[int], shortest: list[int], longest: list[int], counted: bool
+    ) -> None:
+        super().__init__(names, latency, shortest, longest)
+        self.shortest, self.longest = self._values[1], self._values[2]
+        self._counted = counted
+
+    @property
+    def pairs_counted(self) -> tuple[TuplePair, ...]:
+        return (TuplePair(1, 0),) if self._counted else ()
+
+    def others(self, source: int, targets: Ints) -> list[Block]:
+        return [(targets, np.maximum(self.longest[targets] - self.shortest[source], 0), np.zeros_like(targets))]
+
+    def own(self, sources: Ints) -> list[Block]:
+        zero = np.zeros_like(sources)
+        return [(np.arange(len(sources), dtype=np.int64), zero, zero)]
+
+    def front(self, sources: Ints, highest: Ints) -> Ints:
+        # The longer the shortest time, the sooner the guarantee.
+        return _front(-self.shortest[sources], highest)
+
+    @property
+    def slowest(self) -> int:
+        return int(self.shortest.argmin())
+
+    def closure(self) -> GlobalCounter:
+        """Itself: a way through φk takes no less time, since t_k^max ≥ t_k^min."""
+        return self
+
+
+class Sensors(PerSource):
+    """Sensors with clocks of their own (S1 section 4.2); see `sensors`."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        latency: list[int],
+        deviation: list[int],
+        rate: list[Fraction] | None,
+        ties: bool,
+    ) -> None:
+        rates = rate or []
+        ups, downs = [r.numerator for r in rates], [r.denominator for r in rates]
+        super().__init__(names, latency, deviation, *([ups, downs] if rates else []))
+        self.deviation = self._values[1]
+        self._rate = (self._values[2], self._values[3]) if rates else None
+        self._tie = int(ties)
+
+    def _pairs(self, which: Ints, targets: Ints, delta: Ints) -> list[Block]:
+        """The pair (0, δ), and (⌈δ / r⌉, 0) by which the slowest clock has caught up."""
+        none = np.zeros_like(targets)
+        blocks = [(which, none, delta)]
+        if self._rate is not None:
+            ups, downs = self._rate
+            blocks.append((which, -(-(delta * downs[targets]) // ups[targets]), none))
+        return blocks
+
+    def others(self, source: int, targets: Ints) -> list[Block]:
+        return self._pairs(targets, targets, self.deviation[source] + self.deviation[targets] + self._tie)
+
+    def own(self, sources: Ints) -> list[Block]:
+        return self._pairs(np.arange(len(sources), dtype=np.int64), sources, self.deviation[sources] + self._tie)
+
+    def front(self, sources: Ints, highest: Ints) -> Ints:
+        if self._rate is None:
+            # The deviation of the origin is all that tells one from another.
+            best = int(lowered(highest, self.deviation[sources]).argmax())
+            return np.array([best], dtype=np.int64)
+        return _front(self.deviation[sources], highest)
+
+    @property
+    def slowest(self) -> int:
+        return int(self.deviation.argmax())
+
+    def closure(self) -> SkewBounds:
+        """Itself without rates: through φk it is 2 d_k more. With rates the general rule decides."""
+        return self if self._rate is None else super().closure()
+
+
+def global_counter(
+    processing: Sequence[tuple[int, int]] | Mapping[str, tuple[int, int]],
+    *,
+    latency: int | Sequence[int] | Mapping[str, int] = 0,
+    counted: bool = False,
+) -> GlobalCounter:
+    """Sources that ask one counter for the next token, process it and emit it as timestamp (S1 section 4.1).
+
+    `processing` gives for each source the shortest and the longest time from asking to emitting. Then
+    B_ij = {((t_j^max − t_i^min)⁺, 0)} and B_ii = {(0, 0)}; no timeout is needed.
+
+    >>> bounds = global_counter({"a": (1, 4), "b": (2, 9)}, latency=3, counted=True)
+    >>> bounds["a", "b"], bounds["b", "a"]
+    ((Pair(t=8, delta=0), TuplePair(n=1, delta=0)), (Pair(t=2, delta=0), TuplePair(n=1, delta=0)))
+
+    With `counted`, B_ij also has the tuple-based (1, 0): once φj has emitted another, its next token is a new one.
+    That is worked out source by source, and not made for many thousands of them.
+    """
+    names, given = _named(processing)
+    for name, times in zip(names, given, strict=True):
+        pair = isinstance(times, tuple) and len(times) == 2
+        ends = [whole(t, f"a processing time of source {name!r}") for t in times] if pair else []
+        if not ends or ends[0] > ends[1]:
+            raise QueryError(
+                f"processing of source {name!r} is {times!r}; write the shortest and the longest time, as in (2, 5)"
+            )
+    shortest, longest = [low for low, _ in given], [high for _, high in given]
+    return GlobalCounter(names, per_source(latency, names, "latency"), shortest, longest, counted)
+
+
+def sensors(
+    deviation: Sequence[int] | Mapping[str, int],
+    *,
+    rate: int | Fraction | Sequence[int | Fraction] | Mapping[str, int | Fraction] | None = None,
+    latency: int | Sequence[int] | Mapping[str, int] = 0,
+    ties: bool = False,
+) -> Sensors:
+    """Sources whose clocks deviate from one application clock by at most `deviation` (S1 section 4.2).
+
+    B_ij = {(0, d_i + d_j)} and B_ii = {(0, d_i)}: a clock that is set back goes back by at most d_i. A timeout is
+    needed, unless clocks are known to advance by at least `rate` ticks of application time per tick of the wall
+    clock: that adds (⌈(d_i + d_j) / r_j⌉, 0) and (⌈d_j / r_j⌉, 0).
+
+    >>> sensors([2, 3])[0, 1]
+    (Pair(t=0, delta=5),)
+    >>> sensors({"hall": 2, "roof": 3}, rate=Fraction(1, 2))["hall", "roof"]
+    (Pair(t=0, delta=5), Pair(t=10, delta=0))
+
+    The paper's strict bounds take it that the application clock advances between any two emissions. Where several
+    fall into one of its ticks, write `ties=True`: every δ above is then one more.
+    """
+    names, given = _named(deviation)
+    deviations = per_source(given, names, "deviation")
+    rates = None if rate is None else _rates(rate, names)
+    latencies = per_source(latency, names, "latency")
+    if (2 * max(deviations) + 1) * max((r.denominator for r in rates or ()), default=1) > LARGEST:
+        raise QueryError(
+            f"deviation {max(deviations)} with rate {rate!r} is beyond what can be computed; write a smaller "
+            "deviation, or a rate with a smaller denominator, as in Fraction(999, 1000)"
+        )
+    return Sensors(names, latencies, deviations, rates, ties)
+
+
+def _rates(
+    rate: int | Fraction | Sequence[int | Fraction] | Mapping[str, int | Fraction], names: tuple[str, ...]
+) -> list[Fraction]:
+    each: list[object]
+    if isinstance(rate, Mapping):
+        for name in rate:
+            index_of(name, names)
+        each = [rate.get(name) for name in names]
+    else:
+        each = list(rate) if isinstance(rate, Sequence) else [rate] * len(names)
+    if len(each) != len(names):
+        raise QueryError(f"rate has {len(each)} numbers for {len(names)} sources; write one for each, or for all")
+    read = []
+    for name, r in zip(names, each, strict=True):
+        if isinstance(r, bool) or not isinstance(r, (int, Fraction)) or r <= 0 or r.numerator > LARGEST:
+            raise QueryError(f"rate of source {name!r} is {r!r}; write a positive one, as in 1 or Fraction(9, 10)")
+        read.append(Fraction(r))
+    return read
+
+
+def _named(values: Sequence[T] | Mapping[str, T]) -> tuple[tuple[str, ...], list[T]]:
+    if isinstance(values, Mapping):
+        return source_names(list(values), len(values)), list(values.values())
+    return source_names(None, len(values)), list(values)
+
+
+def _front(lag: Ints, highest: Ints) -> Ints:
+    """Positions that no other beats in both: a smaller lag and a larger timestamp."""
+    left = np.arange(len(lag), dtype=np.int64)
+    found: list[int] = []
+    while len(left):
+        top = left[highest[left] == highest[left].max()]
+        best = top[lag[top].argmin()]
+        found.append(int(best))
+        left = left[lag[left] < lag[best]]
+    return np.array(found, dtype=np.int64)
+
+
+def spelled_out(bounds: BoundSet, longest: int) -> BoundSet:
+    """The paper's S⁺ (S1 section 5.2): the strongest time-based guarantee for each t from 0 to `longest`.
+
+    >>> spelled_out((Pair(1, 2), Pair(3, 1)), 3)
+    (Pair(t=1, delta=2), Pair(t=2, delta=2), Pair(t=3, delta=1))
+    """
+    timed = [b for b in bounds if isinstance(b, Pair)]
+    given = ((t, [b.delta for b in timed if b.t <= t]) for t in range(longest + 1))
+    return tuple(Pair(t, min(deltas)) for t, deltas in given if deltas)
+
+
+def weaker(first: BoundSet, second: BoundSet) -> BoundSet:
+    """The paper's ⊔ (S1 section 5.2): at every t the weaker of the two guarantees, redundant pairs removed.
+
+    It is computed where one of the two changes, without spelling out each t. Tuple-based pairs are left out.
+
+    >>> weaker((Pair(1, 2), Pair(3, 1)), (Pair(0, 4), Pair(2, 0)))
+    (Pair(t=1, delta=4), Pair(t=2, delta=2), Pair(t=3, delta=1))
+    """
+    one, other = ([b for b in s if isinstance(b, Pair)] for s in (first, second))
+    found = []
+    for t in {b.t for b in (*one, *other)}:
+        a, b = ([p.delta for p in s if p.t <= t] for s in (one, other))
+        if a and b:
+            found.append(Pair(t, max(min(a), min(b))))
+    return irredundant(found)
+
+
+def aggregate(bounds: SkewBounds, groups: Mapping[str, Sequence[int | str]]) -> SkewMatrix:
+    """Streams in groups, each of which is then one stream with one heartbeat (S1 section 5.2): B̂ and L.
+
+    B̂_ab is the weakest that any source of group a guarantees of any in group b, and L the largest; give B* to have
+    the indirect guarantees in it. Tuple-based pairs stay only between groups of one source: n tuples of a group are
+    not n tuples of each of its sources.
+
+    >>> b = aggregate(sensors([1, 2, 5], latency=[3, 4, 9]), {"hall": [0, 1], "roof": [2]})
+    >>> b["hall", "hall"], b["hall", "roof"], b.latency.tolist()
+    ((Pair(t=0, delta=3),), (Pair(t=0, delta=7),), [4, 9])
+    """
+    members = {name: [index_of(source, bounds.names) for source in group] for name, group in groups.items()}
+    found = Counter(i for group in members.values() for i in group)
+    for name, group in members.items():
+        if not group:
+            raise QueryError(f"group {name!r} has no source; write at least one, or leave the group out")
+    for i, name in enumerate(bounds.names):
+        if found[i] != 1:
+            raise QueryError(f"source {name!r} is in {found[i]} groups; write each source into exactly one group")
+    # Of sources with equal bounds, two in each group stand for all.
+    some = {name: _picked(group, bounds.kinds) for name, group in members.items()}
+    rows = [[_joined(bounds, some[a], some[b]) for b in groups] for a in groups]
+    return SkewMatrix(rows, [int(bounds.latency[group].max()) for group in members.values()], list(groups))
+
+
+def _picked(group: list[int], kinds: Ints) -> list[int]:
+    return [group[k] for k in representatives(kinds[group])]
+
+
+def _joined(bounds: SkewBounds, first: list[int], second: list[int]) -> BoundSet:
+    entries = [bounds[i, j] for i in first for j in second]
+    return entries[0] if len(entries) == 1 else reduce(weaker, entries)

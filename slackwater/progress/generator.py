@@ -1,0 +1,213 @@
+"""Heartbeats from skew bounds: the algorithm of S1 Figure 2 with B*, and the timeout of section 3.4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from slackwater.errors import JournalError
+from slackwater.progress.counted import Watch
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.ring import Ring
+from slackwater.progress.skew import SkewBounds, timeout_needed
+from slackwater.progress.sources import Ints, index_of, lowered, whole
+from slackwater.progress.time import MIN_TICK
+
+#: Without a chosen unit, the ring gets at most so many cells a stream, and about so many in all (8 bytes each).
+CELLS, CELLS_IN_ALL = 1024, 2**20
+
+
+class HeartbeatGenerator:
+    """Turns arrivals and the clock into a heartbeat for each stream: S1 Figure 2, with the memory of section 5.1.
+
+    It is what holds time back: a stream of which no other and not itself guarantees anything stays at
+    `Heartbeat.NONE`, and with it the heartbeat of all, until a timeout.
+
+    When timestamp τ arrives from φi at instant c, then for every j and every time-based pair (t, δ) of B*_ij the
+    heartbeat of S_j becomes at least τ − δ at instant c + t + L_j. `Watch` tells what tuple-based pairs give.
+
+    >>> from slackwater.progress.skew import SkewMatrix
+    >>> bounds = SkewMatrix([[(0, 0), (2, 5)], [None, (0, 0)]], latency=[1, 3], names=["fast", "slow"])
+    >>> g = HeartbeatGenerator(bounds, timeout=60)
+    >>> g.arrive(0, rows=10, highest=100, at=0)
+    >>> g.tick(1); g.of("fast"), g.of("slow") == Heartbeat.NONE
+    (Heartbeat(tick=100), True)
+    >>> g.wake_at()                   # 0 + 2 + 3
+    5
+    >>> g.tick(5); g.heartbeat        # of all: the least
+    Heartbeat(tick=95)
+    >>> g.tick(60); g.heartbeat       # nothing came for so long
+    Heartbeat(tick=100)
+
+    Args:
+        bounds: B and L. An instant of arrival is the page's, so L covers the wait for the page, too.
+        timeout: ticks of the wall clock without any tuple after which all that was seen is taken to be all (section
+            3.4); `timeout_needed` tells whether one is needed.
+        unit: ticks of the wall clock in one cell of the ring. A heartbeat comes less than one unit later than with
+            unit 1, never earlier. By default the smallest with at most 1024 cells a stream, fewer for many streams.
+        indirect: use B*, and not only what B says directly; `SkewMatrix.closure` says what that takes for granted.
+    """
+
+    def __init__(
+        self,
+        bounds: SkewBounds,
+        *,
+        timeout: int | None = None,
+        unit: int | None = None,
+        indirect: bool = True,
+    ) -> None:
+        self.bounds = bounds.closure() if indirect else bounds
+        self._timeout = None if timeout is None else whole(timeout, "timeout", least=1)
+        n, span = len(bounds.names), self.bounds.span
+        cells = max(8, min(CELLS, CELLS_IN_ALL // n))
+        self._ring = Ring(n, span, max(1, -(-span // cells)) if unit is None else whole(unit, "unit", least=1))
+        self._highest: int | None = None
+        self._last_arrival = MIN_TICK
+        self._counts: dict[int, int] = {}
+        self._by_target: dict[int, list[Watch]] = {}
+        self._by_origin: dict[int | None, list[tuple[int, Watch]]] = {}
+        for origin, target, pairs in self.bounds.counted():
+            watch = Watch(pairs)
+            self._counts[target] = 0
+            self._by_target.setdefault(target, []).append(watch)
+            self._by_origin.setdefault(origin, []).append((target, watch))
+
+    @property
+    def unit(self) -> int:
+        """Ticks of the wall clock in one cell of the ring."""
+        return self._ring.unit
+
+    @property
+    def cells(self) -> int:
+        """Cells of the ring for each stream: those of t_max + L_max, and the one that the clock is in."""
+        return self._ring.cells
+
+    @property
+    def timeout_needed(self) -> bool:
+        """Theorem 3.3: whether, without a timeout, tuples could stay behind for ever when all streams pause."""
+        return timeout_needed(self.bounds)
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """Of all streams together: the least of theirs.
+
+        A heartbeat of instant c speaks of what arrives after c. Read it when all that arrived at c has been given.
+        """
+        return Heartbeat(int(self._ring.beats.min()))
+
+    def of(self, source: int | str) -> Heartbeat:
+        """Of one stream, by number or name."""
+        return Heartbeat(int(self._ring.beats[index_of(source, self.bounds.names)]))
+
+    def ticks(self) -> Ints:
+        """Of every stream, as plain ticks."""
+        return self._ring.beats.copy()
+
+    def arrive(self, source: int, rows: int, highest: int, at: int) -> None:
+        """At instant `at`, `rows` tuples came from a source, with `highest` as their largest timestamp.
+
+        They all came at one instant, so what a smaller timestamp would guarantee by a time-based pair, the largest
+        guarantees as well. For tuple-based pairs see `Watch`.
+        """
+        if rows > 0:
+            number = index_of(source, self.bounds.names)
+            self._arrive(_ints([number]), _ints([rows]), _ints([highest]), at)
+
+    def arrive_page(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
+        """`arrive` for many sources at one instant; each source at most once, each with a row or more.
+
+        >>> from slackwater.progress.environments import sensors
+        >>> g = HeartbeatGenerator(sensors([1, 2, 3]))
+        >>> g.arrive_page(np.array([0, 2]), np.array([5, 1]), np.array([50, 54]), at=0)
+        >>> g.ticks().tolist()        # the third gives 54 − 3 − 1, 54 − 3 − 2, 54 − 3
+        [50, 49, 51]
+        """
+        if len(sources):
+            self._arrive(_ints(sources), _ints(rows), _ints(highest), at)
+
+    def _arrive(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
+        ring, bounds = self._ring, self.bounds
+        ring.advance(at)
+        for position in bounds.front(sources, highest).tolist():
+            for targets, t, delta in bounds.row(int(sources[position])):
+                ring.promise(targets, at + t + bounds.latency[targets], lowered(highest[position], delta))
+        for positions, t, delta in bounds.diagonal(sources):
+            own = sources[positions]
+            ring.promise(own, at + t + bounds.latency[own], lowered(highest[positions], delta))
+        if self._by_target:
+            self._count(sources, rows, highest, at)
+        top = int(highest.max())
+        self._highest = top if self._highest is None else max(self._highest, top)
+        self._last_arrival = max(self._last_arrival, at)
+
+    def _count(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
+        latency = self.bounds.latency
+        # A page that is stamped before an earlier one is not counted: it may lie before an opening. And what it
+        # says opens no sooner than what came before it. Both only delay.
+        latest = max(at, self._last_arrival)
+        promised: list[tuple[int, int]] = []
+        for source, came in zip(sources.tolist(), rows.tolist(), strict=True):
+            if at < latest or source not in self._counts:
+                continue
+            before = self._counts[source]
+            self._counts[source] = after = before + came
+            values = [v for watch in self._by_target[source] for v in watch.counted(at, before, after)]
+            if values:
+                promised.append((source, max(*values, MIN_TICK)))
+        if promised:
+            targets, best = _ints(promised).T
+            self._ring.promise(targets, at + latency[targets], best)
+        seen: list[tuple[int | None, int]] = list(zip(sources.tolist(), highest.tolist(), strict=True))
+        for origin, top in [*seen, (None, int(highest.max()))]:
+            for target, watch in self._by_origin.get(origin, ()):
+                watch.saw(top, latest + int(latency[target]), latest)
+
+    def tick(self, now: int) -> None:
+        """Wall-clock time is now this."""
+        self._ring.advance(now)
+        if self._timeout is not None and self._highest is not None and now >= self._last_arrival + self._timeout:
+            self._ring.raise_all(self._highest)
+
+    def wake_at(self) -> int | None:
+        """The next instant at which the clock alone moves a heartbeat; None if there is none."""
+        due = self._ring.next_due()
+        if self._timeout is None or self._highest is None or int(self._ring.beats.min()) >= self._highest:
+            return due
+        silent = self._last_arrival + self._timeout
+        return silent if due is None else min(due, silent)
+
+    def state(self) -> dict[str, Any]:
+        """Heartbeats now and to come, what was seen last, and what is being counted, as JSON values."""
+        return {
+            "unit": self.unit,
+            "now": self._ring.now,
+            "heartbeats": self._ring.beats.tolist(),
+            "pending": self._ring.pending(),
+            "highest": self._highest,
+            "last_arrival": self._last_arrival,
+            "counts": list(self._counts.values()),
+            "watches": [watch.state() for watches in self._by_target.values() for watch in watches],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()` of the same bounds and unit."""
+        kept = (len(state["heartbeats"]), state["unit"], len(state["counts"]))
+        here = (len(self._ring.beats), self.unit, len(self._counts))
+        if kept != here:
+            raise JournalError(
+                f"the kept heartbeats are for (streams, unit, counted streams) = {kept}, here it is {here}; "
+                "continue with the bounds and the unit that they were kept with"
+            )
+        self._ring.load(state["now"], state["heartbeats"], state["pending"])
+        self._highest = state["highest"]
+        self._last_arrival = state["last_arrival"]
+        self._counts = dict(zip(self._counts, state["counts"], strict=True))
+        watches = [watch for watches in self._by_target.values() for watch in watches]
+        for watch, kept_watch in zip(watches, state["watches"], strict=True):
+            watch.restore(kept_watch)
+
+
+def _ints(values: ArrayLike) -> Ints:
+    return np.asarray(values, dtype=np.int64)
