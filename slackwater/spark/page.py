@@ -108,11 +108,11 @@ class SparkPage:
         frame = self.frame.coalesce(1) if one_task else self.frame
         try:
             table = _partials(frame, kernel, counts_all).toArrow()
-        except PySparkException as error:
-            if "maxResultSize" in str(error):
-                self.origin.measure()
-                raise PartialsTooLarge(str(error)) from None
-            raise
+        except (PySparkException, Py4JJavaError) as error:
+            if not _too_large(error):
+                raise
+            self.origin.measure()
+            raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
         partials = pl.from_arrow(table)
         assert isinstance(partials, pl.DataFrame)
@@ -141,8 +141,8 @@ class SparkPage:
         rows = self.frame.where((F.col(TIME).isNull()) | (F.col(TIME) < F.lit(before))).drop(TIME)
         try:
             return rows.toArrow()
-        except PySparkException as error:
-            if "maxResultSize" not in str(error):
+        except (PySparkException, Py4JJavaError) as error:
+            if not _too_large(error):
                 raise
             return stage(rows, self.origin.pages)
         finally:
@@ -181,6 +181,11 @@ def stage(rows: DataFrame, pages: SparkPages) -> Staged:
     seen = Observation()
     rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.parquet(place.address)
     return Staged(place.path.removeprefix(pages.root.path + "/"), int(seen.get["rows"]))
+
+
+def _too_large(error: Exception) -> bool:
+    """Whether Spark refused to bring a result to the driver for its size."""
+    return "spark.driver.maxResultSize" in str(error)
 
 
 @lru_cache(maxsize=4096)
