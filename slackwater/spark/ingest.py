@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.plan.nodes import StreamNode
+from slackwater.spark.direct import DirectFiles
 from slackwater.spark.embedded import tune_for_pages
 from slackwater.spark.page import SparkPage
 from slackwater.spark.shape import Shape
@@ -45,6 +46,7 @@ class Ingest:
         self._checkpoint = checkpoint
         self._trigger = trigger
         self._shape = Shape()
+        self._direct = DirectFiles(frame)
         self._tuned: set[int] = set()
         self.columns: set[str] = set()
         self.query: StreamingQuery | None = None
@@ -84,6 +86,8 @@ class Ingest:
             # Spark runs batches in a copy of the session that is this query's alone.
             tune_for_pages(spark)
             self._tuned = {id(spark._jsparkSession)}
+        direct = self._direct.read(frame) if self._shape.large else None
+        frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
         page = SparkPage.arrive(frame, self.node.time, batch_id, now, self._shape, self._pages)
         self._loop.admit(source_label(self.node.name), page)

@@ -21,9 +21,14 @@ class Shape:
         self._rows = 0
         self._cost: dict[bool, float] = {}
 
+    @property
+    def large(self) -> bool:
+        """Whether the next page, taken to be like the last, is a large one."""
+        return self._rows > self.SMALL
+
     def one_task(self) -> bool:
         """Whether the next page, taken to be like the last, should run in a single task."""
-        if self._rows <= self.SMALL:
+        if not self.large:
             return True
         if len(self._cost) < 2:
             return True not in self._cost

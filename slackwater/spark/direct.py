@@ -1,0 +1,87 @@
+"""Reads the files of a large batch themselves, instead of the finished rows that `foreachBatch` hands over.
+
+Those rows come out of a scan that knows nothing of the query behind it; a scan of the same files is planned
+together with the query, so Spark decodes only what is needed, in columns, inside the generated code (a quarter
+of the time of a page of 4 M rows). Which files belong to a batch is asked of the batch; whatever does not look
+exactly like a plain file source is left as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+#: Options of the stream that mean nothing to a reader.
+_STREAMING = {
+    "path",
+    "maxfilespertrigger",
+    "maxbytespertrigger",
+    "maxcachedfiles",
+    "latestfirst",
+    "maxfileage",
+    "filenameonly",
+    "sourcearchivedir",
+    "cleansource",
+}
+_MOST_FILES = 100
+
+
+class DirectFiles:
+    """The reader behind a plain streaming file source."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._format: str | None = None
+        self._options: dict[str, str] = {}
+        self._schema = frame.schema
+        try:
+            self._learn(frame)
+        except (Py4JError, AttributeError):
+            self._format = None
+
+    def _learn(self, frame: DataFrame) -> None:
+        plan: Any = frame._jdf.queryExecution().analyzed()
+        if plan.getClass().getSimpleName() != "StreamingRelation":
+            return
+        source = plan.dataSource()
+        jvm: Any = frame.sparkSession.sparkContext._jvm
+        options = jvm.scala.jdk.javaapi.CollectionConverters.asJava(source.options())
+        if source.partitionColumns().isEmpty() and "cleansource" not in {k.lower() for k in options}:
+            self._options = {k: v for k, v in options.items() if k.lower() not in _STREAMING}
+            self._format = source.className()
+
+    def read(self, batch: DataFrame) -> DataFrame | None:
+        """The batch's rows, read from its files; None if it is not known to be just these."""
+        if self._format is None:
+            return None
+        try:
+            files = _files(batch)
+        except (Py4JError, AttributeError):
+            files = None
+        if not files or any(c in path for path in files for c in "[]{}*?=,"):
+            return None
+        reader = batch.sparkSession.read.format(self._format).schema(self._schema).options(**self._options)
+        return reader.load(files).select(*(f"`{c}`" for c in batch.columns))
+
+
+def _files(batch: DataFrame) -> list[str] | None:
+    """The files that a batch scans, whole; asked of the bottom of its lineage."""
+    rdd: Any = batch._jdf.queryExecution().logical().rdd()
+    while rdd.getClass().getSimpleName() != "FileScanRDD":
+        behind = rdd.dependencies()
+        if behind.size() != 1:
+            return None
+        rdd = behind.head().rdd()
+    partitions = rdd.filePartitions()
+    files: dict[str, int] = {}
+    for p in range(partitions.size()):
+        for piece in partitions.apply(p).files():
+            path = piece.filePath().toPath().toString()
+            files[path] = files.get(path, 0) + piece.length()
+            size = piece.fileSize()
+            files[path] -= size if piece.start() + piece.length() >= size else 0
+            if len(files) > _MOST_FILES:
+                return None
+    # All pieces of a file must be there: their lengths add up to its size.
+    return list(files) if all(left == 0 for left in files.values()) else None
