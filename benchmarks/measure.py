@@ -1,0 +1,167 @@
+"""How both sides are measured: Spark's own progress reports, job numbers and memory pools."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cases import COLD
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+
+@dataclass
+class Figures:
+    """What one run of one side gave."""
+
+    batches: int
+    warm_batches: int
+    warm_rows: int
+    rows: int
+    seconds: float
+    """Time of the warm batches, by `triggerExecution`."""
+    wall_seconds: float
+    """From the start of the first warm batch to the end of the last."""
+    total_seconds: float
+    """Time of all batches."""
+    median_ms: float
+    mean_ms: float
+    phases_ms: dict[str, float]
+    """Median of each phase of a warm micro-batch, as Spark names them."""
+    jobs: int = 0
+    heap_peak: int = 0
+    old_peak: int = 0
+    cpu_seconds: float | None = None
+    """Processor time of Python and Java for the whole run, cold batches included."""
+    other_cores: float | None = None
+    """How many cores other processes kept busy meanwhile."""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Throughput of the warm batches."""
+        return self.warm_rows / self.seconds
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {**self.__dict__, "rows_per_second": self.rows_per_second}
+
+
+def read_progress(query: StreamingQuery, rows: int | None = None) -> Figures:
+    """Figures of a query that has ended. Batches without rows are not counted on either side.
+
+    Where the query reads its batches' files itself, Spark's reports know no rows: `rows` says how many all of
+    its batches, which are equally large, had together.
+    """
+    # As text, because the classes of the reports differ from one version of Spark to the next.
+    reports = [
+        json.loads(str(report.json)) if hasattr(report, "json") else report for report in query.recentProgress
+    ]
+    batches = [r for r in reports if (r["numInputRows"] > 0 if rows is None else "addBatch" in r["durationMs"])]
+    cold = min(COLD, len(batches) // 2)
+    warm = batches[cold:]
+    if not warm:
+        raise RuntimeError("the query has processed no batch")
+    times = [r["durationMs"]["triggerExecution"] for r in warm]
+    names = sorted({name for r in warm for name in r["durationMs"]})
+    return Figures(
+        batches=len(batches),
+        warm_batches=len(warm),
+        warm_rows=_rows(warm) if rows is None else rows * len(warm) // len(batches),
+        rows=_rows(batches) if rows is None else rows,
+        seconds=sum(times) / 1e3,
+        wall_seconds=_instant(warm[-1]) + times[-1] / 1e3 - _instant(warm[0]),
+        total_seconds=sum(r["durationMs"]["triggerExecution"] for r in batches) / 1e3,
+        median_ms=median(times),
+        mean_ms=sum(times) / len(times),
+        phases_ms={name: median([r["durationMs"].get(name, 0) for r in warm]) for name in names},
+    )
+
+
+def _rows(reports: list[dict[str, Any]]) -> int:
+    return sum(r["numInputRows"] for r in reports)
+
+
+def _instant(report: dict[str, Any]) -> float:
+    return datetime.fromisoformat(report["timestamp"]).timestamp()
+
+
+class Meter:
+    """Counts Spark jobs and processor time and watches the heap between `start` and `stop`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._scheduler: Any = spark.sparkContext._jsc.sc().dagScheduler()
+        self._jvm: Any = spark.sparkContext._jvm
+        self._clock = Clock(self._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getPid())
+        self._jobs = 0
+        self._before = Instant()
+
+    def start(self) -> None:
+        """Begin from a clean heap."""
+        self._jvm.java.lang.System.gc()
+        for pool in self._heap():
+            pool.resetPeakUsage()
+        self._jobs = self._scheduler.numTotalJobs()
+        self._before = self._clock.read()
+
+    def stop(self, figures: Figures) -> Figures:
+        """Add the figures of this run. The sum of the pools' peaks is an upper bound: they need not coincide."""
+        now = self._clock.read()
+        if now.mine is not None and self._before.mine is not None:
+            figures.cpu_seconds = now.mine - self._before.mine
+        if figures.cpu_seconds is not None and now.all is not None and self._before.all is not None:
+            others = now.all - self._before.all - figures.cpu_seconds
+            figures.other_cores = max(0.0, others) / (now.wall - self._before.wall)
+        figures.jobs = self._scheduler.numTotalJobs() - self._jobs
+        peaks = {pool.getName(): pool.getPeakUsage().getUsed() for pool in self._heap()}
+        figures.heap_peak = sum(peaks.values())
+        figures.old_peak = sum(used for name, used in peaks.items() if "Old" in name)
+        return figures
+
+    def _heap(self) -> Iterable[Any]:
+        beans = self._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+        return [bean for bean in beans if bean.getType().toString() == "Heap memory"]
+
+
+@dataclass(frozen=True)
+class Instant:
+    """Processor seconds of this bench (Python and Java) and of the whole machine; None where it cannot be told."""
+
+    wall: float = 0.0
+    mine: float | None = None
+    all: float | None = None
+
+
+class Clock:
+    """Reads processor time where there is a /proc."""
+
+    def __init__(self, java: int) -> None:
+        self._java = Path(f"/proc/{java}/stat")
+        self._tick = os.sysconf("SC_CLK_TCK")
+
+    def read(self) -> Instant:
+        """Now."""
+        wall = time.monotonic()
+        try:
+            java = self._java.read_text().rpartition(")")[2].split()
+            # user, nice, system, idle, iowait, irq, softirq, steal
+            machine = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        except (OSError, ValueError):
+            return Instant(wall)
+        mine = (int(java[11]) + int(java[12])) / self._tick + time.process_time()
+        return Instant(wall, mine, (sum(machine) - machine[3] - machine[4]) / self._tick)
+
+
+def python_peak() -> int:
+    """Largest resident size of this Python process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) if sys.platform == "darwin" else int(peak) * 1024
