@@ -47,7 +47,7 @@ class Ingest:
         self._trigger = trigger
         self._shape = Shape()
         self._direct = DirectFiles(frame)
-        self._tuned: set[int] = set()
+        self._tuned = False
         self.columns: set[str] = set()
         self.query: StreamingQuery | None = None
 
@@ -58,7 +58,7 @@ class Ingest:
         read from the source even if no query looks at it.
         """
         self.stop()
-        self.columns = columns
+        self.columns, self._tuned = columns, False
         frame = self._frame.select(*(f"`{c}`" for c in self._frame.columns if c in columns))
         writer = frame.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint.address)
@@ -68,6 +68,9 @@ class Ingest:
             writer = writer.trigger(processingTime=self._trigger)
         with _fast_checkpoints(self._frame.sparkSession, self._checkpoint):
             self.query = writer.start()
+            # Sources make their own logs a little later, in the stream's thread: the setting must still be there.
+            with contextlib.suppress(Py4JError):
+                self.query._jsq.streamingQuery().awaitInitialization(20_000)
 
     def wait(self) -> None:
         """Wait until the query ends by itself; its error is raised."""
@@ -81,11 +84,10 @@ class Ingest:
             self.query = None
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        spark = frame.sparkSession
-        if id(spark._jsparkSession) not in self._tuned:
-            # Spark runs batches in a copy of the session that is this query's alone.
-            tune_for_pages(spark)
-            self._tuned = {id(spark._jsparkSession)}
+        if not self._tuned:
+            # Spark runs all batches of a start in a copy of the session that is its alone.
+            tune_for_pages(frame.sparkSession)
+            self._tuned = True
         direct = self._direct.read(frame) if self._shape.large else None
         frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
