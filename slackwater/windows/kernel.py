@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
+from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 
 from slackwater.windows.aggregates import Aggregate
 from slackwater.windows.partials import TIME, Partial
@@ -66,15 +67,15 @@ class PaneKernel:
         """Spark SQL of the results over merged partials, by output name."""
         return {a.name: a.value_sql(*self._fields(a)) for a in self.aggregates}
 
-    def merge(self, partials: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-        """Merge partials of equal `by` columns."""
+    def merge(self, grouped: GroupBy | DynamicGroupBy) -> pl.DataFrame:
+        """Merge the partials of each group."""
         exprs, after = [pl.col(ROWS).sum()], []
         for partial, names in self.columns.items():
             exprs += [e.alias(n) for n, e in zip(names, partial.merge(*names), strict=True)]
             united = partial.unite(*names)
             if united is not None:
                 after += [e.alias(n) for n, e in zip(names, united, strict=True)]
-        merged = partials.group_by(by).agg(exprs) if by else partials.select(exprs)
+        merged = grouped.agg(exprs)
         return merged.with_columns(after) if after else merged
 
     def values(self, merged: pl.DataFrame) -> pl.DataFrame:

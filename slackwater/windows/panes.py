@@ -13,8 +13,6 @@ from slackwater.windows.kernel import PANE, WINDOW, PaneKernel
 #: Appended partials are merged into the base once there are this many pieces, or more rows than the base has.
 _MOST_PIECES = 64
 _SMALL = 20_000
-#: From so many panes a window on, windows are made of merged blocks (measured: as fast at 20, 2.6 x at 60).
-_MANY_PANES = 24
 
 
 class PaneRing:
@@ -53,43 +51,23 @@ class PaneRing:
         low, high = spec.panes(first)[0], spec.panes(last)[1]
         inside = [p.filter(pl.col(PANE).is_between(low, high, closed="left")) for p in self._parts()]
         panes = pl.concat(inside, how="vertical")
+        keys = self._kernel.keys
         if first == last:
-            rows = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
-        elif spec.panes_per_window < _MANY_PANES:
-            rows = self._copies(panes, first, last)
-        else:
-            rows = self._blocks(panes, first, last)
-        return self._kernel.merge(rows, [WINDOW, *self._kernel.keys])
-
-    def _copies(self, panes: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
-        """Each partial once for every window that its pane belongs to."""
-        span, step = self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
-        from_window = (-((span - 1 - pl.col(PANE)) // step)).clip(lower_bound=first)
-        to_window = (pl.col(PANE) // step).clip(upper_bound=last)
-        windows = pl.int_ranges(from_window, to_window + 1, dtype=pl.Int64)
-        return panes.with_columns(windows.alias(WINDOW)).explode(WINDOW)
-
-    def _blocks(self, panes: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
-        """Merged blocks of 1, 2, 4, … panes, and of each window the few blocks that make it up.
-
-        The cost is that of log2(panes a window) merges, not of one copy for every window.
-        """
-        span, step = self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
-        low = self._kernel.spec.panes(first)[0]
-        block, size, offset, taken = panes, 1, 0, []
-        while True:
-            if span & size:
-                start = pl.col(PANE) - offset
-                fits = (start % step == 0) & start.is_between(first * step, last * step)
-                taken.append(block.filter(fits).with_columns((start // step).alias(WINDOW)))
-                offset += size
-            if 2 * size > span:
-                return pl.concat(taken)
-            shifted = block.with_columns(pl.col(PANE) - size).filter(pl.col(PANE) >= low)
-            block = self._kernel.merge(pl.concat([block, shifted]), [PANE, *self._kernel.keys]).select(
-                panes.columns
-            )
-            size *= 2
+            single = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
+            return self._kernel.merge(single.group_by([WINDOW, *keys]))
+        # Polars lays the windows over the sorted panes, and merges each without copying its partials.
+        span, step = spec.panes_per_window, spec.panes_per_slide
+        windows = panes.sort(PANE).group_by_dynamic(
+            PANE,
+            every=f"{step}i",
+            period=f"{span}i",
+            offset=f"{-(-(1 - span) // step) * step}i",
+            closed="left",
+            start_by="window",
+            group_by=keys or None,
+        )
+        number = (pl.col(PANE) // step).alias(WINDOW)
+        return self._kernel.merge(windows).filter(number.is_between(first, last)).select(number, pl.exclude(PANE))
 
     def purge(self, low: int) -> None:
         """Drop all panes below `low`; they count for no open window."""
@@ -145,7 +123,9 @@ class PaneRing:
     def _compact(self) -> None:
         parts = self._parts()
         if len(parts) > 1:
-            self._base = self._kernel.merge(pl.concat(parts), [PANE, *self._kernel.keys]).select(parts[0].columns)
+            self._base = self._kernel.merge(pl.concat(parts).group_by([PANE, *self._kernel.keys])).select(
+                parts[0].columns
+            )
         elif parts:
             self._base = parts[0]
         self._pieces = []
