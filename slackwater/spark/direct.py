@@ -1,9 +1,9 @@
 """Reads the files of a large batch themselves, instead of the finished rows that `foreachBatch` hands over.
 
 Those rows come out of a scan that knows nothing of the query behind it; a scan of the same files is planned
-together with the query, so Spark decodes only what is needed, in columns, inside the generated code (a quarter
-of the time of a page of 4 M rows). Which files belong to a batch is asked of the batch; whatever does not look
-exactly like a plain file source is left as it is.
+together with the query, so Spark decodes only what is needed, in columns, inside the generated code (measured:
+a quarter less time for a page of 4 M rows, a tenth less for 1 M). Which files belong to a batch is asked of the
+batch; whatever does not look exactly like a plain file source is left as it is.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ another, so the driver holds one piece of a file at a time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,13 +41,13 @@ class Replay:
 
     def cuts(self, pages: SparkPages) -> Iterator[tuple[int, pa.Table]]:
         """Page numbers and rows, in the order of arrival; a row without arrival has never arrived."""
-        place = pages.new("spool")
+        place, started = pages.new("spool"), time.perf_counter()
         numbered = self.frame.withColumn(
             _CUT,
             F.expr(f"CAST(floor(({self.arrival} - pmod({self.arrival}, {self.page}L)) / {self.page}) AS BIGINT)"),
         )
         numbered.where(f"{_CUT} IS NOT NULL").sort(_CUT).write.parquet(place.address)
-        pages.spent(0.0)
+        pages.spent(time.perf_counter() - started)
         held: list[pa.Table] = []
         current: int | None = None
         for name in place.names():
