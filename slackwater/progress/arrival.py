@@ -3,6 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slackwater.progress.sources import Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceArrivals:
+    """Arrival statistics of one page by source: arrays side by side, an entry for each source that sent something.
+
+    A source that sent a punctuation and no row has 0 rows; its `lowest` and `highest` mean nothing then.
+    """
+
+    names: list[str]
+    rows: Ints
+    """Rows with a time."""
+    lowest: Ints
+    highest: Ints
+    punctuation: Ints | None = None
+    """The largest punctuation that each source sent; MIN_TICK where it sent none. None: the stream has none."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def saved(self) -> list[Any]:
+        """As JSON values."""
+        arrays = (self.rows, self.lowest, self.highest, self.punctuation)
+        return [self.names, *(None if a is None else a.tolist() for a in arrays)]
+
+    @staticmethod
+    def load(saved: list[Any]) -> SourceArrivals:
+        """From what `saved` gave."""
+        arrays = [None if a is None else np.array(a, dtype=np.int64) for a in saved[1:]]
+        rows, lowest, highest, punctuation = arrays
+        assert rows is not None and lowest is not None and highest is not None
+        return SourceArrivals(saved[0], rows, lowest, highest, punctuation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +49,23 @@ class Arrival:
     rows: int
     """All rows of the page."""
     missing: int
-    """Rows whose time is null or could not be read."""
+    """Rows whose time is null or could not be read; a row that only carries a punctuation is not among them."""
     lowest: int | None
     """Smallest timestamp; None when no row has one."""
     highest: int | None
     """Largest timestamp; None when no row has one."""
     at: int
     """Wall-clock instant of arrival."""
+    total: int | None = None
+    """Sum of all timestamps, where the policy asks for it."""
+    sketch: bytes | None = None
+    """KLL sketch (of doubles) of the timestamps, where the policy asks for it."""
+    punctuation: int | None = None
+    """The largest punctuation on a row of the page, in a stream that has them."""
+    sources: SourceArrivals | None = None
+    """The same by source, in a stream that has a source column."""
+
+    @property
+    def timed(self) -> int:
+        """Rows that have a time."""
+        return self.rows - self.missing

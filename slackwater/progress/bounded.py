@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 
@@ -18,6 +19,8 @@ class Bounded:
 
     slack: Span
     timeout: int | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def tracker(self, domain: TimeDomain) -> BoundedTracker:
         """A fresh tracker; reads `slack` in the stream's domain."""
@@ -49,7 +52,7 @@ def bounded(slack: Span, timeout: str | timedelta | None = None) -> Bounded:
     return Bounded(slack, limit)
 
 
-class BoundedTracker:
+class BoundedTracker(Tracker):
     """Follows the largest time seen; the heartbeat stays `slack` behind it until a timeout catches it up."""
 
     def __init__(self, slack: int, timeout: int | None) -> None:

@@ -2,50 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.report import Report
+from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
 
 
-class Tracker(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceHeartbeats:
+    """A heartbeat for each source of a stream (D4)."""
+
+    names: list[str]
+    ticks: Ints
+    others: int
+    """The heartbeat, as a tick, of every source that is not named: it has not sent anything yet."""
+
+
+class Tracker(ABC):
     """Turns arrivals and the passing of wall-clock time into heartbeats that never go back.
 
     It is what holds time back: a tracker that stays at `Heartbeat.NONE` keeps every window of its stream open.
+    The order of calls for a page: `admit` before its rows are judged by the heartbeat of that moment, then `arrive`
+    and one `hear` for each query, in any order, then perhaps `tick`.
     """
 
     @property
+    @abstractmethod
     def heartbeat(self) -> Heartbeat:
-        """The strongest promise that holds now."""
-        ...
+        """The strongest promise that holds now, for the stream as a whole."""
 
+    def by_source(self) -> SourceHeartbeats | None:
+        """The same for each source, none below the stream's own; None where the policy knows no sources."""
+        return None
+
+    @abstractmethod
     def arrive(self, arrival: Arrival) -> None:
         """A page has arrived."""
-        ...
+
+    def admit(self, page: int) -> None:
+        """The page of this number goes down the plan now, behind the heartbeat of this moment."""
+        return None
+
+    def hear(self, report: Report) -> None:
+        """A query tells what it made of an admitted page."""
+        return None
 
     def tick(self, now: int) -> None:
         """Wall-clock time is now this."""
-        ...
+        return None
 
     def wake_at(self) -> int | None:
         """The next instant at which a tick alone could move the heartbeat."""
-        ...
+        return None
 
+    @abstractmethod
     def state(self) -> dict[str, Any]:
-        """All that a restart needs, as JSON values."""
-        ...
+        """All that a restart needs: JSON values; what is large as int64 or float64 arrays at the top level."""
 
+    @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        ...
+        """Continue from an earlier `state()`; arrays come back as arrays."""
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures for a person."""
+        return {}
 
 
 class Disorder(Protocol):
     """A policy as the user wrote it: a frozen value that compares by content."""
 
+    #: What it needs of every page beyond rows, lowest and highest: "total", "sketch" (see `Arrival`).
+    needs: ClassVar[frozenset[str]]
+
     def tracker(self, domain: TimeDomain) -> Tracker:
-        """A fresh tracker for a stream of this domain."""
+        """A fresh tracker for a stream of this domain; wrong settings are refused here."""
         ...
 
     def describe(self) -> str:

@@ -1,0 +1,32 @@
+"""What a query tells its source of a page: feedback for policies that aim at a share of lost rows (S4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.progress.sources import Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """How a page's rows fell on windows. A row that counts for five windows is five (row, window) pairs.
+
+    With heartbeat h before the page, exactly the pairs of windows whose `last` tick is at or below h are lost. So a
+    policy can see from one report what any other heartbeat would have lost.
+    """
+
+    query: str
+    """Label of the operator that tells."""
+    page: int
+    """Number of the page."""
+    lasts: Ints
+    """The last tick of each window that the page has rows for, increasing."""
+    pairs: Ints
+    """How many of the page's rows fall into that window."""
+    lost: int
+    """Pairs whose window had been emitted."""
+
+    @property
+    def all(self) -> int:
+        """All pairs of the page."""
+        return int(self.pairs.sum())
