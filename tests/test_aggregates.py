@@ -177,7 +177,7 @@ def test_a_shared_partial_is_computed_once_for_a_page(monkeypatch: pytest.Monkey
     plan = arrow_plan(SAMPLE, 10, a="avg(x)", b="sum(x)", c="avg(x)")
     folded = ArrowPage(frame([[1, "a", 0, 2.0]]), 0, 0, "t").fold(plan.kernel)
     assert made == [Sum("x")]
-    assert len(folded.columns) == 2 + 2  # the pane, its rows, a sum and a count
+    assert len(folded.partials.columns) == 2 + 2  # the pane, its rows, a sum and a count
 
 
 def test_the_average_of_decimals_is_exact_and_rounds_half_up() -> None:

@@ -254,12 +254,12 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     FileJournal(LOCAL, str(tmp_path)).register("q", "plan")
     header = json.loads((tmp_path / "journal.json").read_text())
     (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(JournalError, match="has format 99, this version reads format 1: continue with the version"):
+    with pytest.raises(JournalError, match="has format 99, this version reads format 2: continue with the version"):
         FileJournal(LOCAL, str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no json", "[]", "{}", '{"format": 1}', "7", "null", '{"format": 1, "queries": 3}']
+    "text", ["", "no json", "[]", "{}", '{"format": 2}', "7", "null", '{"format": 2, "queries": 3}']
 )
 def test_a_header_that_is_no_journals_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "journal.json").write_text(text)

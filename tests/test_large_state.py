@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.operators.operator import State
-from slackwater.operators.page import PartialsTooLarge
+from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -52,7 +51,7 @@ class HugePage(ArrowPage):
 
     asked = False
 
-    def fold(self, kernel: PaneKernel) -> pl.DataFrame:
+    def fold(self, kernel: PaneKernel) -> Folded:
         if not self.asked:
             self.asked = True
             raise PartialsTooLarge

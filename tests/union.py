@@ -91,28 +91,29 @@ class Collect(Unary):
             emit(punctuation)
 
 
-class Internal:
+class Internal(Tracker):
     """Internal timestamps (S3 section 5): rows are stamped with the clock, which is also the answer to a demand."""
 
     def __init__(self) -> None:
-        self.heartbeat = Heartbeat.NONE
+        self._beat = Heartbeat.NONE
         self.asked = 0
 
+    @property
+    def heartbeat(self) -> Heartbeat:
+        return self._beat
+
     def arrive(self, arrival: Arrival) -> None:
-        self.heartbeat = max(self.heartbeat, Heartbeat(arrival.at - 1))
+        self._beat = max(self._beat, Heartbeat(arrival.at - 1))
 
     def tick(self, now: int) -> None:
         self.asked += 1
-        self.heartbeat = max(self.heartbeat, Heartbeat(now - 1))
-
-    def wake_at(self) -> int | None:
-        return None
+        self._beat = max(self._beat, Heartbeat(now - 1))
 
     def state(self) -> dict[str, Any]:
-        return {"heartbeat": self.heartbeat.tick}
+        return {"heartbeat": self._beat.tick}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.heartbeat = Heartbeat(state["heartbeat"])
+        self._beat = Heartbeat(state["heartbeat"])
 
 
 def sorted_stream() -> Tracker:

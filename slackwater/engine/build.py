@@ -10,6 +10,7 @@ from slackwater.operators.source import Source
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import Spill, WindowAggregate
 from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WindowNode
+from slackwater.progress.disorder import Disorder
 
 
 def source_label(stream: str) -> str:
@@ -34,21 +35,32 @@ def add_query(
         labels.append(operator.label)
         return operator.label
 
-    def rows(node: RowNode) -> str:
+    def rows(node: RowNode) -> tuple[str, str]:
         if isinstance(node, StreamNode):
-            label = source_label(node.name)
-            if label not in executor.graph:
-                executor.add(Source(label, node.disorder.tracker(node.domain)))
-            return label
+            return _follow(executor, node, window.label, plan.disorder, plan.kernel.source is not None)
         feed = rows(node.input)
         if isinstance(node, SelectNode):
-            return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [(feed, MAIN)])
-        return add(Where(f"{name}/where{len(labels)}", node.condition), [(feed, MAIN)])
+            return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
+        return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
 
-    feed = rows(plan.input)
     window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
-    add(window, [(feed, MAIN)])
+    add(window, [rows(plan.input)])
     if late is not None:
         add(Sink(f"{name}/late", late), [(window.label, LATE)])
     add(Sink(f"{name}/sink", output), [(window.label, MAIN)])
     return labels
+
+
+def _follow(
+    executor: Executor, stream: StreamNode, query: str, own: Disorder | None, by_source: bool
+) -> tuple[str, str]:
+    """The stream's source, made if it is not there, and the port with the punctuations of a query's policy."""
+    label = source_label(stream.name)
+    if label not in executor.graph:
+        executor.add(Source(label, stream.disorder.tracker(stream.domain), stream.disorder.needs))
+    source = executor.graph.nodes[label].operator
+    assert isinstance(source, Source)
+    policy = stream.disorder if own is None else own
+    port = MAIN if policy == stream.disorder else policy.describe()
+    source.follow(query, port, policy.tracker(stream.domain), policy.needs, by_source)
+    return label, port

@@ -19,7 +19,6 @@ from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
 from slackwater.progress.clock import Clock
-from slackwater.progress.heartbeat import Heartbeat
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Ready, Strategy
 
@@ -217,6 +216,9 @@ class Executor:
             node.send(element, max(taken, default=self._admissions), port)
 
         node.operator.run(node.inputs, emit)
+        for report in node.operator.report():
+            for source in self.graph.sources_behind(node, range(len(node.inputs))):
+                source.operator.hear(report)
 
     def _demand(self) -> bool:
         """Send the demands of starving operators back to their sources; whether any had something to say."""
@@ -300,7 +302,7 @@ class Executor:
         """An element on an arc as JSON values; a page's rows are saved first, and read from there afterwards."""
         element = entry.element
         if isinstance(element, Punctuation):
-            return {"heartbeat": element.heartbeat.tick, "admission": entry.admission}
+            return {**element.saved(), "admission": entry.admission}
         if isinstance(element, Answer):
             raise TypeError("an answer waits on an arc at a commit; sinks take answers before they are committed")
         if entry.saved is None:
@@ -312,7 +314,7 @@ class Executor:
     def _revive(self, saved: dict[str, Any]) -> Entry:
         self._admissions = max(self._admissions, saved["admission"])
         if "heartbeat" in saved:
-            return Entry(Punctuation(Heartbeat(saved["heartbeat"])), saved["admission"])
+            return Entry(Punctuation.load(saved), saved["admission"])
         assert self._pages is not None
         self._saved.append(saved["page"])
         return Entry(self._pages.load(saved["page"]), saved["admission"], saved["page"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.operators.page import Page
+from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 
 
@@ -16,6 +18,23 @@ class Punctuation:
     """Time has passed: no later page on this arc has a row at or below the heartbeat."""
 
     heartbeat: Heartbeat
+    sources: SourceHeartbeats | None = None
+    """The same for each source, where that is known and asked for."""
+
+    def saved(self) -> dict[str, Any]:
+        """As JSON values."""
+        by = self.sources
+        return {
+            "heartbeat": self.heartbeat.tick,
+            "sources": None if by is None else [by.names, by.ticks.tolist(), by.others],
+        }
+
+    @staticmethod
+    def load(saved: dict[str, Any]) -> Punctuation:
+        """From what `saved` gave."""
+        by = saved["sources"]
+        sources = None if by is None else SourceHeartbeats(by[0], np.array(by[1], dtype=np.int64), by[2])
+        return Punctuation(Heartbeat(saved["heartbeat"]), sources)
 
 
 @dataclass(frozen=True, slots=True)

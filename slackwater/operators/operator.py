@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.operators.element import Answer, Element, Punctuation
 from slackwater.operators.page import Page
+from slackwater.progress.report import Report
 
 MAIN = "main"
 LATE = "late"
@@ -69,6 +70,14 @@ class Operator(ABC):
 
     def answer(self, now: int, emit: Emit) -> None:
         """A demand has come back to here; a source that knows how far time has passed says so."""
+        return None
+
+    def report(self) -> list[Report]:
+        """What the last `run` made of a page: the executor carries it back to the sources."""
+        return []
+
+    def hear(self, report: Report) -> None:
+        """A report has come back to here; a source lets its policy learn from it."""
         return None
 
     def end(self, emit: Emit) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import polars as pl
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
 
 class PartialsTooLarge(Exception):
     """A page has more (pane, group) partials than the driver should hold."""
+
+
+#: Column of limits by source, in ticks.
+BEFORE = "__before"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a page comes down to."""
+
+    partials: pl.DataFrame
+    """By pane and group."""
+    counts: pl.DataFrame
+    """Rows (ROWS) by pane (PANE), and by source (SOURCE) in a stream that has sources."""
 
 
 @runtime_checkable
@@ -43,7 +58,11 @@ class Page(Protocol):
         """The rows with these columns, name to Spark SQL, and their time."""
         ...
 
-    def fold(self, kernel: PaneKernel) -> pl.DataFrame:
+    def expect(self, needs: frozenset[str]) -> None:
+        """Say, before anything has run, which statistics of its arrival will be asked for (`Disorder.needs`)."""
+        ...
+
+    def fold(self, kernel: PaneKernel) -> Folded:
         """Run: the page's partials by pane and group; rows without a time are left out.
 
         Raises PartialsTooLarge rather than bring too many to the driver.
@@ -54,8 +73,18 @@ class Page(Protocol):
         """Arrival statistics before any filter; None until something has run."""
         ...
 
-    def late(self, before: int) -> Payload:
-        """Run: the rows with a time below `before` or with none."""
+    def late(self, before: int, by_source: pl.DataFrame | None = None) -> Payload:
+        """Run: the rows with a time below `before` or with none.
+
+        `by_source` names sources (SOURCE) with limits (BEFORE) of their own.
+        """
+        ...
+
+    def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
+        """Run: how many rows have a time at or below a heartbeat, before any filter.
+
+        `by_source` names sources (SOURCE) with heartbeats (BEFORE) of their own.
+        """
         ...
 
     def save(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
@@ -11,9 +12,18 @@ import pyarrow as pa
 from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
-from slackwater.windows.kernel import PANE, ROWS, PaneKernel
+from slackwater.windows.closed import Closed
+from slackwater.windows.kernel import WINDOW, PaneKernel
 from slackwater.windows.panes import PaneRing
 from slackwater.windows.results import result_rows
+
+
+@dataclass(frozen=True)
+class Results:
+    """Final results, and of how many windows."""
+
+    payload: Payload
+    windows: int
 
 
 class PaneStore(Protocol):
@@ -24,28 +34,24 @@ class PaneStore(Protocol):
         """Name of the store in the journal and in metrics."""
         ...
 
-    def absorb(self, page: Page, below: int | None) -> pl.DataFrame:
-        """Fold a page in; gives the page's rows per pane, of the panes below one (late ones)."""
+    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
+        """Fold a page in; gives the page's rows (ROWS) by pane, and by source (SOURCE) where there are sources."""
         ...
 
-    def span(self) -> tuple[int, int] | None:
-        """Smallest and largest pane held."""
+    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+        """Final results of the windows that are closed `after` and were not `before`; nothing is purged."""
         ...
 
-    def results(self, first: int, last: int, emitted_at: int) -> Payload:
-        """Final results of the windows first…last; nothing is purged."""
-        ...
-
-    def purge(self, low: int) -> None:
-        """Drop the panes below `low`."""
+    def purge(self, closed: Closed) -> None:
+        """Drop the panes that no open window needs."""
         ...
 
     def state(self, whole: bool) -> State:
         """Changes since this was last asked, or all."""
         ...
 
-    def restore(self, states: Sequence[State], low: int | None) -> None:
-        """Continue from journaled states; panes below `low` are gone."""
+    def restore(self, states: Sequence[State], closed: Closed) -> None:
+        """Continue from journaled states; panes that no open window needs are gone."""
         ...
 
     def settle(self) -> None:
@@ -73,33 +79,32 @@ class ResidentPanes:
         self.schema = schema
         self.ring = PaneRing(kernel)
 
-    def absorb(self, page: Page, below: int | None) -> pl.DataFrame:
+    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
         """Fold a page into the ring."""
-        partials = page.fold(self.kernel)
-        self.ring.add(partials)
-        late = partials.filter(pl.col(PANE) < below) if below is not None else partials.clear()
-        return late.group_by(PANE).agg(pl.col(ROWS).sum())
+        folded = page.fold(self.kernel)
+        self.ring.add(folded.partials, closed)
+        return folded.counts
 
-    def span(self) -> tuple[int, int] | None:
-        """Smallest and largest pane held."""
-        return self.ring.span()
-
-    def results(self, first: int, last: int, emitted_at: int) -> Payload:
+    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Merge the panes of these windows."""
-        return result_rows(self.kernel, self.ring.windows(first, last), self.schema, emitted_at)
+        merged = self.ring.windows(before, after)
+        if merged is None or merged.height == 0:
+            return None
+        windows = merged[WINDOW].n_unique()
+        return Results(result_rows(self.kernel, merged, self.schema, emitted_at), windows)
 
-    def purge(self, low: int) -> None:
-        """Forget the panes below `low`."""
-        self.ring.purge(low)
+    def purge(self, closed: Closed) -> None:
+        """Forget what no open window needs."""
+        self.ring.purge(closed)
 
     def state(self, whole: bool) -> State:
         """The partials that came since, or all of them."""
         table = self.ring.all() if whole else self.ring.take_fresh()
         return State({}, {} if table is None else {"panes": table}, whole)
 
-    def restore(self, states: Sequence[State], low: int | None) -> None:
+    def restore(self, states: Sequence[State], closed: Closed) -> None:
         """Merge the journaled tables again."""
-        self.ring.restore([s.tables["panes"] for s in states if "panes" in s.tables], low)
+        self.ring.restore([s.tables["panes"] for s in states if "panes" in s.tables], closed)
 
     def settle(self) -> None:
         """Nothing lies outside the driver."""

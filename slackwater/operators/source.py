@@ -8,56 +8,118 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
 from slackwater.operators.element import Punctuation
-from slackwater.operators.operator import Emit, State, Unary
-from slackwater.operators.page import Page
-from slackwater.progress.disorder import Tracker
+from slackwater.operators.operator import MAIN, Emit, State, Unary
+from slackwater.operators.page import BEFORE, Page
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.lateness import Lateness
+from slackwater.progress.report import Report
+from slackwater.windows.closed import SOURCE
+
+#: Every so many pages the distribution of lateness is looked at.
+SKETCH_EVERY = 16
+#: Longer lists of names are kept as tables.
+_LONG = 256
+
+
+class _Promise:
+    """One disorder policy at work: its tracker, and what has been said of it."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self.tracker = tracker
+        self.said = Heartbeat.NONE
+        self.said_by_source: SourceHeartbeats | None = None
+        self.by_source = False
+        """Whether some query closes its windows by source."""
+
+    def say(self) -> Punctuation | None:
+        """What is new since this was last asked."""
+        heartbeat = max(self.tracker.heartbeat, self.said)
+        sources = self.tracker.by_source() if self.by_source else None
+        if heartbeat == self.said and _same(sources, self.said_by_source):
+            return None
+        self.said, self.said_by_source = heartbeat, sources
+        return Punctuation(heartbeat, sources)
 
 
 class Source(Unary):
-    """Runs a stream's disorder policy.
+    """Runs a stream's disorder policies: the stream's own for port MAIN, and those of queries that bring their own.
 
     A page's arrival statistics come out of the job that does its work, so they are known only after the page
     has gone down the plan; the heartbeat that follows from them is sent behind it, on demand or with the next page.
     """
 
-    def __init__(self, label: str, tracker: Tracker) -> None:
+    def __init__(self, label: str, tracker: Tracker, needs: frozenset[str] = frozenset()) -> None:
         super().__init__(label)
-        self._tracker = tracker
+        self._promises = {MAIN: _Promise(tracker)}
+        self._port_of: dict[str, str] = {}
+        self._needs = needs
+        self._kept: dict[str, dict[str, Any]] = {}
+        """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
-        self._said = Heartbeat.NONE
-        self._pages = self._rows = self._missing = 0
+        self._pages = self._rows = self._missing = self._behind = 0
         self._highest: int | None = None
+        self._lateness = Lateness()
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """The strongest promise made so far."""
-        return self._said
+        """The strongest promise made so far by the stream's own policy."""
+        return self._promises[MAIN].said
+
+    def follow(self, query: str, port: str, tracker: Tracker, needs: frozenset[str], by_source: bool) -> None:
+        """A query reads by this port; equal policies are computed once, so the port may be there already."""
+        if port not in self._promises:
+            self._promises[port] = _Promise(tracker)
+            if port in self._kept:
+                self._restore(port, self._kept.pop(port))
+        self._port_of[query] = port
+        self._needs |= needs
+        if by_source:
+            self._promises[port].by_source = True
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
         self._say(emit)
+        # A sketch of times makes a page slower, so for people alone it is made now and then.
+        page.expect(self._needs | {"sketch"} if self._pages % SKETCH_EVERY == 1 else self._needs)
         self._under_way.append(page)
         self._pages += 1
-        emit(page)
+        self._lateness.admit(page.number, self._highest)
+        for port, promise in self._promises.items():
+            promise.tracker.admit(page.number)
+            emit(page, port)
 
     def answer(self, now: int, emit: Emit) -> None:
         """An enabling timestamp: all that arrivals and the clock allow now."""
         self._learn()
-        self._tracker.tick(now)
+        for promise in self._promises.values():
+            promise.tracker.tick(now)
         self._say(emit)
+
+    def hear(self, report: Report) -> None:
+        """A query tells what it made of a page: its policy learns from it."""
+        promise = self._promises.get(self._port_of.get(report.query, MAIN))
+        if promise is not None:
+            promise.tracker.hear(report)
 
     def end(self, emit: Emit) -> None:
         """Close every window."""
         self._learn()
-        self._said = Heartbeat.END
-        emit(Punctuation(self._said))
+        for port, promise in self._promises.items():
+            promise.said, promise.said_by_source = Heartbeat.END, None
+            emit(Punctuation(Heartbeat.END), port)
 
     def wake_at(self) -> int | None:
-        """When the policy's timeout, if any, runs out."""
-        return self._tracker.wake_at()
+        """When a policy's timeout, if any, runs out, or a promise falls due."""
+        times = [t for p in self._promises.values() if (t := p.tracker.wake_at()) is not None]
+        return min(times, default=None)
 
     def _learn(self) -> None:
         waiting = []
@@ -66,44 +128,113 @@ class Source(Unary):
             if arrival is None:
                 waiting.append(page)
                 continue
-            self._tracker.arrive(arrival)
-            self._rows += arrival.rows
-            self._missing += arrival.missing
-            if arrival.highest is not None and (self._highest is None or arrival.highest > self._highest):
-                self._highest = arrival.highest
+            self._count(page, arrival)
+            for promise in self._promises.values():
+                promise.tracker.arrive(arrival)
         self._under_way = waiting
 
+    def _count(self, page: Page, arrival: Arrival) -> None:
+        self._rows += arrival.rows
+        self._missing += arrival.missing
+        self._lateness.arrive(page.number, arrival)
+        if any(p.tracker.promised_by_sender for p in self._promises.values()):
+            self._behind += self._ungrammatical(page, arrival)
+        if arrival.highest is not None and (self._highest is None or arrival.highest > self._highest):
+            self._highest = arrival.highest
+
+    def _ungrammatical(self, page: Page, arrival: Arrival) -> int:
+        """Rows at or behind the punctuation that their own source had sent; costs a job where there are some."""
+        if arrival.lowest is None:
+            return 0
+        tracker = next(p.tracker for p in self._promises.values() if p.tracker.promised_by_sender)
+        sources, whole = tracker.by_source(), tracker.heartbeat
+        if sources is None or arrival.sources is None:
+            return page.behind(whole.tick) if arrival.lowest <= whole.tick else 0
+        limits = pl.DataFrame({SOURCE: sources.names, BEFORE: sources.ticks})
+        here = pl.DataFrame({SOURCE: arrival.sources.names, "low": arrival.sources.lowest})
+        broken = here.join(limits, on=SOURCE).filter(pl.col("low") <= pl.col(BEFORE))
+        return page.behind(sources.others, limits) if broken.height or arrival.lowest <= sources.others else 0
+
     def _say(self, emit: Emit) -> None:
-        if self._tracker.heartbeat > self._said:
-            self._said = self._tracker.heartbeat
-            emit(Punctuation(self._said))
+        for port, promise in self._promises.items():
+            punctuation = promise.say()
+            if punctuation is not None:
+                emit(punctuation, port)
 
     def state(self, whole: bool) -> State:
-        """Policy state and counts, all of it every time: it is small."""
+        """Policy states and counts, all of it every time; arrays as tables, for a hundred thousand sources."""
         self._learn()
+        policies = dict(self._kept)
+        for port, promise in self._promises.items():
+            policies[port] = {"tracker": promise.tracker.state(), "said": promise.said.tick}
+        tables: dict[str, pa.Table] = {}
+        for port, kept in policies.items():
+            small, large = _parted(kept["tracker"])
+            policies[port] = {**kept, "tracker": small}
+            tables.update({f"{port}:{name}": pa.table({"v": values}) for name, values in large.items()})
         return State(
             {
-                "tracker": self._tracker.state(),
-                "said": self._said.tick,
-                "counts": [self._pages, self._rows, self._missing],
+                "policies": policies,
+                "counts": [self._pages, self._rows, self._missing, self._behind],
                 "highest": self._highest,
-            }
+                "lateness": self._lateness.state(),
+            },
+            tables,
         )
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
-        values = states[-1].values
-        self._tracker.restore(values["tracker"])
-        self._said = Heartbeat(values["said"])
-        self._pages, self._rows, self._missing = values["counts"]
+        values, tables = states[-1].values, states[-1].tables
+        self._kept = dict(values["policies"])
+        for key, table in tables.items():
+            port, _, name = key.rpartition(":")
+            column = table["v"]
+            large = column.to_pylist() if pa.types.is_string(column.type) else column.to_numpy().copy()
+            self._kept[port]["tracker"][name] = large
+        for port in self._promises:
+            if port in self._kept:
+                self._restore(port, self._kept.pop(port))
+        self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._highest = values["highest"]
+        self._lateness.restore(values["lateness"])
+
+    def _restore(self, port: str, kept: dict[str, Any]) -> None:
+        promise = self._promises[port]
+        promise.tracker.restore(kept["tracker"])
+        promise.said = Heartbeat(kept["said"])
 
     def metrics(self) -> dict[str, Any]:
         """Heartbeat and counts."""
-        return {
-            "heartbeat": self._said.tick,
+        own = self._promises[MAIN]
+        figures: dict[str, Any] = {
+            "heartbeat": own.said.tick,
             "highest": self._highest,
             "pages": self._pages,
             "rows": self._rows,
             "missing_time": self._missing,
+            "lateness": self._lateness.quantiles(),
+            "policies": {
+                port: {"heartbeat": p.said.tick, **p.tracker.metrics()} for port, p in self._promises.items()
+            },
         }
+        if own.tracker.promised_by_sender:
+            figures["ungrammatical_rows"] = self._behind
+        return figures
+
+
+def _same(one: SourceHeartbeats | None, other: SourceHeartbeats | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    same_length = len(one.ticks) == len(other.ticks) and one.others == other.others
+    return same_length and bool(np.array_equal(one.ticks, other.ticks))
+
+
+def _parted(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tracker's state: what is small, and the arrays and long lists of names."""
+    large = {
+        name: value
+        for name, value in state.items()
+        if isinstance(value, np.ndarray)
+        or (isinstance(value, list) and len(value) > _LONG and isinstance(value[0], str))
+    }
+    return {name: value for name, value in state.items() if name not in large}, large

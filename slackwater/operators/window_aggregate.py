@@ -1,22 +1,26 @@
 """The window aggregate (S5 section 2.3): folds pages into panes, answers a window when time has passed its end.
 
-A row is lost to a window only when that window has been emitted; it still counts for the open ones (D3).
+A row is lost to a window only when that window has been emitted; it still counts for the open ones (D3). Where the
+groups contain the stream's source, each group's windows end by its own source's heartbeat (D4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from slackwater.operators.element import Answer, Punctuation, payload_rows
+from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
-from slackwater.plan.nodes import WindowNode
+from slackwater.plan.nodes import WindowNode, stream_of
 from slackwater.progress.clock import Clock
-from slackwater.windows.kernel import PANE, ROWS
+from slackwater.progress.report import Report
+from slackwater.windows.closed import SOURCE, Closed
 
 #: Makes the store for partials that are too many for the driver, from the resident one.
 Spill = Callable[[ResidentPanes], PaneStore]
@@ -42,66 +46,48 @@ class WindowAggregate(Unary):
         self._limit = resident_limit
         self._route_late = route_late
         self._panes: PaneStore = ResidentPanes(node.kernel, node.schema)
-        self._last_closed: int | None = None
-        self._late_rows = self._lost_pairs = self._windows = self._results = 0
+        self._closed = Closed(by_source=node.kernel.source is not None)
+        self._kept_closed: pl.DataFrame | None = None
+        """What the journal knows of the sources' windows."""
+        self._late = LateCounts(self._spec, stream_of(node).domain)
+        self._windows = self._results = 0
+        self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
-        below = None if self._last_closed is None else self._spec.panes(self._last_closed)[1]
         try:
-            counts = self._panes.absorb(page, below)
+            counts = self._panes.absorb(page, self._closed)
         except PartialsTooLarge:
             self._go_large()
-            counts = self._panes.absorb(page, below)
-        late = self._count_late(counts)
+            counts = self._panes.absorb(page, self._closed)
+        report = self._late.count(counts, self._closed, self.label, page.number)
+        self._reports.append(report)
         arrival = page.arrival()
         missing = 0 if arrival is None else arrival.missing
-        if self._route_late and (late or missing):
-            payload = page.late(self._late_before())
+        if self._route_late and (report.lost or missing):
+            payload = page.late(*self._closed.late_before(self._spec))
             if payload_rows(payload):  # a filter may have dropped those without a time
                 emit(Answer(payload), LATE)
         if self._panes.kind == ResidentPanes.kind and self._panes.bytes > self._limit:
             self._go_large()
 
+    def report(self) -> list[Report]:
+        """How the page's rows fell on windows."""
+        reports, self._reports = self._reports, []
+        return reports
+
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
         """Emit the windows that have ended, drop the panes that no open window needs, pass the time on."""
-        closed = self._spec.last_closed(punctuation.heartbeat)
-        if self._last_closed is None or closed > self._last_closed:
-            self._close(closed, emit)
-            self._last_closed = closed
-            self._panes.purge((closed + 1) * self._spec.panes_per_slide)
+        closed = self._closed.advanced(self._spec, punctuation.heartbeat, punctuation.sources)
+        if closed is not self._closed:
+            results = self._panes.results(self._closed, closed, self._clock.now())
+            if results is not None and payload_rows(results.payload):
+                self._results += payload_rows(results.payload)
+                self._windows += results.windows
+                emit(Answer(results.payload))
+            self._closed = closed
+            self._panes.purge(closed)
         emit(punctuation)
-
-    def _close(self, closed: int, emit: Emit) -> None:
-        span = self._panes.span()
-        if span is None:
-            return
-        first = self._spec.first_window(span[0])
-        if self._last_closed is not None:
-            first = max(first, self._last_closed + 1)
-        last = min(closed, self._spec.last_window(span[1]))
-        if first > last:
-            return
-        payload = self._panes.results(first, last, self._clock.now())
-        rows = payload_rows(payload)
-        if rows:
-            self._results += rows
-            self._windows += last - first + 1
-            emit(Answer(payload))
-
-    def _late_before(self) -> int:
-        """Rows below this time are in a window that has been emitted."""
-        if self._last_closed is None:
-            return -(2**63)
-        return max(-(2**63), min(self._spec.bounds(self._last_closed)[1], 2**63 - 1))
-
-    def _count_late(self, counts: pl.DataFrame) -> int:
-        for pane, rows in counts.select(PANE, ROWS).iter_rows():
-            assert self._last_closed is not None
-            lost = min(self._last_closed, self._spec.last_window(pane)) - self._spec.first_window(pane) + 1
-            self._lost_pairs += lost * rows
-            self._late_rows += rows
-        return counts.height
 
     def _go_large(self) -> None:
         if self._spill is None:
@@ -115,22 +101,30 @@ class WindowAggregate(Unary):
         kept.values = {
             "store": self._panes.kind,
             "panes": kept.values,
-            "last_closed": self._last_closed,
-            "counts": [self._late_rows, self._lost_pairs, self._windows, self._results],
+            "closed": self._closed.everyone,
+            "counts": [self._windows, self._results],
+            "late": self._late.state(),
         }
+        named, known = self._closed.named, self._kept_closed
+        if named is not None and (whole or named is not known):
+            # Only what has changed: there may be a hundred thousand sources.
+            news = named if whole or known is None else named.join(known, on=named.columns, how="anti")
+            kept.tables["closed"] = news.to_arrow()
+        self._kept_closed = named
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
-        self._last_closed = values["last_closed"]
-        self._late_rows, self._lost_pairs, self._windows, self._results = values["counts"]
+        self._windows, self._results = values["counts"]
+        self._late.restore(values["late"])
+        self._closed = replace(self._closed, everyone=values["closed"], named=_named(states))
+        self._kept_closed = self._closed.named
         kind = values["store"]
         if kind != self._panes.kind:
             self._go_large()
         mine = [State(s.values["panes"], s.tables, s.whole) for s in states if s.values["store"] == kind]
-        low = None if self._last_closed is None else (self._last_closed + 1) * self._spec.panes_per_slide
-        self._panes.restore(mine, low)
+        self._panes.restore(mine, self._closed)
 
     def settle(self) -> None:
         """Purged panes may be deleted."""
@@ -139,10 +133,18 @@ class WindowAggregate(Unary):
     def metrics(self) -> dict[str, Any]:
         """Late rows, windows, and the size of the state."""
         return {
-            "late_rows": self._late_rows,
-            "lost_pairs": self._lost_pairs,
+            **self._late.metrics(),
             "windows": self._windows,
             "results": self._results,
             "store": self._panes.kind,
             **self._panes.size,
         }
+
+
+def _named(states: Sequence[State]) -> pl.DataFrame | None:
+    """The sources' windows: a whole table, then the changes since."""
+    tables = [pl.from_arrow(s.tables["closed"]) for s in states if "closed" in s.tables]
+    frames = [t for t in tables if isinstance(t, pl.DataFrame)]
+    if not frames:
+        return None
+    return pl.concat(frames).group_by(SOURCE, maintain_order=True).max()

@@ -28,7 +28,8 @@ def needed_columns(plan: WindowNode, late_rows: bool) -> set[str]:
     names = [name for name, _ in node.columns]
     if whole_rows:
         return set(names)
-    used = {word.lower() for sql in [*wanted, node.time] for word in _identifiers(sql)}
+    hidden = [sql for sql in (node.time, node.source, node.punctuation) if sql is not None]
+    used = {word.lower() for sql in [*wanted, *hidden] for word in _identifiers(sql)}
     if "*" in used:
         return set(names)
     return {name for name in names if name.lower() in used} or {names[0]}

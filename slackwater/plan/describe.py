@@ -15,7 +15,7 @@ def describe(node: WindowNode | RowNode) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in node.columns)
         return (
             f"stream {node.name} ({columns}) time {node.written_time} [{node.domain.value}] "
-            f"disorder {node.disorder.describe()}"
+            f"disorder {node.disorder.describe()}" + (f" source {node.source}" if node.source else "")
         )
     above = describe(node.input)
     if isinstance(node, WhereNode):
@@ -26,7 +26,8 @@ def describe(node: WindowNode | RowNode) -> str:
     aggregates = _named((a.name, a.text) for a in node.kernel.aggregates)
     by = f" group by {groups}" if groups else ""
     window = _window(node.kernel.spec, stream_of(node).domain)
-    return f"{above}\nwindow {window}{by}\nagg {aggregates}"
+    own = "" if node.disorder is None else f" disorder {node.disorder.describe()}"
+    return f"{above}\nwindow {window}{own}{by}\nagg {aggregates}"
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> str:

@@ -24,6 +24,10 @@ class StreamNode:
     """The time as the user wrote it."""
     domain: TimeDomain
     disorder: Disorder
+    source: str | None = None
+    """The column, or Spark SQL expression, that names a row's source; for a stream of many sources."""
+    punctuation: str | None = None
+    """Spark SQL that gives, in ticks, the punctuation that a row carries; for a punctuated stream."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class WindowNode:
     kernel: PaneKernel
     schema: pa.Schema
     """Arrow schema of the results."""
+    disorder: Disorder | None = None
+    """The query's own policy, where it is not the stream's."""
 
 
 def stream_of(node: WindowNode | RowNode) -> StreamNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,21 @@ class Arrival:
     """The largest punctuation on a row of the page, in a stream that has them."""
     sources: SourceArrivals | None = None
     """The same by source, in a stream that has a source column."""
+
+    def saved(self) -> list[Any]:
+        """As JSON values."""
+        sketch = None if self.sketch is None else base64.b64encode(self.sketch).decode()
+        by = None if self.sources is None else self.sources.saved()
+        plain = [self.rows, self.missing, self.lowest, self.highest, self.at, self.total]
+        return [*plain, sketch, self.punctuation, by]
+
+    @staticmethod
+    def load(saved: list[Any]) -> Arrival:
+        """From what `saved` gave."""
+        rows, missing, lowest, highest, at, total, sketch, punctuation, by = saved
+        read = None if sketch is None else base64.b64decode(sketch)
+        sources = None if by is None else SourceArrivals.load(by)
+        return Arrival(rows, missing, lowest, highest, at, total, read, punctuation, sources)
 
     @property
     def timed(self) -> int:

@@ -31,6 +31,9 @@ class Tracker(ABC):
     and one `hear` for each query, in any order, then perhaps `tick`.
     """
 
+    #: Whether heartbeats are what the senders promised, so that a row behind one is the sender's fault.
+    promised_by_sender: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def heartbeat(self) -> Heartbeat:

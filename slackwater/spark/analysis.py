@@ -77,9 +77,9 @@ def to_arrow(kind: DataType, what: str) -> pa.DataType:
         ) from None
 
 
-def time_in_ticks(frame: DataFrame, time: str) -> tuple[str, TimeDomain]:
+def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str, TimeDomain]:
     """Spark SQL that gives the time in ticks, and the domain, for a time column or expression."""
-    ((_, kind),) = columns_of(frame, [time], "time")
+    ((_, kind),) = columns_of(frame, [time], what)
     if isinstance(kind, TimestampType):
         return f"unix_micros({time})", TimeDomain.TIMESTAMP
     if isinstance(kind, TimestampNTZType):
@@ -92,7 +92,7 @@ def time_in_ticks(frame: DataFrame, time: str) -> tuple[str, TimeDomain]:
         f"time='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"time='CAST({time} AS BIGINT)'"
     )
     raise QueryError(
-        f"time={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date or a whole number: "
+        f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date or a whole number: "
         f"write for example {remedy}"
     )
 

@@ -91,7 +91,7 @@ class Ingest:
         direct = self._direct.read(frame) if self._shape.large else None
         frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
-        page = SparkPage.arrive(frame, self.node.time, batch_id, now, self._shape, self._pages)
+        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages)
         self._loop.admit(source_label(self.node.name), page)
 
 

@@ -1,6 +1,7 @@
 """SparkPage: a page over a Spark DataFrame. One Spark job folds it and brings its arrival statistics along.
 
-The plan of that job is the same for every page of a query (D2), so Spark compiles it once.
+The plan of that job is the same for every page of a query (D2), so Spark compiles it once. A row that a filter
+drops stays in it, marked, for its arrival still moves time; to observe rows before the filter would be slower.
 """
 
 from __future__ import annotations
@@ -18,14 +19,28 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.operators.element import Payload, Staged
-from slackwater.operators.page import PartialsTooLarge
+from slackwater.operators.page import BEFORE, Folded, PartialsTooLarge
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.arrival import Arrival
+from slackwater.spark.analysis import simple_name
 from slackwater.spark.shape import Shape
+from slackwater.spark.statistics import (
+    ALL,
+    COLUMNS,
+    MISSING,
+    PUNCTUATION,
+    page_statistics,
+    read_arrival,
+    sketch_column,
+    time_statistics,
+)
 from slackwater.spark.store import Place, SparkPages
-from slackwater.windows.kernel import PANE, ROWS, PaneKernel
+from slackwater.windows.closed import SOURCE
+from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
 
-_LOW, _HIGH = "__low", "__high"
+#: Hidden column that says whether the filters so far have let a row pass.
+KEEP = "__keep"
 
 
 @dataclass
@@ -37,48 +52,72 @@ class _Origin:
     at: int
     shape: Shape
     pages: SparkPages
+    hidden: tuple[str, ...]
+    """Hidden columns of every row."""
+    needs: frozenset[str] = frozenset()
     arrival: Arrival | None = None
-    observation: Observation | None = None
 
-    def take_observed(self) -> None:
-        """Take the arrival statistics that the job has brought along."""
-        assert self.observation is not None
-        try:
-            self._arrived(self.observation.get)
-        except Py4JJavaError:
-            # Spark saw that no row can pass the filter and left out the scan, statistics and all.
-            self.measure()
+    @property
+    def many_sources(self) -> bool:
+        return SOURCE in self.hidden
+
+    @property
+    def asked(self) -> tuple[bool, bool]:
+        """Whether the sum of times, and punctuations, are wanted."""
+        return "total" in self.needs, PUNCTUATION in self.hidden
 
     def measure(self) -> None:
-        """Take the arrival statistics by a job of their own: the job that should have brought them did not."""
-        row = self.source.agg(*_statistics()).first()
-        assert row is not None
-        self._arrived(row.asDict())
+        """Take the arrival statistics by a job of their own."""
+        started, (frame, sketch) = time.perf_counter(), self.sketched(self.source)
+        keys = [SOURCE] if self.many_sources else []
+        table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
+        self.pages.spent(time.perf_counter() - started)
+        self.arrived(_frame(table), sketch)
 
-    def _arrived(self, seen: dict[str, Any]) -> None:
-        self.arrival = Arrival(seen["rows"], seen["missing"], seen["lowest"], seen["highest"], self.at)
+    def sketched(self, frame: DataFrame) -> tuple[DataFrame, Observation | None]:
+        """The frame, with the sketch of times observed on the way if it is wanted and not known yet."""
+        if "sketch" not in self.needs or self.arrival is not None:
+            return frame, None
+        sketch = Observation()
+        return frame.observe(sketch, sketch_column()), sketch
+
+    def arrived(self, statistics: pl.DataFrame, sketch: Observation | None) -> None:
+        """Take the statistics that a job has brought along."""
+        seen = None if sketch is None else sketch.get["sketch"]
+        self.arrival = read_arrival(statistics, self.at, None if seen is None else bytes(seen))
 
 
 @dataclass
 class SparkPage:
-    """A lazy DataFrame with a hidden time column."""
+    """A lazy DataFrame with hidden columns."""
 
     frame: DataFrame
     origin: _Origin
+    marked: bool = False
+    """Whether filters have only marked the rows (KEEP)."""
 
     @staticmethod
-    def arrive(frame: DataFrame, time_sql: str, number: int, at: int, shape: Shape, pages: SparkPages) -> SparkPage:
+    def arrive(
+        frame: DataFrame, node: StreamNode, number: int, at: int, shape: Shape, pages: SparkPages
+    ) -> SparkPage:
         """A page as it comes from a source."""
-        timed = frame.select("*", _column(time_sql).alias(TIME))
-        return SparkPage(timed, _Origin(timed, number, at, shape, pages))
+        hidden = {TIME: node.time}
+        if node.source is not None:
+            hidden[SOURCE] = f"coalesce(CAST({node.source} AS STRING), '{NO_SOURCE}')"
+        if node.punctuation is not None:
+            hidden[PUNCTUATION] = node.punctuation
+        timed = frame.select("*", *(_column(sql).alias(name) for name, sql in hidden.items()))
+        return SparkPage(timed, _Origin(timed, number, at, shape, pages, tuple(hidden)))
 
     @staticmethod
     def load(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
         """A page from what `save` gave."""
         place = pages.root.child(saved["folder"])
-        arrival = Arrival(*saved["arrival"])
+        arrival = Arrival.load(saved["arrival"])
         frame = pages.spark.read.parquet(place.address)
-        return SparkPage(frame, _Origin(frame, saved["number"], arrival.at, Shape(), pages, arrival))
+        hidden = tuple(c for c in (TIME, SOURCE, PUNCTUATION) if c in frame.columns)
+        origin = _Origin(frame, saved["number"], arrival.at, Shape(), pages, hidden, arrival=arrival)
+        return SparkPage(frame, origin)
 
     @property
     def number(self) -> int:
@@ -90,55 +129,73 @@ class SparkPage:
         """Rows on arrival, once known."""
         return None if self.origin.arrival is None else self.origin.arrival.rows
 
+    def expect(self, needs: frozenset[str]) -> None:
+        """Remember what will be asked for."""
+        self.origin.needs = needs
+
     def where(self, condition: str) -> SparkPage:
-        """Filter; arrival statistics are taken before it."""
-        return SparkPage(self._observed().where(_column(condition)), self.origin)
+        """Filter; as long as the arrival is not known, rows are only marked."""
+        if self.origin.arrival is not None:
+            return SparkPage(self._kept().where(_column(condition)), self.origin)
+        keep = f"coalesce(({condition}), false)"
+        if self.marked:
+            keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
+        return SparkPage(self.frame.withColumn(KEEP, _column(keep)), self.origin, marked=True)
 
     def select(self, columns: Mapping[str, str]) -> SparkPage:
-        """Project, and keep the time."""
-        made = [_column(sql).alias(name) for name, sql in columns.items()]
-        return SparkPage(self.frame.select(*made, TIME), self.origin)
+        """Project, and keep what is hidden."""
+        made = [_column(self._given(sql)).alias(name) for name, sql in columns.items()]
+        hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
+        return SparkPage(self.frame.select(*made, *hidden), self.origin, self.marked)
 
-    def fold(self, kernel: PaneKernel) -> pl.DataFrame:
+    def fold(self, kernel: PaneKernel) -> Folded:
         """One job: partials by pane and group, to the driver as Arrow."""
         started, one_task = time.perf_counter(), self.origin.shape.one_task()
-        # Statistics are cheaper as two more aggregates than by `observe`, which cuts the generated code in two;
-        # they are complete only if no row was filtered out before.
-        counts_all = self.origin.observation is None and self.origin.arrival is None
-        frame = self.frame.coalesce(1) if one_task else self.frame
+        unknown = self.origin.arrival is None
+        frame, sketch = self.origin.sketched(self.frame.coalesce(1) if one_task else self.frame)
+        asked = self.origin.asked if unknown else None
+        # Rows that a filter dropped have no group any more, but still a source.
+        by_source = self.origin.many_sources and (kernel.source is None or self.marked)
+        keys, made = _kernel_columns(kernel, by_source, self.marked, asked)
         try:
-            table = _partials(frame, kernel, counts_all).toArrow()
+            table = frame.groupBy(*keys).agg(*made).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             if not _too_large(error):
                 raise
-            self.origin.measure()
+            if unknown:
+                self.origin.measure()
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
-        partials = pl.from_arrow(table)
-        assert isinstance(partials, pl.DataFrame)
-        self._ran(seconds)
-        if counts_all:
-            self.origin.arrival = _arrival(partials, self.origin.at)
-            partials = partials.drop(_LOW, _HIGH)
-        if self.origin.arrival is not None:
-            self.origin.shape.ran(one_task, self.origin.arrival.rows, seconds)
-        return partials.filter(pl.col(PANE).is_not_null()) if partials[PANE].null_count() else partials
+        self.origin.pages.spent(seconds)
+        partials = _frame(table)
+        if self.origin.many_sources and not by_source:
+            partials = partials.with_columns(kernel.source_of.alias(SOURCE))
+        if unknown:
+            everything = pl.col(ALL if self.marked else ROWS)
+            missing = pl.when(pl.col(PANE).is_null()).then(everything).otherwise(0)
+            self.origin.arrived(partials.with_columns(everything.alias(ALL), missing.alias(MISSING)), sketch)
+        assert self.origin.arrival is not None
+        self.origin.shape.ran(one_task, self.origin.arrival.rows, seconds)
+        return _folded(partials, kernel, by_source, self.marked)
 
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""
+        frame, statistics = self._observed()
+        keys, made = _kernel_columns(kernel, False, False, None)
         started = time.perf_counter()
-        partials = _partials(self._observed().where(f"{TIME} IS NOT NULL"), kernel, False)
+        kept = frame.where(KEEP) if self.marked else frame
+        partials = kept.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
         partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
-        self._ran(time.perf_counter() - started)
+        self._ran(started, statistics)
 
     def arrival(self) -> Arrival | None:
         """Statistics before any filter, once a job has run."""
         return self.origin.arrival
 
-    def late(self, before: int) -> Payload:
+    def late(self, before: int, by_source: pl.DataFrame | None = None) -> Payload:
         """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
-        started = time.perf_counter()
-        rows = self.frame.where((F.col(TIME).isNull()) | (F.col(TIME) < F.lit(before))).drop(TIME)
+        started, limited = time.perf_counter(), self._limited(self._kept(), before, by_source)
+        rows = limited.where(f"{TIME} IS NULL OR {TIME} < {BEFORE}").drop(BEFORE, *self.origin.hidden)
         try:
             return rows.toArrow()
         except (PySparkException, Py4JJavaError) as error:
@@ -146,33 +203,72 @@ class SparkPage:
                 raise
             return stage(rows, self.origin.pages)
         finally:
-            self._ran(time.perf_counter() - started)
+            self.origin.pages.spent(time.perf_counter() - started)
+
+    def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
+        """Rows at or below a heartbeat. Runs only for pages that have some."""
+        started = time.perf_counter()
+        count = self._limited(self.origin.source, heartbeat, by_source).where(f"{TIME} <= {BEFORE}").count()
+        self.origin.pages.spent(time.perf_counter() - started)
+        return count
 
     def save(self) -> dict[str, Any]:
         """Write the rows to the journal's file system."""
         place = self.origin.pages.new("pages")
+        frame, statistics = self._observed()
         started = time.perf_counter()
-        self._observed().write.parquet(place.address)
-        self._ran(time.perf_counter() - started)
-        arrival = self.origin.arrival
-        assert arrival is not None
+        (frame.where(KEEP).drop(KEEP) if self.marked else frame).write.parquet(place.address)
+        self._ran(started, statistics)
+        assert self.origin.arrival is not None
         return {
             "number": self.number,
             "folder": place.path.removeprefix(self.origin.pages.root.path + "/"),
-            "arrival": [arrival.rows, arrival.missing, arrival.lowest, arrival.highest, arrival.at],
+            "arrival": self.origin.arrival.saved(),
         }
 
-    def _observed(self) -> DataFrame:
-        """The frame, with arrival statistics taken at this point unless they were taken before."""
-        if self.origin.arrival is not None or self.origin.observation is not None:
-            return self.frame
-        self.origin.observation = Observation()
-        return self.frame.observe(self.origin.observation, *_statistics())
+    def _kept(self) -> DataFrame:
+        return self.frame.where(KEEP).drop(KEEP) if self.marked else self.frame
 
-    def _ran(self, seconds: float) -> None:
-        self.origin.pages.spent(seconds)
-        if self.origin.arrival is None and self.origin.observation is not None:
-            self.origin.take_observed()
+    def _given(self, sql: str) -> str:
+        """An expression that is not evaluated for rows that a filter has dropped."""
+        if not self.marked or simple_name(sql.strip("`")):
+            return sql
+        return f"CASE WHEN {KEEP} THEN {sql} END"
+
+    def _limited(self, frame: DataFrame, everyone: int, by_source: pl.DataFrame | None) -> DataFrame:
+        limit = F.lit(everyone)
+        if by_source is None or not self.origin.many_sources:
+            return frame.withColumn(BEFORE, limit)
+        limits = frame.sparkSession.createDataFrame(by_source.to_arrow())
+        joined = frame.join(F.broadcast(limits), on=SOURCE, how="left")
+        return joined.withColumn(BEFORE, F.coalesce(F.col(BEFORE), limit))
+
+    def _observed(self) -> tuple[DataFrame, Observation | None]:
+        """The frame for a job that writes files, with arrival statistics taken on the way if that can be."""
+        if self.origin.arrival is not None:
+            return self.frame, None
+        if self.origin.many_sources:
+            self.origin.measure()
+            return self.frame, None
+        statistics = Observation()
+        wanted = [
+            *page_statistics(*self.origin.asked),
+            *([sketch_column()] if "sketch" in self.origin.needs else []),
+        ]
+        return self.frame.observe(statistics, *wanted), statistics
+
+    def _ran(self, started: float, statistics: Observation | None) -> None:
+        self.origin.pages.spent(time.perf_counter() - started)
+        if statistics is None:
+            return
+        try:
+            seen = statistics.get
+        except Py4JJavaError:
+            # Spark saw that no row can pass the filter and left out the scan, statistics and all.
+            self.origin.measure()
+            return
+        row = pl.DataFrame([{c: seen[c] for c in COLUMNS if c in seen}])
+        self.origin.arrived(row, statistics if "sketch" in seen else None)
 
 
 def stage(rows: DataFrame, pages: SparkPages) -> Staged:
@@ -193,35 +289,37 @@ def _column(sql: str) -> Column:
     return F.expr(sql)
 
 
-@lru_cache(maxsize=1)
-def _statistics() -> tuple[Column, ...]:
-    return (
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(F.col(TIME).isNull()).alias("missing"),
-        F.min(TIME).alias("lowest"),
-        F.max(TIME).alias("highest"),
-    )
-
-
 @lru_cache(maxsize=256)
-def _kernel_columns(kernel: PaneKernel, statistics: bool) -> tuple[list[Column], list[Column]]:
-    keys = [F.expr(kernel.pane_sql()).alias(PANE), *(F.expr(g.sql).alias(g.name) for g in kernel.groups)]
-    made = [F.expr(sql).alias(name) for name, sql in kernel.make_sql().items()]
-    if statistics:
-        made += [F.min(TIME).alias(_LOW), F.max(TIME).alias(_HIGH)]
+def _kernel_columns(
+    kernel: PaneKernel, by_source: bool, marked: bool, asked: tuple[bool, bool] | None
+) -> tuple[list[Column], list[Column]]:
+    """Keys and aggregates of the job that folds a page."""
+    groups = {g.name: f"CASE WHEN {KEEP} THEN {g.sql} END" if marked else g.sql for g in kernel.groups}
+    keys = [F.expr(kernel.pane_sql()).alias(PANE), *(F.expr(sql).alias(name) for name, sql in groups.items())]
+    if by_source:
+        keys.append(F.col(SOURCE))
+    made = [F.expr(sql).alias(name) for name, sql in kernel.make_sql(KEEP if marked else None).items()]
+    if asked is not None:
+        made += [*time_statistics(*asked), *([F.count(F.lit(1)).alias(ALL)] if marked else [])]
     return keys, made
 
 
-def _partials(frame: DataFrame, kernel: PaneKernel, statistics: bool) -> DataFrame:
-    keys, made = _kernel_columns(kernel, statistics)
-    return frame.groupBy(*keys).agg(*made)
+def _folded(partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked: bool) -> Folded:
+    """Partials without what was there for the statistics only."""
+    partials = partials.drop([c for c in COLUMNS if c in partials.columns])
+    partials = partials.filter(pl.col(PANE).is_not_null()) if partials[PANE].null_count() else partials
+    if marked:
+        partials = partials.filter(pl.col(ROWS) > 0)
+    sources = [SOURCE] if SOURCE in partials.columns else []
+    counts = partials.group_by([PANE, *sources]).agg(pl.col(ROWS).sum())
+    partials = partials.drop(sources)
+    if by_source and partials.height:
+        columns = partials.columns
+        partials = kernel.merge(partials.group_by([PANE, *kernel.keys])).select(columns)
+    return Folded(partials, counts)
 
 
-def _arrival(partials: pl.DataFrame, at: int) -> Arrival:
-    rows, missing, low, high = partials.select(
-        pl.col(ROWS).sum(),
-        pl.col(ROWS).filter(pl.col(PANE).is_null()).sum().alias("missing"),
-        pl.col(_LOW).min(),
-        pl.col(_HIGH).max(),
-    ).row(0)
-    return Arrival(rows, missing, low, high, at)
+def _frame(table: Any) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

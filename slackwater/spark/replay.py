@@ -118,7 +118,7 @@ class Replayer:
         seen = self.loop.executor.consumed(label)
         if seen is None or number > seen:
             frame = self.pages.spark.createDataFrame(rows, schema=replay.frame.schema)
-            page = SparkPage.arrive(frame, replay.node.time, number, self.clock.now(), shape, self.pages)
+            page = SparkPage.arrive(frame, replay.node, number, self.clock.now(), shape, self.pages)
             self.loop.admit(label, page)
         if self.on_page is not None:
             self.on_page(

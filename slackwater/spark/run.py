@@ -38,7 +38,11 @@ class Run:
         return self._sink.table()
 
     def metrics(self) -> dict[str, Any]:
-        """Heartbeat and its lag, rows, late rows, windows, state, queues, time spent in Spark."""
+        """Figures of the run.
+
+        Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
+        policy has to say (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
+        """
         return self._session._metrics(self)
 
     def await_termination(self) -> None:

@@ -15,6 +15,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.operators.operator import MAIN
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.window_aggregate import Spill
 from slackwater.plan.columns import needed_columns
@@ -23,7 +24,8 @@ from slackwater.plan.nodes import StreamNode, stream_of
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
-from slackwater.spark.analysis import columns_of, time_in_ticks
+from slackwater.spark.analysis import columns_of
+from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
 from slackwater.spark.replay import Replay, Replayer
@@ -69,6 +71,7 @@ class Session:
         df: DataFrame,
         *,
         time: str,
+        source: str | None = None,
         disorder: Disorder | None = None,
         arrival: str | None = None,
         page: str = "10 seconds",
@@ -78,23 +81,12 @@ class Session:
 
         `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
         it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
-        a timestamp, a date or a whole number. `disorder` says how late rows may come.
+        a timestamp, a date or a whole number. `source` names a row's source, where many send into one stream.
+        `disorder` says how late rows may come.
         """
         if name in self._inputs:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
-        if disorder is None:
-            raise QueryError(
-                f"stream {name!r}: say how late rows may come, as in disorder=sw.bounded('20 seconds')"
-            )
-        hidden = [c for c in df.columns if c.startswith("__")]
-        if hidden:
-            raise QueryError(
-                f"stream {name!r}: names that begin with two underscores are taken; rename {hidden[0]!r}"
-            )
-        ticks, domain = time_in_ticks(df, time)
-        disorder.tracker(domain)
-        columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
-        node = StreamNode(name, columns, ticks, time, domain, disorder)
+        node = stream_node(name, df, time, source, disorder)
         self._inputs[name] = (node, df, self._replay(node, df, arrival, page), trigger)
         return Stream(self, node, df)
 
@@ -245,16 +237,19 @@ class Session:
         figures = self._loop.executor.metrics()
         source = figures.get(run.source, {})
         window = figures.get(f"{run.name}/window", {})
-        domain = stream_of(run.plan).domain
-        beat = source.get("heartbeat", MIN_TICK)
-        known = MIN_TICK < beat < MAX_TICK
-        lag = (self._clock.now() - beat) / 1e6 if known and domain is TimeDomain.TIMESTAMP else None
+        stream = stream_of(run.plan)
+        own = run.plan.disorder
+        port = MAIN if own is None else own.describe()
+        policy = dict(source.get("policies", {}).get(port, {}))
+        beat = policy.pop("heartbeat", MIN_TICK)
+        seconds = 1e-6 if stream.domain is TimeDomain.TIMESTAMP else 1
+        known = MIN_TICK < beat < MAX_TICK and stream.domain is TimeDomain.TIMESTAMP
         return {
-            "heartbeat": domain.show(beat),
-            "lag_seconds": lag,
-            "pages": source.get("pages", 0),
-            "rows": source.get("rows", 0),
-            "missing_time": source.get("missing_time", 0),
+            "heartbeat": stream.domain.show(beat),
+            "lag_seconds": (self._clock.now() - beat) / 1e6 if known else None,
+            **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
+            "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
+            "policy": policy,
             **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,

@@ -15,15 +15,19 @@ from pyarrow import fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
-from slackwater.operators.pane_store import ResidentPanes
+from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.page import SparkPage, stage
 from slackwater.spark.store import Place, SparkPages
-from slackwater.windows.kernel import PANE, ROWS, WINDOW, PaneKernel
+from slackwater.windows.closed import CLOSED, SOURCE, Closed
+from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, WINDOW, PaneKernel, source_text
 from slackwater.windows.results import EMITTED_AT, result_sql
+
+_BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"
+#: Before all windows.
+_NONE = -(2**62)
 
 
 class SpilledPanes:
@@ -45,42 +49,43 @@ class SpilledPanes:
         if table is not None:
             self._write(pages.spark.createDataFrame(table))
 
-    def absorb(self, page: Page, below: int | None) -> pl.DataFrame:
-        """One Spark job writes the page's partials; rows are counted for late panes only."""
+    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
+        """One Spark job writes the page's partials; their rows are counted from the files."""
         assert isinstance(page, SparkPage)
         piece = self._next
         page.spill(self._kernel, self._place(piece))
         self._register(piece)
-        late = [p for p in self._pieces[piece] if below is not None and p < below]
-        rows = [self._count(piece, pane) for pane in late]
-        return pl.DataFrame({PANE: late, ROWS: rows}, schema={PANE: pl.Int64, ROWS: pl.Int64})
+        counts = [self._count(piece, pane) for pane in self._pieces[piece]]
+        return pl.concat(counts) if counts else pl.DataFrame(schema={PANE: pl.Int64, ROWS: pl.Int64})
 
-    def span(self) -> tuple[int, int] | None:
-        """Smallest and largest pane held."""
-        panes = [p for piece in self._pieces.values() for p in piece]
-        return (min(panes), max(panes)) if panes else None
-
-    def results(self, first: int, last: int, emitted_at: int) -> Payload:
+    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """One Spark job merges the panes of these windows into staged result rows."""
-        started = time.perf_counter()
         spec = self._kernel.spec
-        low, high = spec.panes(first)[0], spec.panes(last)[1]
+        low = before.lowest_open_pane(spec)
+        highest = after.highest_closed()
+        held = {p for panes in self._pieces.values() for p in panes if low is None or p >= low}
+        held = {p for p in held if highest is not None and p < spec.panes(highest)[1]}
+        if not held:
+            return None
+        started = time.perf_counter()
         paths = [
             self._place(piece).child(f"{PANE}={pane}").address
             for piece, panes in self._pieces.items()
             for pane in panes
-            if low <= pane < high
+            if pane in held
         ]
-        if not paths:
-            return self._schema.empty_table()
         partials = self._pages.spark.read.option("basePath", self._root.address).parquet(*paths)
         # First window = ceil((pane - panes_per_window + 1) / panes_per_slide), by floors of negatives.
         last_of = f"CAST(floor({PANE} / {spec.panes_per_slide}D) AS BIGINT)"
         first_of = f"CAST(ceil(({PANE} - {spec.panes_per_window - 1}) / {spec.panes_per_slide}D) AS BIGINT)"
-        windows = f"sequence(greatest({first_of}, {first}L), least({last_of}, {last}L))"
+        limited = self._limited(partials, before, after)
+        ends = limited.withColumn(_FROM, F.expr(f"greatest({first_of}, {_BEFORE} + 1)")).withColumn(
+            _TO, F.expr(f"least({last_of}, {_AFTER})")
+        )
         keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.keys)]
         merged = (
-            partials.withColumn(WINDOW, F.explode(F.expr(windows)))
+            ends.where(f"{_FROM} <= {_TO}")
+            .withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
             .groupBy(*keys)
             .agg(*(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items()))
             .withColumn(EMITTED_AT, F.lit(emitted_at))
@@ -92,10 +97,29 @@ class SpilledPanes:
         ]
         staged = stage(merged.select(*columns), self._pages)
         self._pages.spent(time.perf_counter() - started)
-        return staged
+        first, last = spec.first_window(min(held)), spec.last_window(max(held))
+        if before.everyone is not None and before.named is None:
+            first = max(first, before.everyone + 1)
+        return Results(staged, min(last, highest or last) - first + 1)
 
-    def purge(self, low: int) -> None:
-        """Forget the panes below `low`; their files go once nothing can ask for them again."""
+    def _limited(self, partials: DataFrame, before: Closed, after: Closed) -> DataFrame:
+        """Partials with the last window emitted for their source, before and after."""
+        for name, closed in ((_BEFORE, before), (_AFTER, after)):
+            rest = F.lit(_NONE if closed.everyone is None else closed.everyone).cast("bigint")
+            if closed.named is None:
+                partials = partials.withColumn(name, rest)
+                continue
+            source = f"coalesce(CAST(`{self._kernel.source}` AS STRING), '{NO_SOURCE}')"
+            mine = self._pages.spark.createDataFrame(closed.named.rename({CLOSED: name}).to_arrow())
+            joined = partials.withColumn(SOURCE, F.expr(source)).join(F.broadcast(mine), on=SOURCE, how="left")
+            partials = joined.drop(SOURCE).withColumn(name, F.coalesce(F.col(name), rest))
+        return partials
+
+    def purge(self, closed: Closed) -> None:
+        """Forget the panes that nobody needs; their files go once nothing can ask for them again."""
+        low = closed.lowest_open_pane(self._kernel.spec)
+        if low is None:
+            return
         for piece, panes in list(self._pieces.items()):
             gone = [p for p in panes if p < low]
             for pane in gone:
@@ -111,7 +135,7 @@ class SpilledPanes:
         pieces = [[piece, [[p, b] for p, b in panes.items()]] for piece, panes in self._pieces.items()]
         return State({"pieces": pieces, "next": self._next})
 
-    def restore(self, states: Sequence[State], low: int | None) -> None:
+    def restore(self, states: Sequence[State], closed: Closed) -> None:
         """Continue with the journaled pieces; files that no record speaks of are deleted."""
         values = states[-1].values
         self._pieces = {piece: {p: b for p, b in panes} for piece, panes in values["pieces"]}
@@ -157,10 +181,17 @@ class SpilledPanes:
         self._pieces[piece] = panes
         self._next = piece + 1
 
-    def _count(self, piece: int, pane: int) -> int:
-        place = self._place(piece).child(f"{PANE}={pane}")
-        rows = pq.read_table(place.path, filesystem=place.files, columns=[ROWS])[ROWS]
-        return int(pa.compute.sum(rows).as_py() or 0)
+    def _count(self, piece: int, pane: int) -> pl.DataFrame:
+        """Rows of a pane, by source if the files tell."""
+        place, source = self._place(piece).child(f"{PANE}={pane}"), self._kernel.source
+        columns = [ROWS] if source is None else [ROWS, source]
+        rows = pl.from_arrow(pq.read_table(place.path, filesystem=place.files, columns=columns, partitioning=None))
+        assert isinstance(rows, pl.DataFrame)
+        counted = rows.select(pl.lit(pane, pl.Int64).alias(PANE), pl.col(ROWS).sum())
+        if source is not None:
+            by = rows.group_by(source_text(pl.col(source)).alias(SOURCE)).agg(pl.col(ROWS).sum())
+            counted = by.select(pl.lit(pane, pl.Int64).alias(PANE), ROWS, SOURCE)
+        return counted
 
 
 def _spark_types(schema: pa.Schema) -> dict[str, str]:

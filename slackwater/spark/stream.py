@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -12,8 +12,11 @@ from pyspark.sql import functions as F
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import RowNode, SelectNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.sources import source_group
+from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.analysis import arrow_type, columns_of, filtered, simple_name, to_arrow
+from slackwater.spark.declare import check_policy
 from slackwater.spark.sinks import SinkLike
 from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel
@@ -55,10 +58,22 @@ class Stream:
         frame = self.frame.select(*(F.expr(sql).alias(name) for name, sql in pairs))
         return Stream(self.session, SelectNode(self.node, tuple(pairs)), frame)
 
-    def window(self, range: Span, slide: Span | None = None, offset: Span | None = None) -> Windowed:
-        """Windows of `range`, one each `slide` (without it: tumbling), as Spark's `window()` lays them."""
-        spec = WindowSpec.of(stream_of(self.node).domain, range, slide, offset)
-        return Windowed(self, spec, ())
+    def window(
+        self,
+        range: Span,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        disorder: Disorder | None = None,
+    ) -> Windowed:
+        """Windows of `range`, one each `slide` (without it: tumbling), as Spark's `window()` lays them.
+
+        `disorder` is a policy for this query alone, instead of the stream's; queries with equal ones share it.
+        """
+        stream = stream_of(self.node)
+        spec = WindowSpec.of(stream.domain, range, slide, offset)
+        if disorder is not None:
+            check_policy(stream, disorder)
+        return Windowed(self, spec, (), None if disorder == stream.disorder else disorder)
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,7 @@ class Windowed:
     stream: Stream
     spec: WindowSpec
     groups: tuple[Group, ...]
+    disorder: Disorder | None = None
 
     def group_by(self, *columns: str, **named: str) -> Windowed:
         """Group the rows of a window: columns, expressions with an alias, or `name="expression"`."""
@@ -77,7 +93,7 @@ class Windowed:
             if not simple_name(name) and name == text:
                 raise QueryError(f"group_by {text!r}: give the expression a name, as in group_by(k={text!r})")
         _check_names([g.name for g in self.groups] + [name for name, _ in pairs], "group_by")
-        return Windowed(self.stream, self.spec, self.groups + tuple(Group(*pair) for pair in pairs))
+        return replace(self, groups=self.groups + tuple(Group(*pair) for pair in pairs))
 
     def agg(self, **aggregates: str) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each."""
@@ -93,10 +109,11 @@ class Windowed:
         for aggregate in made:
             if aggregate.argument != "*":
                 columns_of(frame, [aggregate.argument], f"{aggregate.name}=")
-        kernel = PaneKernel(self.spec, self.groups, made)
+        kernel = PaneKernel(self.spec, self.groups, made, source_group(node, self.groups))
         columns_of(frame.withColumn(TIME, F.lit(0)), kernel.make_sql().values(), "agg")
         kinds = [to_arrow(columns_of(frame, [g.sql], "group_by")[0][1], g.name) for g in self.groups]
-        plan = WindowNode(node, kernel, result_schema(kernel, stream_of(node).domain, kinds))
+        schema = result_schema(kernel, stream_of(node).domain, kinds)
+        plan = WindowNode(node, kernel, schema, self.disorder)
         return Query(self.stream.session, plan)
 
 

@@ -8,43 +8,78 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import datasketches as ds
+import numpy as np
 import polars as pl
 
 from slackwater.operators.element import Payload
-from slackwater.progress.arrival import Arrival
-from slackwater.windows.kernel import PANE, ROWS, PaneKernel
+from slackwater.operators.page import BEFORE, Folded
+from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.time import MIN_TICK
+from slackwater.windows.closed import SOURCE
+from slackwater.windows.kernel import PANE, ROWS, PaneKernel, source_text
 from slackwater.windows.partials import TIME
+
+PUNCTUATION = "__punctuation"
+#: Accuracy of the sketch of times, as on Spark.
+SKETCH_K = 4096
+
+
+@dataclass
+class _Origin:
+    """What all pages made from one arrival share."""
+
+    frame: pl.DataFrame
+    at: int
+    needs: frozenset[str] = frozenset()
+    arrival: list[Arrival] = field(default_factory=list)
 
 
 class ArrowPage:
     """A page in this process; like a Spark page it is lazy, and knows its arrival only once something ran."""
 
     def __init__(
-        self, rows: pl.DataFrame, number: int, at: int, time: str | None = None, run: list[Arrival] | None = None
+        self,
+        rows: pl.DataFrame,
+        number: int,
+        at: int,
+        time: str | None = None,
+        source: str | None = None,
+        punctuation: str | None = None,
     ) -> None:
-        self._frame = rows if time is None else rows.with_columns(pl.sql_expr(time).cast(pl.Int64).alias(TIME))
+        hidden = []
+        if time is not None:
+            hidden.append(pl.sql_expr(time).cast(pl.Int64).alias(TIME))
+        if source is not None:
+            hidden.append(source_text(pl.sql_expr(source)).alias(SOURCE))
+        if punctuation is not None:
+            hidden.append(pl.sql_expr(punctuation).cast(pl.Int64).alias(PUNCTUATION))
+        self._frame = rows.with_columns(hidden)
         self.number = number
-        self._at = at
-        self._run: list[Arrival] = [] if run is None else run
-        self._first = self._frame
+        self._origin = _Origin(self._frame, at)
 
     @property
     def rows(self) -> int | None:
         """Rows on arrival, once known."""
-        return self._run[0].rows if self._run else None
+        return self._origin.arrival[0].rows if self._origin.arrival else None
+
+    def expect(self, needs: frozenset[str]) -> None:
+        """Remember what will be asked for."""
+        self._origin.needs = needs
 
     def where(self, condition: str) -> ArrowPage:
         """Filter."""
         return self._next(self._frame.filter(pl.sql_expr(condition)))
 
     def select(self, columns: Mapping[str, str]) -> ArrowPage:
-        """Project, and keep the time."""
+        """Project, and keep the time and the source."""
         made = [pl.sql_expr(sql).alias(name) for name, sql in columns.items()]
-        return self._next(self._frame.select(*made, TIME))
+        return self._next(self._frame.select(*made, *self._hidden()))
 
-    def fold(self, kernel: PaneKernel) -> pl.DataFrame:
+    def fold(self, kernel: PaneKernel) -> Folded:
         """Partials by pane and group."""
         self._execute()
         groups = [pl.sql_expr(g.sql).alias(g.name) for g in kernel.groups]
@@ -54,45 +89,104 @@ class ArrowPage:
             argument = pl.lit(1) if partial.argument == "*" else pl.sql_expr(partial.argument)
             made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
         timed = self._frame.filter(pl.col(TIME).is_not_null())
-        return timed.group_by([pane, *groups]).agg(made)
+        sources = [SOURCE] if SOURCE in timed.columns else []
+        counts = timed.group_by([pane, *sources]).agg(pl.len().cast(pl.Int64).alias(ROWS))
+        return Folded(timed.group_by([pane, *groups]).agg(made), counts)
 
     def arrival(self) -> Arrival | None:
         """Statistics before any filter, once something ran."""
-        return self._run[0] if self._run else None
+        return self._origin.arrival[0] if self._origin.arrival else None
 
-    def late(self, before: int) -> Payload:
+    def late(self, before: int, by_source: pl.DataFrame | None = None) -> Payload:
         """Rows below `before`, or without a time."""
         self._execute()
-        late = self._frame.filter(pl.col(TIME).is_null() | (pl.col(TIME) < before))
-        return late.drop(TIME).to_arrow()
+        limited = _limited(self._frame, before, by_source)
+        late = limited.filter(pl.col(TIME).is_null() | (pl.col(TIME) < pl.col(BEFORE)))
+        return late.drop(BEFORE, *self._hidden()).to_arrow()
+
+    def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
+        """Rows at or below a heartbeat."""
+        limited = _limited(self._origin.frame, heartbeat, by_source)
+        return limited.filter(pl.col(TIME) <= pl.col(BEFORE)).height
 
     def save(self) -> dict[str, Any]:
         """The rows as text in the record itself; enough for a test."""
         self._execute()
-        arrival, rows = self._run[0], io.BytesIO()
+        rows = io.BytesIO()
         self._frame.write_ipc_stream(rows)
         return {
             "number": self.number,
             "rows": base64.b64encode(rows.getvalue()).decode(),
-            "arrival": [arrival.rows, arrival.missing, arrival.lowest, arrival.highest, arrival.at],
+            "arrival": self._origin.arrival[0].saved(),
         }
 
     @staticmethod
     def load(saved: dict[str, Any]) -> ArrowPage:
         """A page from what `save` gave."""
         frame = pl.read_ipc_stream(io.BytesIO(base64.b64decode(saved["rows"])))
-        arrival = Arrival(*saved["arrival"])
-        return ArrowPage(frame, saved["number"], arrival.at, run=[arrival])
+        arrival = Arrival.load(saved["arrival"])
+        page = ArrowPage(frame, saved["number"], arrival.at)
+        page._origin.arrival.append(arrival)
+        return page
+
+    def _hidden(self) -> list[str]:
+        return [c for c in (TIME, SOURCE, PUNCTUATION) if c in self._frame.columns]
 
     def _execute(self) -> None:
-        if not self._run:
-            times = self._first[TIME]
-            low, high = times.min(), times.max()
-            assert low is None or isinstance(low, int)
-            assert high is None or isinstance(high, int)
-            self._run.append(Arrival(len(times), times.null_count(), low, high, self._at))
+        if not self._origin.arrival:
+            self._origin.arrival.append(_measured(self._origin))
 
     def _next(self, frame: pl.DataFrame) -> ArrowPage:
-        page = ArrowPage(frame, self.number, self._at, run=self._run)
-        page._first = self._first
+        page = ArrowPage(frame, self.number, self._origin.at)
+        page._origin = self._origin
         return page
+
+
+def _limited(frame: pl.DataFrame, everyone: int, by_source: pl.DataFrame | None) -> pl.DataFrame:
+    if by_source is None or SOURCE not in frame.columns:
+        return frame.with_columns(pl.lit(everyone).alias(BEFORE))
+    limited = frame.join(by_source, on=SOURCE, how="left", maintain_order="left")
+    return limited.with_columns(pl.col(BEFORE).fill_null(everyone))
+
+
+def _measured(origin: _Origin) -> Arrival:
+    frame, needs = origin.frame, origin.needs
+    times = frame[TIME]
+    low, high = times.min(), times.max()
+    assert low is None or isinstance(low, int)
+    assert high is None or isinstance(high, int)
+    said, only = None, 0
+    if PUNCTUATION in frame.columns:
+        said = frame[PUNCTUATION].max()
+        only = frame.filter(pl.col(TIME).is_null() & pl.col(PUNCTUATION).is_not_null()).height
+    assert said is None or isinstance(said, int)
+    return Arrival(
+        len(times) - only,
+        times.null_count() - only,
+        low,
+        high,
+        origin.at,
+        sum(times.drop_nulls().to_list()) if "total" in needs else None,
+        _sketch(times) if "sketch" in needs else None,
+        said,
+        _by_source(frame) if SOURCE in frame.columns else None,
+    )
+
+
+def _sketch(times: pl.Series) -> bytes:
+    sketch = ds.kll_doubles_sketch(SKETCH_K)
+    sketch.update(times.drop_nulls().cast(pl.Float64).to_numpy(writable=True))
+    return bytes(sketch.serialize())
+
+
+def _by_source(frame: pl.DataFrame) -> SourceArrivals:
+    has = PUNCTUATION in frame.columns
+    stats = [
+        pl.col(TIME).count().cast(pl.Int64).alias("rows"),
+        pl.col(TIME).min().alias("low"),
+        pl.col(TIME).max().alias("high"),
+        (pl.col(PUNCTUATION).max() if has else pl.lit(None, pl.Int64)).alias("said"),
+    ]
+    by = frame.group_by(SOURCE).agg(stats).filter((pl.col("rows") > 0) | pl.col("said").is_not_null()).sort(SOURCE)
+    rows, low, high, said = (by[c].fill_null(MIN_TICK).to_numpy().astype(np.int64) for c in by.columns[1:])
+    return SourceArrivals(by[SOURCE].to_list(), rows, low, high, said if has else None)

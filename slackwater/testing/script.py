@@ -13,6 +13,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal, Record
 from slackwater.operators.element import Payload, Staged
 from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.sources import source_group
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
@@ -53,11 +54,14 @@ def arrow_plan(
     time: str = "t",
     domain: TimeDomain = TimeDomain.SEQUENCE,
     disorder: Disorder | None = None,
+    source: str | None = None,
+    own_disorder: Disorder | None = None,
     **aggregates: str,
 ) -> WindowNode:
     """The plan of a window query over rows like those of a sample (one row at least)."""
+    policy = disorder or bounded(0)
     columns = tuple((n, str(t)) for n, t in sample.schema.items())
-    node: RowNode = StreamNode("s", columns, time, time, domain, disorder or bounded(0))
+    node: RowNode = StreamNode("s", columns, time, time, domain, policy, source, getattr(policy, "column", None))
     frame = sample
     if where is not None:
         node = WhereNode(node, where)
@@ -76,8 +80,10 @@ def arrow_plan(
         return pa.string() if kind == pa.large_string() else kind
 
     parsed = tuple(parse_aggregate(n, text, _typed(n, text, type_of)) for n, text in aggregates.items())
-    kernel = PaneKernel(WindowSpec.of(domain, range, slide, offset), tuple(Group(g, g) for g in group_by), parsed)
-    return WindowNode(node, kernel, result_schema(kernel, domain, [type_of(g) for g in group_by]))
+    groups = tuple(Group(g, g) for g in group_by)
+    spec = WindowSpec.of(domain, range, slide, offset)
+    kernel = PaneKernel(spec, groups, parsed, source_group(node, groups))
+    return WindowNode(node, kernel, result_schema(kernel, domain, [type_of(g) for g in group_by]), own_disorder)
 
 
 def _typed(name: str, text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
@@ -135,7 +141,8 @@ class Script:
         if at is not None:
             self.clock.set(at)
         self._number = self._number + 1 if number is None else number
-        page = ArrowPage(rows, self._number, self.clock.now(), stream_of(self.plan).time)
+        stream = stream_of(self.plan)
+        page = ArrowPage(rows, self._number, self.clock.now(), stream.time, stream.source, stream.punctuation)
         self.executor.admit(self._source, page)
         self.executor.run_until_idle()
         return self

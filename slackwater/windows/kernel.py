@@ -15,6 +15,13 @@ from slackwater.windows.spec import WindowSpec
 PANE = "__pane"
 ROWS = "__rows"
 WINDOW = "__window"
+#: What rows without a source are called.
+NO_SOURCE = "null"
+
+
+def source_text(source: pl.Expr) -> pl.Expr:
+    """A source as text; rows that name none are together one source."""
+    return source.cast(pl.String).fill_null(NO_SOURCE)
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class PaneKernel:
     spec: WindowSpec
     groups: tuple[Group, ...]
     aggregates: tuple[Aggregate, ...]
+    source: str | None = None
+    """The group column that holds the stream's source, if one does: its groups close on their own heartbeats."""
 
     @cached_property
     def columns(self) -> dict[Partial, tuple[str, ...]]:
@@ -49,11 +58,16 @@ class PaneKernel:
         since = f"({TIME} - {self.spec.offset}L)" if self.spec.offset else TIME
         return f"({since} - pmod({since}, {self.spec.pane}L)) div {self.spec.pane}L"
 
-    def make_sql(self) -> dict[str, str]:
-        """Spark SQL of all partials, by column."""
-        made = {ROWS: "count(*)"}
+    @property
+    def source_of(self) -> pl.Expr:
+        """The source of a partial, as the text that heartbeats name it by."""
+        return pl.lit(None, pl.String) if self.source is None else source_text(pl.col(self.source))
+
+    def make_sql(self, kept: str | None = None) -> dict[str, str]:
+        """Spark SQL of all partials, by column; over the kept rows only, if a column says which these are."""
+        made = {ROWS: "count(*)" if kept is None else f"count_if({kept})"}
         for partial, names in self.columns.items():
-            made.update(zip(names, partial.make_sql(), strict=True))
+            made.update(zip(names, partial.make_sql(kept), strict=True))
         return made
 
     def merge_sql(self) -> dict[str, str]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
+from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PANE, WINDOW, PaneKernel
+
+_BEFORE, _AFTER = "__before", "__after"
 
 #: Appended partials are merged into the base once there are this many pieces, or more rows than the base has.
 _MOST_PIECES = 64
@@ -23,12 +26,10 @@ class PaneRing:
         self._base: pl.DataFrame | None = None
         self._pieces: list[pl.DataFrame] = []
         self._fresh: list[pl.DataFrame] = []
-        self._low: int | None = None
 
-    def add(self, partials: pl.DataFrame) -> None:
-        """Take partials of a page; those of purged panes are passed over."""
-        if self._low is not None:
-            partials = partials.filter(pl.col(PANE) >= self._low)
+    def add(self, partials: pl.DataFrame, closed: Closed) -> None:
+        """Take partials of a page; those that count for no open window are passed over."""
+        partials = closed.open_panes(partials, self._kernel.spec, PANE, self._kernel.source_of)
         if partials.height == 0:
             return
         self._pieces.append(partials)
@@ -45,18 +46,45 @@ class PaneRing:
             return None
         return min(b[0] for b in bounds), max(b[1] for b in bounds)
 
-    def windows(self, first: int, last: int) -> pl.DataFrame:
-        """Merged partials of the windows first…last, by window and group; for a ring that is not empty."""
+    def windows(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        """Merged partials of the windows that `after` has closed and `before` had not, by window and group."""
+        span = self.span()
+        if span is None:
+            return None
         spec = self._kernel.spec
+        if before.named is not None or after.named is not None:
+            return self._windows_by_source(before, after)
+        assert after.everyone is not None
+        first, last = spec.first_window(span[0]), min(after.everyone, spec.last_window(span[1]))
+        if before.everyone is not None:
+            first = max(first, before.everyone + 1)
+        if first > last:
+            return None
         low, high = spec.panes(first)[0], spec.panes(last)[1]
         inside = [p.filter(pl.col(PANE).is_between(low, high, closed="left")) for p in self._parts()]
         panes = pl.concat(inside, how="vertical")
-        keys = self._kernel.keys
         if first == last:
             single = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
-            return self._kernel.merge(single.group_by([WINDOW, *keys]))
-        # Polars lays the windows over the sorted panes, and merges each without copying its partials.
-        span, step = spec.panes_per_window, spec.panes_per_slide
+            return self._kernel.merge(single.group_by([WINDOW, *self._kernel.keys]))
+        return self._laid(panes).filter(pl.col(WINDOW).is_between(first, last))
+
+    def _windows_by_source(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        spec, source = self._kernel.spec, self._kernel.source_of
+        low = (pl.col(_BEFORE) + 1) * spec.panes_per_slide
+        high = pl.col(_AFTER) * spec.panes_per_slide + spec.panes_per_window
+        panes = after.beside(before.beside(pl.concat(self._parts()), source, _BEFORE), source, _AFTER)
+        rises = pl.col(_BEFORE).is_null() | (pl.col(_AFTER) > pl.col(_BEFORE))
+        inside = panes.filter(rises & (pl.col(PANE) < high) & (low.is_null() | (pl.col(PANE) >= low)))
+        if inside.height == 0:
+            return None
+        windows = self._laid(inside.drop(_BEFORE, _AFTER))
+        windows = after.beside(before.beside(windows, source, _BEFORE), source, _AFTER)
+        newly = pl.col(_BEFORE).is_null() | (pl.col(WINDOW) > pl.col(_BEFORE))
+        return windows.filter(newly & (pl.col(WINDOW) <= pl.col(_AFTER))).drop(_BEFORE, _AFTER)
+
+    def _laid(self, panes: pl.DataFrame) -> pl.DataFrame:
+        """All windows over some panes: polars lays them over the sorted panes, without copying their partials."""
+        keys, span, step = self._kernel.keys, self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
         windows = panes.sort(PANE).group_by_dynamic(
             PANE,
             every=f"{step}i",
@@ -66,20 +94,17 @@ class PaneRing:
             start_by="window",
             group_by=keys or None,
         )
-        number = (pl.col(PANE) // step).alias(WINDOW)
-        return self._kernel.merge(windows).filter(number.is_between(first, last)).select(number, pl.exclude(PANE))
+        return self._kernel.merge(windows).select((pl.col(PANE) // step).alias(WINDOW), pl.exclude(PANE))
 
-    def purge(self, low: int) -> None:
-        """Drop all panes below `low`; they count for no open window."""
-        self._low = low if self._low is None else max(self._low, low)
-        kept = []
-        for piece in self._pieces:
-            left = piece.filter(pl.col(PANE) >= low)
-            if left.height:
-                kept.append(left)
-        self._pieces = kept
+    def purge(self, closed: Closed) -> None:
+        """Drop the panes that count for no open window."""
+
+        def left(panes: pl.DataFrame) -> pl.DataFrame:
+            return closed.open_panes(panes, self._kernel.spec, PANE, self._kernel.source_of)
+
+        self._pieces = [piece for piece in map(left, self._pieces) if piece.height]
         if self._base is not None:
-            self._base = self._base.filter(pl.col(PANE) >= low)
+            self._base = left(self._base)
             if self._base.height == 0:
                 self._base = None
 
@@ -110,11 +135,10 @@ class PaneRing:
         self._fresh = []
         return None if self._base is None else self._base.to_arrow()
 
-    def restore(self, tables: list[pa.Table], low: int | None) -> None:
+    def restore(self, tables: list[pa.Table], closed: Closed) -> None:
         """Continue from the tables that a journal kept."""
-        self._low = low
         for table in tables:
-            self.add(_frame(table))
+            self.add(_frame(table), closed)
         self._fresh = []
 
     def _parts(self) -> list[pl.DataFrame]:

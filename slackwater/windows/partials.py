@@ -30,8 +30,11 @@ class Partial(ABC):
     fields: tuple[str, ...] = ("",)
 
     @abstractmethod
-    def make_sql(self) -> tuple[str, ...]:
-        """Spark SQL aggregate expressions over rows, one a field."""
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        """Spark SQL aggregate expressions over rows, one a field; over those only that are `kept`, if it is given.
+
+        A row that a filter has dropped still moves time, so it is in the job and must count for nothing here.
+        """
 
     @abstractmethod
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
@@ -54,8 +57,8 @@ class Partial(ABC):
 class Count(Partial):
     """How many rows; of an expression, how many that are not null."""
 
-    def make_sql(self) -> tuple[str, ...]:
-        return (f"count({self.argument})",)
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"count({_given(self.argument, kept)})",)
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return ((pl.len() if self.argument == "*" else argument.count()).cast(pl.Int64),)
@@ -71,8 +74,8 @@ class Count(Partial):
 class Sum(Partial):
     """The sum; null when every value is null, as in SQL."""
 
-    def make_sql(self) -> tuple[str, ...]:
-        return (f"sum({self.argument})",)
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"sum({_given(self.argument, kept)})",)
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (_sum_or_null(argument),)
@@ -88,8 +91,8 @@ class Sum(Partial):
 class Min(Partial):
     """The smallest value; NaN is above every number, as in Spark."""
 
-    def make_sql(self) -> tuple[str, ...]:
-        return (f"min({self.argument})",)
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"min({_given(self.argument, kept)})",)
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (argument.min(),)
@@ -105,8 +108,8 @@ class Min(Partial):
 class Max(Partial):
     """The largest value; NaN is above every number, as in Spark."""
 
-    def make_sql(self) -> tuple[str, ...]:
-        return (f"max({self.argument})",)
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"max({_given(self.argument, kept)})",)
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (argument.nan_max(),)
@@ -124,8 +127,8 @@ class Moments(Partial):
 
     fields: tuple[str, ...] = ("_n", "_mean", "_m2")
 
-    def make_sql(self) -> tuple[str, ...]:
-        x = f"CAST({self.argument} AS DOUBLE)"
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        x = _given(f"CAST({self.argument} AS DOUBLE)", kept)
         return f"count({x})", f"avg({x})", f"var_pop({x}) * count({x})"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
@@ -160,8 +163,9 @@ class First(Partial):
 
     fields: tuple[str, ...] = ("_t", "_v")
 
-    def make_sql(self) -> tuple[str, ...]:
-        return f"min({TIME})", f"min_by({self.argument}, struct({TIME}, {self.argument}))"
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        place = _given(f"struct({TIME}, {self.argument})", kept)
+        return f"min({_given(TIME, kept)})", f"min_by({_given(self.argument, kept)}, {place})"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return pl.col(TIME).min(), argument.sort_by([pl.col(TIME), argument]).first()
@@ -181,8 +185,9 @@ class Last(Partial):
 
     fields: tuple[str, ...] = ("_t", "_v")
 
-    def make_sql(self) -> tuple[str, ...]:
-        return f"max({TIME})", f"max_by({self.argument}, struct({TIME}, {self.argument}))"
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        place = _given(f"struct({TIME}, {self.argument})", kept)
+        return f"max({_given(TIME, kept)})", f"max_by({_given(self.argument, kept)}, {place})"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return pl.col(TIME).max(), argument.sort_by([pl.col(TIME), argument]).last()
@@ -200,8 +205,8 @@ class Last(Partial):
 class Distinct(Partial):
     """A HyperLogLog sketch: Spark makes it, `datasketches` merges it."""
 
-    def make_sql(self) -> tuple[str, ...]:
-        return (f"hll_sketch_agg({self.argument}, {HLL_LG_K})",)
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"hll_sketch_agg({_given(self.argument, kept)}, {HLL_LG_K})",)
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (_over_values(argument, hll_of),)
@@ -220,8 +225,8 @@ class Distinct(Partial):
 class Quantiles(Partial):
     """A KLL sketch of doubles: Spark makes it, `datasketches` merges it."""
 
-    def make_sql(self) -> tuple[str, ...]:
-        return (f"kll_sketch_agg_double(CAST({self.argument} AS DOUBLE), {KLL_K})",)
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"kll_sketch_agg_double({_given(f'CAST({self.argument} AS DOUBLE)', kept)}, {KLL_K})",)
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (_over_values(argument.cast(pl.Float64), kll_of),)
@@ -270,6 +275,12 @@ def unite_kll(sketches: Iterable[bytes | None]) -> bytes:
         if data is not None:
             merged.merge(ds.kll_doubles_sketch.deserialize(data))
     return bytes(merged.serialize())
+
+
+def _given(sql: str, kept: str | None) -> str:
+    if kept is None:
+        return sql
+    return f"CASE WHEN {kept} THEN {'1' if sql == '*' else sql} END"
 
 
 def _sum_or_null(x: pl.Expr) -> pl.Expr:

@@ -1,0 +1,105 @@
+"""Late rows, counted per query, source and window: a pair of these is lost when the window has been emitted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from slackwater.progress.report import Report
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.closed import CLOSED, SOURCE, Closed
+from slackwater.windows.kernel import PANE, ROWS
+from slackwater.windows.spec import WindowSpec
+
+#: So many sources and windows are counted one by one; the windows are the latest.
+MOST = 1_000
+#: So many of them are shown.
+SHOWN = 10
+
+
+class LateCounts:
+    """What was lost, and to whom."""
+
+    def __init__(self, spec: WindowSpec, domain: TimeDomain) -> None:
+        self._spec = spec
+        self._domain = domain
+        self.rows = 0
+        """Rows that some window no longer took."""
+        self.pairs = 0
+        """(row, window) pairs lost."""
+        self.all_pairs = 0
+        """All pairs, lost or not."""
+        self._by_source: Counter[str] = Counter()
+        self._by_window: Counter[int] = Counter()
+
+    def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> Report:
+        """Take a page's rows by pane; gives the report for the source."""
+        lost = self._count_lost(counts, closed)
+        lasts, pairs = self._pairs(counts)
+        self.all_pairs += int(pairs.sum())
+        return Report(label, page, lasts, pairs, lost)
+
+    def _count_lost(self, counts: pl.DataFrame, closed: Closed) -> int:
+        if counts.height == 0 or (closed.everyone is None and closed.named is None):
+            return 0
+        spec = self._spec
+        end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
+        late = closed.beside(counts, pl.col(SOURCE) if SOURCE in counts.columns else pl.lit(None, pl.String))
+        late = late.filter(pl.col(PANE) < end)
+        if late.height == 0:
+            return 0
+        if SOURCE in late.columns:
+            for source, rows in late.group_by(SOURCE).agg(pl.col(ROWS).sum()).sort(SOURCE).iter_rows():
+                name = source if source in self._by_source or len(self._by_source) < MOST else "(others)"
+                self._by_source[name] += rows
+        lost = 0
+        for pane, last, rows in late.group_by(PANE, CLOSED).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():
+            first, last = spec.first_window(pane), min(last, spec.last_window(pane))
+            self.rows += rows
+            lost += (last - first + 1) * rows
+            for window in range(max(first, last - MOST), last + 1):
+                self._by_window[window] += rows
+        self.pairs += lost
+        if len(self._by_window) > MOST:
+            for window in sorted(self._by_window)[:-MOST]:
+                del self._by_window[window]
+        return lost
+
+    def _pairs(self, counts: pl.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The last ticks of all windows that the page has rows for, and how many of its rows fall into each."""
+        spec = self._spec
+        panes = counts.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE)
+        pane, rows = panes[PANE].to_numpy(), panes[ROWS].to_numpy()
+        most = -(-spec.panes_per_window // spec.panes_per_slide)
+        last = pane // spec.panes_per_slide
+        first = -((spec.panes_per_window - 1 - pane) // spec.panes_per_slide)
+        windows = (last[:, None] - np.arange(most)).ravel()
+        inside = windows >= np.repeat(first, most)
+        found, place = np.unique(windows[inside], return_inverse=True)
+        pairs = np.bincount(place, weights=np.repeat(rows, most)[inside], minlength=len(found))
+        return found * spec.slide + (spec.offset + spec.range - 1), pairs.astype(np.int64)
+
+    def state(self) -> list[Any]:
+        """As JSON values."""
+        by_window = [[w, n] for w, n in sorted(self._by_window.items())]
+        return [self.rows, self.pairs, self.all_pairs, dict(self._by_source), by_window]
+
+    def restore(self, state: list[Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self.rows, self.pairs, self.all_pairs, by_source, by_window = state
+        self._by_source = Counter(by_source)
+        self._by_window = Counter({w: n for w, n in by_window})
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures for a person: the sources that lost most, the latest windows that lost something."""
+        latest = sorted(self._by_window.items())[-SHOWN:]
+        return {
+            "late_rows": self.rows,
+            "lost_pairs": self.pairs,
+            "lost_share": self.pairs / self.all_pairs if self.all_pairs else 0.0,
+            "late_by_source": dict(self._by_source.most_common(SHOWN)),
+            "lost_by_window": {self._domain.show(self._spec.bounds(w)[0]): n for w, n in latest},
+        }

@@ -1,0 +1,148 @@
+"""Sources that send their own heartbeats: punctuated input (S4 section 2, S5 section 2.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slackwater.errors import QueryError
+from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.disorder import SourceHeartbeats, Tracker
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+
+
+@dataclass(frozen=True)
+class Punctuated:
+    """Rows carry punctuations; see `punctuated`."""
+
+    column: str
+    timeout: int | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def tracker(self, domain: TimeDomain) -> PunctuatedTracker:
+        """A fresh tracker."""
+        return PunctuatedTracker(self.timeout)
+
+    def describe(self) -> str:
+        """The policy as the user would write it."""
+        timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
+        return f"punctuated({self.column!r}{timeout})"
+
+
+def punctuated(column: str, timeout: str | timedelta | None = None) -> Punctuated:
+    """The sources send their own heartbeats, in a column (S4 section 2: a heartbeat "given externally").
+
+    Where `column` has a value τ, the sender promises that all its later rows have a time above τ. Such a row may be
+    an ordinary one or carry nothing else (its time null). In a stream with `source=` a punctuation speaks for its
+    own source only, and the stream is as far as the source that is furthest behind; one that has not punctuated yet
+    holds the stream back. A row at or behind its source's punctuation makes the stream ungrammatical: it is counted
+    (`ungrammatical_rows` in `metrics()`), and late for the windows that have been emitted.
+
+    With `timeout`, a stream that has been silent for so long is taken to have sent all up to its largest time.
+
+    >>> t = punctuated("upto").tracker(TimeDomain.SEQUENCE)
+    >>> t.arrive(Arrival(rows=3, missing=0, lowest=3, highest=50, at=0, punctuation=20))
+    >>> t.heartbeat
+    Heartbeat(tick=20)
+    """
+    limit = None if timeout is None else microseconds(timeout)
+    if limit is not None and limit <= 0:
+        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
+    if not isinstance(column, str) or not column.strip():
+        raise QueryError(f"punctuated({column!r}): write the column of the punctuations, as in punctuated('upto')")
+    return Punctuated(column, limit)
+
+
+class PunctuatedTracker(Tracker):
+    """Repeats what the senders promised."""
+
+    promised_by_sender: ClassVar[bool] = True
+
+    def __init__(self, timeout: int | None) -> None:
+        self._timeout = timeout
+        self._names: list[str] = []
+        self._number: dict[str, int] = {}
+        self._beats: Ints = np.empty(0, dtype=np.int64)
+        self._heartbeat = Heartbeat.NONE
+        self._highest = MIN_TICK
+        self._last_arrival = MIN_TICK
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What all senders have promised."""
+        return self._heartbeat
+
+    def by_source(self) -> SourceHeartbeats | None:
+        """What each sender has promised."""
+        if not self._names:
+            return None
+        return SourceHeartbeats(self._names, np.maximum(self._beats, self._heartbeat.tick), self._heartbeat.tick)
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take a page's punctuations."""
+        self._last_arrival = max(self._last_arrival, arrival.at)
+        if arrival.highest is not None:
+            self._highest = max(self._highest, arrival.highest)
+        if arrival.sources is not None:
+            self._arrive_from(arrival.sources)
+            if len(self._beats):
+                self._raise(int(self._beats.min()))
+        elif arrival.punctuation is not None:
+            self._raise(arrival.punctuation)
+
+    def _arrive_from(self, sources: SourceArrivals) -> None:
+        for name in sources.names:
+            if name not in self._number:
+                self._number[name] = len(self._names)
+                self._names.append(name)
+        grown = np.full(len(self._names), MIN_TICK, dtype=np.int64)
+        grown[: len(self._beats)] = self._beats
+        if sources.punctuation is not None:
+            numbers = [self._number[name] for name in sources.names]
+            grown[numbers] = np.maximum(grown[numbers], sources.punctuation)
+        self._beats = grown
+
+    def tick(self, now: int) -> None:
+        """After a silence of `timeout`, promise all that was seen."""
+        wake = self.wake_at()
+        if wake is not None and now >= wake:
+            self._raise(self._highest)
+
+    def wake_at(self) -> int | None:
+        """When the silence will have lasted for `timeout`."""
+        if self._timeout is None or self._highest == MIN_TICK or self._heartbeat.tick >= self._highest:
+            return None
+        return self._last_arrival + self._timeout
+
+    def _raise(self, tick: int) -> None:
+        self._heartbeat = max(self._heartbeat, Heartbeat(tick))
+
+    def state(self) -> dict[str, Any]:
+        """Promises by source."""
+        return {
+            "names": list(self._names),
+            "beats": self._beats.copy(),
+            "heartbeat": self._heartbeat.tick,
+            "highest": self._highest,
+            "last_arrival": self._last_arrival,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._names = list(state["names"])
+        self._number = {name: n for n, name in enumerate(self._names)}
+        self._beats = np.asarray(state["beats"], dtype=np.int64)
+        self._heartbeat = Heartbeat(state["heartbeat"])
+        self._highest = state["highest"]
+        self._last_arrival = state["last_arrival"]
+
+    def metrics(self) -> dict[str, Any]:
+        """The sources that hold time back."""
+        order = np.argsort(self._beats, kind="stable")[:5]
+        return {"furthest_behind": {self._names[n]: int(self._beats[n]) for n in order}}

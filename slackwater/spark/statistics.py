@@ -1,0 +1,91 @@
+"""Arrival statistics of a page as Spark aggregates, the same for every page (D2), and how they are read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.time import MIN_TICK
+from slackwater.windows.closed import SOURCE
+from slackwater.windows.partials import TIME
+
+#: Hidden column with the punctuation that a row carries, in ticks.
+PUNCTUATION = "__punctuation"
+#: Accuracy of the sketch of times: ranks are off by about a thousandth. A larger one costs no more time.
+SKETCH_K = 4096
+
+ALL, MISSING = "__all", "__missing"
+_LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY = "__low", "__high", "__above", "__below", "__said", "__only"
+COLUMNS = (ALL, MISSING, _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY)
+
+
+@lru_cache(maxsize=64)
+def time_statistics(total: bool, punctuated: bool) -> tuple[Column, ...]:
+    """Aggregates that may stand beside a page's partials; rows are counted there."""
+    made = [F.min(TIME).alias(_LOW), F.max(TIME).alias(_HIGH)]
+    if total:
+        # Two sums, because one would overflow 64 bits within a million rows of microseconds.
+        made += [F.expr(f"sum(shiftright({TIME}, 20))").alias(_ABOVE)]
+        made += [F.expr(f"sum({TIME} & 1048575L)").alias(_BELOW)]
+    if punctuated:
+        made += [F.max(PUNCTUATION).alias(_SAID)]
+        made += [F.expr(f"count_if({TIME} IS NULL AND {PUNCTUATION} IS NOT NULL)").alias(_ONLY)]
+    return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def page_statistics(total: bool, punctuated: bool) -> tuple[Column, ...]:
+    """All statistics of a page, for a job of their own or to be observed."""
+    rows = F.count(F.lit(1)).alias(ALL)
+    missing = F.count_if(F.col(TIME).isNull()).alias(MISSING)
+    return (rows, missing, *time_statistics(total, punctuated))
+
+
+@lru_cache(maxsize=1)
+def sketch_column() -> Column:
+    """The sketch of a page's times."""
+    return F.expr(f"kll_sketch_agg_double(CAST({TIME} AS DOUBLE), {SKETCH_K})").alias("sketch")
+
+
+def read_arrival(statistics: pl.DataFrame, at: int, sketch: bytes | None) -> Arrival:
+    """Arrival statistics from rows of them: one, or one for each source or group."""
+    has_total, has_said = _ABOVE in statistics.columns, _SAID in statistics.columns
+    seen: dict[str, Any] = statistics.select(
+        pl.col(ALL).sum(),
+        pl.col(MISSING).sum(),
+        pl.col(_LOW).min(),
+        pl.col(_HIGH).max(),
+        *([pl.col(_ABOVE).sum(), pl.col(_BELOW).sum()] if has_total else []),
+        *([pl.col(_SAID).max(), pl.col(_ONLY).sum()] if has_said else []),
+    ).row(0, named=True)
+    only = seen.get(_ONLY, 0)
+    return Arrival(
+        seen[ALL] - only,
+        seen[MISSING] - only,
+        seen[_LOW],
+        seen[_HIGH],
+        at,
+        (seen[_ABOVE] << 20) + seen[_BELOW] if has_total else None,
+        sketch,
+        seen.get(_SAID),
+        _by_source(statistics) if SOURCE in statistics.columns else None,
+    )
+
+
+def _by_source(statistics: pl.DataFrame) -> SourceArrivals:
+    has_said = _SAID in statistics.columns
+    by = statistics.group_by(SOURCE).agg(
+        (pl.col(ALL) - pl.col(MISSING)).sum().alias("rows"),
+        pl.col(_LOW).min(),
+        pl.col(_HIGH).max(),
+        (pl.col(_SAID).max() if has_said else pl.lit(None, pl.Int64)).alias(_SAID),
+    )
+    by = by.filter((pl.col("rows") > 0) | pl.col(_SAID).is_not_null()).sort(SOURCE)
+    rows, low, high, said = (by[c].fill_null(MIN_TICK).to_numpy().astype(np.int64) for c in by.columns[1:])
+    return SourceArrivals(by[SOURCE].to_list(), rows, low, high, said if has_said else None)
