@@ -1,6 +1,6 @@
 """Per-source finality (D4) and punctuated input: each source's windows against a literal re-enactment, row by row.
 
-The re-enactment keeps, for each source, what it has promised, and for each window the rows that had come when it was
+The re-enactment keeps, for each source, its promises, and for each window the rows that had come when it was
 emitted. It catches windows emitted too early, too late or twice, rows lost or counted twice, and wrong counts.
 """
 
@@ -164,7 +164,7 @@ def test_a_slow_source_delays_only_itself() -> None:
 
 
 def test_a_query_may_bring_a_policy_of_its_own() -> None:
-    """Two queries of one stream: the bold one closes at once, the patient one waits; equal policies share a port."""
+    """Two queries of one stream: the bold one closes at once, the patient one waits; equal ones share."""
     from slackwater.engine.build import add_query
 
     patient = arrow_plan(SAMPLE, 10, 10, disorder=bounded(100), n="count(*)")
