@@ -56,8 +56,9 @@ class SkewEstimator:
     - num_ij[t] grows by all of the page's tuples of S_j, and an estimate is lowered at most once.
 
     The figure starts with δ = 0 for all streams. Here streams are met as they come: an entry starts when both of
-    its streams are known, from `initial`, or else from the distance between their largest timestamps, so that a
-    stream which is far ahead when it is first seen makes no promise for the others that nothing supports.
+    its streams are known, from `initial` (with 0 it is the figure), or else from the distance between their largest
+    timestamps, so that a stream which is far ahead when it is first seen makes no promise for the others that
+    nothing supports. The first estimate proper takes its place; until then δ^win is −1.
 
     Lowering rounds down to whole ticks, so that repeated lowering reaches δ^win. Entries are arrays [i, j, t].
 
@@ -138,7 +139,8 @@ class SkewEstimator:
             self.delta[met] = apart[met][:, None]
         else:
             self.delta[met] = self.settings.initial
-        self.win[met] = self.calm[met] = self.falls[met] = 0
+        self.win[met] = 0 if self.settings.initial is not None else -1
+        self.calm[met] = self.falls[met] = 0
         begin = np.broadcast_to(clock if self.settings.timed else self.tuples, met.shape)
         self.start[met] = begin[met][:, None]
         self.window[met] = self.settings.window
@@ -150,8 +152,12 @@ class SkewEstimator:
         counter = np.broadcast_to(measured[None, :, None], delta.shape)
         estimate = _estimates(self.seen.T[:, None, :], lowest[None, :, None])
         above = estimate > delta
-        win = np.where(above, 0, np.maximum(win, estimate))
-        whole = ~above & (counter - start > window)
+        self.exceeded += int(above[:, :, 0].any(axis=0).sum())
+        waiting = win < 0
+        first = waiting & (self.seen.T[:, None, :] > MIN_TICK)
+        above |= first
+        whole = ~above & ~waiting & (counter - start > window)
+        win = np.where(above, 0, np.where(waiting, win, np.maximum(win, estimate)))
         reduced = np.where(whole, win + _part(delta - win, self.settings.alpha), delta)
         if self.settings.adaptive:
             window = self._adapt(window, calm, falls, above, whole, reduced < delta)
@@ -168,7 +174,6 @@ class SkewEstimator:
             strict=True,
         ):
             getattr(self, name)[:, streams] = entries
-        self.exceeded += int(above[:, :, 0].any(axis=0).sum())
 
     def _adapt(
         self,

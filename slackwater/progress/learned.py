@@ -194,8 +194,7 @@ class LearnedTracker(Tracker):
         promised = self._estimator.arrive(streams, rows, lowest, highest, now, at)
         everyone = np.arange(len(self._estimator), dtype=np.int64)
         for t in range(self._settings.tmax + 1):
-            due = np.full_like(everyone, (now + t) * self._unit if t else at)
-            self._ring.promise(everyone, due, promised[:, t])
+            self._ring.promise(everyone, np.full_like(everyone, (now + t) * self._unit), promised[:, t])
         self._settle()
 
     def _page(self, arrival: Arrival) -> tuple[list[str], list[Ints]]:
@@ -301,15 +300,16 @@ class LearnedTracker(Tracker):
 
     def metrics(self) -> dict[str, Any]:
         """How many sources, W as it stands, and how far behind the others each source or group is taken to be."""
-        estimator, show = self._estimator, self._domain.show_span
+        estimator = self._estimator
         seen = estimator.seen[0] > MIN_TICK
-        skew = estimator.delta[:, :, 0].max(axis=0, initial=0)
+        skew = [
+            self._domain.show_span(s) if s else "0" for s in estimator.delta[:, :, 0].max(0, initial=0).tolist()
+        ]
         if self._grouped:
             members = np.bincount(self._lags.place, minlength=len(estimator))
-            some = np.flatnonzero(seen | (members > 0)).tolist()
-            estimates = {f"group {g} ({members[g]} sources)": show(int(skew[g])) for g in some}
+            estimates = {f"group {g} of {members[g]}": skew[g] for g in np.flatnonzero(members).tolist()}
         else:
-            estimates = {name or "stream": show(int(s)) for name, s in zip(self._lags.names, skew, strict=False)}
+            estimates = {name or "stream": s for name, s in zip(self._lags.names, skew, strict=True)}
         moving = estimator.window[seen][:, seen]
         found: dict[str, Any] = {"sources": len(self._lags), "estimates": estimates, "exceeded": estimator.exceeded}
         if moving.size and self._settings.window < NEVER:
