@@ -1,7 +1,7 @@
-"""Learned bounds (S1 section 6): against Figure 4 taken literally, and what they must do for slow and silent sources.
+"""Learned bounds (S1 section 6): against Figure 4 taken literally, and what slow and silent sources may do.
 
-`Figure4` and `Heartbeats` are the paper's lines, one tuple at a time, on dictionaries and for all instants. What they
-catch: a wrong index, window, order or rounding in the arrays. The rest says what the paper says in words.
+`Figure4` and `Heartbeats` are the paper's lines, one tuple at a time, on dictionaries and for all instants. They
+catch a wrong index, window, order or rounding in the arrays. The rest says what the paper says in words.
 """
 
 from __future__ import annotations
