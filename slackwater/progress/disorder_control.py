@@ -167,11 +167,11 @@ class DisorderController(Tracker):
         share = max(Fraction(self._fresh_lost, self._fresh_pairs), Fraction(self._lost, self._pairs))
         self._fresh_lost = self._fresh_pairs = 0
         self._refreshed = now
-        by = max((p - share) / p, Fraction(-STEPS)) * self._distance / STEP
-        by = ceil(by) if by > 0 else floor(by)
+        exact = max((p - share) / p, Fraction(-STEPS)) * self._distance / STEP
+        by = ceil(exact) if exact > 0 else floor(exact)
         # The heartbeat cannot go back; while the stream catches up with it, further delays would be too much.
         if by > 0 or self._target() >= self._heartbeat:
-            self._offset = min(max(self._offset - by, -2 * self._distance), self._distance)
+            self._offset = max(-2 * self._distance, min(self._offset - by, self._distance))
 
     def tick(self, now: int) -> None:
         """After a silence of `timeout`, promise all that was seen."""

@@ -25,8 +25,8 @@ class MaxDelay:
         """A fresh tracker, for timestamps only."""
         if domain is not TimeDomain.TIMESTAMP:
             raise QueryError(
-                "max_delay() takes the time column from the time of arrival, but it is an integer, not a timestamp; "
-                "write disorder_control() for a column that is no time"
+                "max_delay() compares the time column with the time of arrival, but the column is an integer, no "
+                "timestamp; write disorder_control() instead, which needs only the column"
             )
         return MaxDelayTracker(self.timeout)
 
