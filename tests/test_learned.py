@@ -24,6 +24,8 @@ from slackwater.progress.estimator import NEVER, PARTS, Settings, SkewEstimator
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.learned import Learned, LearnedTracker, learned
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.testing import Script, arrow_plan
+from tests.streams import SAMPLE, frame
 
 SEQUENCE, TIMESTAMP = TimeDomain.SEQUENCE, TimeDomain.TIMESTAMP
 SECOND = 1_000_000
@@ -448,6 +450,26 @@ def test_a_source_that_only_sent_a_punctuation_is_not_among_the_sources() -> Non
     tracker = learned().tracker(SEQUENCE)
     tracker.arrive(page(0, {"a": [5], "quiet": []}))
     assert beats(tracker) == {"a": 5}
+
+
+def test_heartbeats_that_were_given_away_do_not_change() -> None:
+    tracker = learned().tracker(SEQUENCE)
+    tracker.arrive(page(0, {"a": [5]}))
+    given = tracker.by_source()
+    tracker.arrive(page(0, {"a": [9], "b": [7]}))
+    assert given is not None and (given.names, given.ticks.tolist()) == (["a"], [5])
+
+
+def test_in_a_running_query_the_learned_skew_keeps_windows_open() -> None:
+    plan = arrow_plan(SAMPLE, 10, disorder=learned(timeout="1 second"), n="count(*)")
+    script = Script(plan).page(frame([[0], [19]])).page(frame([[15], [35]])).page(frame([[36], [40]]))
+    counted = [(r["window_start"], r["n"]) for r in script.results]
+    assert counted == [(0, 1), (10, 1)], "15 came too late, once; since then δ is 5, and 39 may still come"
+    assert script.metrics()["q/window"]["late_rows"] == 1
+    script.page(frame([[36], [49]]))
+    assert [(r["window_start"], r["n"]) for r in script.results][2:] == [(30, 3)]
+    script.advance(SECOND)
+    assert [(r["window_start"], r["n"]) for r in script.results][3:] == [(40, 2)]
 
 
 # --- many sources

@@ -50,16 +50,19 @@ class Lags:
 
     def numbers(self, names: list[str], beat: int) -> Ints:
         """The numbers of some sources; those that are new get this heartbeat, so that none is taken back."""
-        before = len(self.names)
-        number = self._number
-        found = np.fromiter((number.setdefault(name, len(number)) for name in names), np.int64, len(names))
-        if len(number) > before:
-            self.names.extend(name for name in names if number[name] >= len(self.names))
-            added = len(self.names) - before
-            for name in _ARRAYS:
-                fill = beat if name == "beats" else MIN_TICK if name == "since" else 0
-                setattr(self, name, np.pad(getattr(self, name), (0, added), constant_values=fill))
-        return found
+        try:
+            return self._find(names)
+        except KeyError:
+            new = [name for name in names if name not in self._number]
+        self._number.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+        self.names = [*self.names, *new]  # a new list: the old one may have been given away
+        for name in _ARRAYS:
+            fill = beat if name == "beats" else MIN_TICK if name == "since" else 0
+            setattr(self, name, np.pad(getattr(self, name), (0, len(new)), constant_values=fill))
+        return self._find(names)
+
+    def _find(self, names: list[str]) -> Ints:
+        return np.fromiter(map(self._number.__getitem__, names), np.int64, len(names))
 
     def measure(
         self, sources: Ints, rows: Ints, lowest: Ints, highest: Ints, before: int, top: int, clock: int
@@ -85,7 +88,7 @@ class Lags:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
         self.names = list(state["names"])
-        self._number = {name: number for number, name in enumerate(self.names)}
+        self._number = dict(zip(self.names, range(len(self.names)), strict=True))
         for name in _ARRAYS:
             setattr(self, name, np.array(state[name], dtype=np.int64))
 
