@@ -257,6 +257,16 @@ def test_a_later_promise_is_a_stronger_one() -> None:
         assert beats(tracker) == {"a": 20, "b": c - 4}
 
 
+def test_what_is_promised_for_later_stays_when_a_source_joins() -> None:
+    tracker = learned().tracker(SEQUENCE)
+    for tau in (100, 90, 110):
+        tracker.arrive(page(0, {"a": [tau]}))
+    assert beats(tracker) == {"a": 100}
+    tracker.arrive(page(SECOND // 2, {"b": [105]}))
+    tracker.tick(SECOND)
+    assert beats(tracker)["a"] == 110, "nothing of a came more than a second late"
+
+
 # --- whatever comes
 
 
@@ -581,6 +591,44 @@ def test_an_adaptive_window_shrinks_when_the_estimate_falls_window_after_window(
     assert width(tracker) == 8
     spikes(tracker, every=0, pages=1000)
     assert width(tracker) == 1, "a sixteenth is the least"
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from([0, 0, 0, 1, 5, 40, 200]), min_size=20, max_size=120), st.integers(1, 3), WEIGHTS)
+def test_an_adaptive_window_moves_by_its_rule(lateness: list[int], window: int, alpha: int) -> None:
+    """The rule in the words of `SkewEstimator`, for one stream and one tuple at a time."""
+    tracker = LearnedTracker(
+        Settings(0, window, alpha=alpha, adaptive=True, initial=0), UNIT, None, groups=None, domain=SEQUENCE
+    )
+    delta = win = num = complete = decreases = 0
+    w, largest = window, None
+    for k, late in enumerate(lateness):
+        tau = 3 * k - late
+        tracker.arrive(plain(0, tau))
+        num += 1
+        est = 0 if largest is None else max(largest - tau + 1, 0)
+        largest = tau if largest is None else max(largest, tau)
+        if est > delta:
+            if 1 <= complete <= 3:
+                w = min(2 * w, 16 * window)
+            delta, win, num, complete, decreases = est, 0, 0, 0, 0
+        else:
+            win = max(win, est)
+            if num > w:
+                lower = math.floor(Fraction(alpha, PARTS) * delta + (1 - Fraction(alpha, PARTS)) * win)
+                complete += 1
+                decreases = decreases + 1 if lower < delta else 0
+                if decreases == 8:
+                    w, decreases = max(w // 2, window // 16, 1), 0
+                delta, win, num = lower, 0, 0
+        assert (width(tracker), tracker._estimator.delta[0, 0, 0]) == (w, delta)
+
+
+def test_the_decreases_must_come_one_after_the_other() -> None:
+    """An estimate that is exceeded every five windows goes down four times in between, never eight."""
+    tracker = learned(window=4, alpha=0.9, adaptive=True).tracker(SEQUENCE)
+    spikes(tracker, every=25, pages=500)
+    assert width(tracker) == 4
 
 
 # --- said to a person
