@@ -115,8 +115,15 @@ class SkewEstimator:
         self._estimate(streams, lowest, clock)
         self.seen[0, streams] = np.maximum(self.seen[0, streams], highest)
         promised: Ints = lowered(highest[:, None, None], self.delta[streams]).max(axis=0)
-        promised[self.seen[0] == MIN_TICK] = MIN_TICK
+        promised[self.tuples == 0] = MIN_TICK
         return promised
+
+    def moved(self, origin: Ints, target: Ints, highest: Ints) -> None:
+        """Sources change from stream `origin` to `target`, and what they had sent, up to `highest`, with them.
+
+        When in the last tmax they had sent it is not known; not before any source of their old stream had.
+        """
+        np.maximum.at(self.seen.T, target, np.minimum(self.seen.T[origin], highest[:, None]))
 
     def _advance(self, unit_now: int) -> None:
         if unit_now > self.unit_now:
@@ -127,15 +134,16 @@ class SkewEstimator:
     def _meet(self, streams: Ints, highest: Ints, clock: int) -> None:
         """Line 1, for the streams of which this page is the first."""
         fresh = np.zeros(len(self), dtype=bool)
-        fresh[streams] = self.seen[0, streams] == MIN_TICK
+        fresh[streams] = self.tuples[streams] == 0
         if not fresh.any():
             return
         met = fresh[:, None] | fresh[None, :]
-        top = self.seen[0].copy()
-        top[streams] = np.maximum(top[streams], highest)
         if self.settings.initial is None:
+            top = self.seen[0].copy()
+            top[streams] = np.maximum(top[streams], highest)
             apart = _distance(top[:, None], top[None, :])
-            apart[(top == MIN_TICK)[:, None] | (top == MIN_TICK)[None, :]] = 0
+            unknown = ~fresh & (self.tuples == 0)
+            apart[unknown[:, None] | unknown[None, :]] = 0
             self.delta[met] = apart[met][:, None]
         else:
             self.delta[met] = self.settings.initial

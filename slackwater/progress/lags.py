@@ -9,7 +9,7 @@ import numpy as np
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
-_ARRAYS = ("place", "peak", "since", "rows", "beats")
+_ARRAYS = ("place", "peak", "since", "rows", "highest", "beats")
 
 
 class Lags:
@@ -23,7 +23,7 @@ class Lags:
     >>> lags = Lags(unit=10, classes=8, window=2, timed=False)
     >>> both = lags.numbers(["near", "far"], MIN_TICK)
     >>> ones, near, far = np.array([1, 1]), 1000, 930
-    >>> lags.measure(both, ones, np.array([near, far]), np.array([near, far]), MIN_TICK, near, clock=0)
+    >>> _ = lags.measure(both, ones, np.array([near, far]), np.array([near, far]), MIN_TICK, near, clock=0)
     >>> lags.place.tolist()          # 70 behind: seven units
     [0, 3]
     """
@@ -42,6 +42,8 @@ class Lags:
     since: Ints
     """What the window is measured with, where it began."""
     rows: Ints
+    highest: Ints
+    """The largest time of each source."""
     beats: Ints
     """The heartbeat of each source."""
 
@@ -57,7 +59,7 @@ class Lags:
         self._number.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
         self.names = [*self.names, *new]  # a new list: the old one may have been given away
         for name in _ARRAYS:
-            fill = beat if name == "beats" else MIN_TICK if name == "since" else 0
+            fill = beat if name == "beats" else MIN_TICK if name in ("since", "highest") else 0
             setattr(self, name, np.pad(getattr(self, name), (0, len(new)), constant_values=fill))
         return self._find(names)
 
@@ -66,8 +68,12 @@ class Lags:
 
     def measure(
         self, sources: Ints, rows: Ints, lowest: Ints, highest: Ints, before: int, top: int, clock: int
-    ) -> None:
-        """Take a page: `before` is the largest time of earlier pages, `top` of this one too."""
+    ) -> tuple[Ints, Ints, Ints]:
+        """Take a page: `before` is the largest time of earlier pages, `top` of this one too.
+
+        Gives the moves of sources that had been seen before: from which class, to which, and the largest time that
+        the source had sent until then.
+        """
         late = np.where(lowest < before, _units(before, lowest, self._unit), 0)
         klass = np.minimum(_bits(np.maximum(late, _units(top, highest, self._unit))), self.classes - 1)
         self.rows[sources] += rows
@@ -77,9 +83,14 @@ class Lags:
         peak = np.maximum(self.peak[sources], klass)
         up = klass > place
         whole = ~up & (counter - began > self._window)
-        self.place[sources] = np.where(up, klass, np.where(whole, peak, place))
+        new = np.where(up, klass, np.where(whole, peak, place))
+        self.place[sources] = new
         self.peak[sources] = np.where(up | whole, 0, peak)
         self.since[sources] = np.where(up | whole, counter, began)
+        sent = self.highest[sources]
+        self.highest[sources] = np.maximum(sent, highest)
+        moved = (new != place) & (sent > MIN_TICK)
+        return place[moved], new[moved], sent[moved]
 
     def state(self) -> dict[str, Any]:
         """Names and arrays."""

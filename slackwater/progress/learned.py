@@ -185,7 +185,9 @@ class LearnedTracker(Tracker):
         names, (rows, lowest, highest) = self._page(arrival)
         sources = self._lags.numbers(names, self._heartbeat)
         before, self._highest = self._highest, max(self._highest, int(highest.max()))
-        self._lags.measure(sources, rows, lowest, highest, before, self._highest, at)
+        moves = self._lags.measure(sources, rows, lowest, highest, before, self._highest, at)
+        if self._grouped:
+            self._estimator.moved(*moves)
         self._arrange()
         streams = sources
         if self._grouped:
@@ -301,7 +303,7 @@ class LearnedTracker(Tracker):
     def metrics(self) -> dict[str, Any]:
         """How many sources, W as it stands, and how far behind the others each source or group is taken to be."""
         estimator = self._estimator
-        seen = estimator.seen[0] > MIN_TICK
+        seen = estimator.tuples > 0
         skew = [
             self._domain.show_span(s) if s else "0" for s in estimator.delta[:, :, 0].max(0, initial=0).tolist()
         ]
