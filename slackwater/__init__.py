@@ -2,6 +2,9 @@
 
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
 from slackwater.progress.bounded import bounded
+from slackwater.progress.disorder_control import disorder_control
+from slackwater.progress.learned import learned
+from slackwater.progress.max_delay import max_delay
 from slackwater.progress.punctuated import punctuated
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
@@ -20,5 +23,8 @@ __all__ = [
     "SlackwaterError",
     "Stream",
     "bounded",
+    "disorder_control",
+    "learned",
+    "max_delay",
     "punctuated",
 ]

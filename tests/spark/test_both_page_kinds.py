@@ -73,7 +73,7 @@ def scattered(seed: int, window: dict[str, int], **more: Any) -> Scenario:
                     None if source.random() < 0.05 else time,
                     source.choice(["a", "b", None]),
                     source.choice([None, float("nan"), 1.0, -2.5, float(time)]),
-                    source.choice([None, time - 12, time - 6]),
+                    source.choice([None, time - 4, time, time + 3]),
                 )
             )
         pages.append(rows)

@@ -1,0 +1,84 @@
+"""The choices that S4 leaves open: over what the mean is taken, and by how much the offset moves.
+
+Prints the tables of docs/disorder_control.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slackwater.progress import disorder_control as control
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.max_delay import max_delay
+from slackwater.progress.report import Report
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import TimeDomain
+
+ROWS = 20_000
+SECOND = 1_000_000
+#: Rows per second, standard deviation and maximum of the delay in seconds.
+STREAMS = ((1000, 0.5, 2.0), (100, 2.0, 10.0), (5, 2.0, 10.0))
+
+
+def stream(rate: int, deviation: float, most: float, rows: int = ROWS) -> tuple[Ints, Ints]:
+    """Times and instants of arrival, in the order of arrival."""
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.integers(0, rows * SECOND // rate, rows))
+    arrived = times + (np.minimum(np.abs(rng.normal(0, deviation, rows)), most) * SECOND).astype(np.int64)
+    order = np.argsort(arrived, kind="stable")
+    return times[order], arrived[order]
+
+
+def play(policy: Disorder, times: Ints, arrived: Ints, page: int) -> tuple[int, float]:
+    """Drops, and the rows above the heartbeat on the average of the second half."""
+    tracker = policy.tracker(TimeDomain.TIMESTAMP)
+    drops, slacks, held = 0, [], np.zeros(0, dtype=np.int64)
+    for number, begin in enumerate(range(0, len(times), page)):
+        rows = times[begin : begin + page]
+        lasts, pairs = np.unique(rows, return_counts=True)
+        lost = int((rows <= tracker.heartbeat.tick).sum())
+        drops += lost
+        low, high, total = int(rows.min()), int(rows.max()), int(rows.sum())
+        tracker.arrive(Arrival(len(rows), 0, low, high, int(arrived[begin : begin + page][-1]), total))
+        tracker.hear(Report("q", number, lasts, pairs, lost))
+        held = np.concatenate([held, rows])
+        held = held[held > tracker.heartbeat.tick]
+        slacks.append(len(held))
+    return drops, float(np.mean(slacks[len(slacks) // 2 :]))
+
+
+def means() -> None:
+    recent = (0, 8, 16, 32, 64, 256, 2**62)
+    print("| rows/s | sd, max | page |", *(f"{'all' if r > ROWS else r} |" for r in recent), "max-delay |")
+    print("|" + "---|" * (len(recent) + 4))
+    for rate, deviation, most in STREAMS:
+        times, arrived = stream(rate, deviation, most)
+        for page in (1, 10, 100, 1000):
+            cells = []
+            for control.RECENT in recent:
+                cells.append(play(control.disorder_control(), times, arrived, page))
+            cells.append(play(max_delay(), times, arrived, page))
+            shown = " | ".join(f"{drops:,} / {slack:,.0f}" for drops, slack in cells)
+            print(f"| {rate:,} | {deviation:g} s, {most:g} s | {page:,} | {shown} |", flush=True)
+    control.RECENT = 32
+
+
+def steps() -> None:
+    shares = ("1%", "2%", "5%", "10%")
+    print("| STEP |", *(f"DRATIO {s} |" for s in shares))
+    print("|" + "---|" * (len(shares) + 1))
+    rows = 5 * ROWS
+    times, arrived = stream(*STREAMS[0], rows=rows)
+    for control.STEP in (4, 8, 16, 32):
+        cells = [play(control.disorder_control(s), times, arrived, page=100) for s in shares]
+        print(
+            f"| {control.STEP} |", *(f"{100 * d / rows:.2f} % / {slack:,.0f} |" for d, slack in cells), flush=True
+        )
+    control.STEP = 8
+
+
+if __name__ == "__main__":
+    means()
+    print()
+    steps()

@@ -1,0 +1,225 @@
+"""S4's disorder controller as a policy (section 4): the mean less the largest distance from it, and DRATIO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from math import ceil, floor
+from numbers import Rational, Real
+from typing import Any, ClassVar
+
+from slackwater.errors import QueryError
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.report import Report
+from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+
+#: The mean is taken over a page and as many tuples of those before.
+RECENT = 32
+#: The mean is kept in parts of a tick, so that small pages do not lose its fraction.
+PARTS = 2**16
+#: A refresh waits until so many drops would have been allowed: fewer say little of the share.
+ENOUGH = 2
+#: A share of nothing forwards the heartbeat by this part of d, one of twice DRATIO delays it by as much.
+STEP = 8
+#: A single refresh delays by at most so many steps.
+STEPS = 4
+
+
+@dataclass(frozen=True)
+class DisorderControl:
+    """The settings of `disorder_control`."""
+
+    dratio: Fraction
+    every: int | None = None
+    timeout: int | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset({"total"})
+
+    def tracker(self, domain: TimeDomain) -> DisorderController:
+        """A fresh tracker; any domain will do, that is the point of taking the mean."""
+        return DisorderController(self.dratio, self.every, self.timeout, domain)
+
+    def describe(self) -> str:
+        """The policy as the user would write it."""
+        show = TimeDomain.TIMESTAMP.show_span
+        times = {"every": self.every, "timeout": self.timeout}
+        rest = "".join(f", {name}={show(t)!r}" for name, t in times.items() if t is not None)
+        return f"disorder_control(dratio='{_percent(self.dratio)}'{rest})"
+
+
+def disorder_control(
+    dratio: float | str = 0,
+    every: str | timedelta | None = None,
+    timeout: str | timedelta | None = None,
+) -> DisorderControl:
+    """Keep the heartbeat as far behind the mean as any tuple was, or drop at most a share of them (S4 section 4).
+
+    The heartbeat is μ − d, where μ is the mean of the windowing attribute and d the largest distance |a − μ| seen;
+    it never goes back. With DRATIO, an offset delays it when more than that share of the (row, window) pairs is
+    lost, and forwards it when less is. With DRATIO 0, the default, there is no offset: as few drops as can be.
+
+    The paper leaves open what the mean is taken over. Over the whole stream it falls behind by half of it, and d
+    with it; over too few tuples it follows each of them and d says nothing. Here it is the mean of the page and, by
+    weight, the 32 tuples before it; `docs/disorder_control.md` has the figures for this choice, and for the step of
+    the offset, which is DRATIO less the share, in parts of DRATIO, times d / 8.
+
+    >>> t = disorder_control().tracker(TimeDomain.SEQUENCE)
+    >>> t.arrive(Arrival(rows=3, missing=0, lowest=10, highest=60, total=120, at=0))
+    >>> t.heartbeat           # the mean is 40, and 10 is 30 away: none smaller than 10 should come
+    Heartbeat(tick=9)
+
+    Args:
+        dratio: the share that may be dropped: 0.01 or "1%".
+        every: refresh the offset so often, by the wall clock, as in "1 second"; by default with every page. Either
+            way it waits for pairs enough to tell the share.
+        timeout: after so long a silence, what was seen is taken to be all (S1 section 3.4); S4 has none.
+    """
+    for name, span in (("every", every), ("timeout", timeout)):
+        if span is not None and microseconds(span) <= 0:
+            raise QueryError(f"{name}={span!r} must be longer than nothing, as in {name}='1 second'")
+    period, limit = (None if span is None else microseconds(span) for span in (every, timeout))
+    return DisorderControl(_share(dratio), period, limit)
+
+
+def _share(dratio: object) -> Fraction:
+    """A share from 0 to 1, or a text of 0 % to 100 %."""
+    try:
+        if isinstance(dratio, str) and dratio.rstrip().endswith("%"):
+            share = Fraction(dratio.rstrip().removesuffix("%").strip()) / 100
+        elif isinstance(dratio, Rational) and not isinstance(dratio, bool):
+            share = Fraction(dratio)
+        elif isinstance(dratio, Real) and not isinstance(dratio, bool):
+            share = Fraction(repr(float(dratio)))
+        else:
+            raise ValueError
+    except (ValueError, ZeroDivisionError):
+        raise QueryError(f"dratio={dratio!r} is no share; write dratio=0.01 or dratio='1%'") from None
+    if not 0 <= share <= 1:
+        hint = f" or dratio='{dratio}%'" if isinstance(dratio, (int, float)) and 0 < dratio <= 100 else ""
+        raise QueryError(f"dratio={dratio!r} must lie between 0 and 1, or '0%' and '100%'; write dratio=0.01{hint}")
+    return share
+
+
+def _percent(share: Fraction) -> str:
+    percent = share * 100
+    shown = f"{float(percent):.15g}"
+    return f"{shown if Fraction(shown) == percent else percent}%"
+
+
+class DisorderController(Tracker):
+    """μ, d and the offset; whole numbers only, so that a restart gives the same heartbeats.
+
+    It is what holds time back: one tuple far off makes d large for good, and only an offset can make up for it.
+    """
+
+    def __init__(self, dratio: Fraction, every: int | None, timeout: int | None, domain: TimeDomain) -> None:
+        self._dratio, self._every, self._timeout, self._domain = dratio, every, timeout, domain
+        self._mean = 0  # in `PARTS` of a tick
+        self._weight = 0
+        self._distance = 0
+        self._highest = MIN_TICK
+        self._offset = 0
+        self._lost = self._pairs = 0
+        self._fresh_lost = self._fresh_pairs = 0
+        self._refreshed = self._last_arrival = MIN_TICK
+        self._heartbeat = MIN_TICK
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """One tick below μ − d − offset: the paper's heartbeat says that none smaller comes."""
+        return Heartbeat(self._heartbeat)
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Move the mean, the distance, and the heartbeat."""
+        if arrival.rows:
+            self._last_arrival = max(self._last_arrival, arrival.at)
+        if arrival.lowest is None or arrival.highest is None:
+            return
+        assert arrival.total is not None, "the policy asks for the sum of the times"
+        old = min(self._weight, RECENT)
+        self._weight = old + arrival.timed
+        self._mean = (self._mean * old + arrival.total * PARTS) // self._weight
+        mean = self._mean // PARTS
+        self._distance = max(self._distance, arrival.highest - mean, mean - arrival.lowest)
+        self._highest = max(self._highest, arrival.highest)
+        if self._every is None or arrival.at >= self._refreshed + self._every:
+            self._refresh(arrival.at)
+        self._raise(min(self._target(), self._highest))
+
+    def _target(self) -> int:
+        return self._mean // PARTS - self._distance - self._offset - 1
+
+    def hear(self, report: Report) -> None:
+        """Count what a query lost of a page."""
+        self._fresh_lost += report.lost
+        self._fresh_pairs += report.all
+
+    def _refresh(self, now: int) -> None:
+        """Move the offset by how far the share of lost pairs, since the last time or in all, is from DRATIO."""
+        p = self._dratio
+        if p == 0 or self._fresh_pairs == 0 or self._fresh_pairs * p < ENOUGH:
+            return
+        self._lost += self._fresh_lost
+        self._pairs += self._fresh_pairs
+        share = max(Fraction(self._fresh_lost, self._fresh_pairs), Fraction(self._lost, self._pairs))
+        self._fresh_lost = self._fresh_pairs = 0
+        self._refreshed = now
+        exact = max((p - share) / p, Fraction(-STEPS)) * self._distance / STEP
+        by = ceil(exact) if exact > 0 else floor(exact)
+        # The heartbeat cannot go back; while the stream catches up with it, further delays would be too much.
+        if by > 0 or self._target() >= self._heartbeat:
+            self._offset = max(-2 * self._distance, min(self._offset - by, self._distance))
+
+    def tick(self, now: int) -> None:
+        """After a silence of `timeout`, promise all that was seen."""
+        wake = self.wake_at()
+        if wake is not None and now >= wake:
+            self._raise(self._highest)
+
+    def wake_at(self) -> int | None:
+        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
+        if self._timeout is None or self._heartbeat >= self._highest:
+            return None
+        return self._last_arrival + self._timeout
+
+    def _raise(self, tick: int) -> None:
+        self._heartbeat = max(self._heartbeat, min(tick, MAX_TICK))
+
+    def state(self) -> dict[str, Any]:
+        """All of it: a few whole numbers."""
+        return {name: getattr(self, f"_{name}") for name in _STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+
+    def metrics(self) -> dict[str, Any]:
+        """Where the mean stands, how far from it tuples were, the offset, and the share that was lost so far."""
+        lost, pairs = self._lost + self._fresh_lost, self._pairs + self._fresh_pairs
+        return {
+            "mean": self._domain.show(self._mean // PARTS if self._weight else MIN_TICK),
+            "distance": self._domain.show_span(self._distance),
+            "offset": self._domain.show_span(self._offset),
+            "dratio": _percent(self._dratio),
+            "dropped": f"{100 * lost / pairs:.3g}%" if pairs else "0%",
+        }
+
+
+_STATE = (
+    "mean",
+    "weight",
+    "distance",
+    "highest",
+    "offset",
+    "lost",
+    "pairs",
+    "fresh_lost",
+    "fresh_pairs",
+    "refreshed",
+    "last_arrival",
+    "heartbeat",
+)

@@ -1,0 +1,118 @@
+"""The rival that S4 compares itself with: the arrival time less the largest delay seen (S4 sections 2 and 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from slackwater.errors import QueryError
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+
+
+@dataclass(frozen=True)
+class MaxDelay:
+    """The settings of `max_delay`."""
+
+    timeout: int | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def tracker(self, domain: TimeDomain) -> MaxDelayTracker:
+        """A fresh tracker, for timestamps only."""
+        if domain is not TimeDomain.TIMESTAMP:
+            raise QueryError(
+                "max_delay() compares the time column with the time of arrival, but the column is an integer, no "
+                "timestamp; write disorder_control() instead, which needs only the column"
+            )
+        return MaxDelayTracker(self.timeout)
+
+    def describe(self) -> str:
+        """The policy as the user would write it."""
+        return f"max_delay({'' if self.timeout is None else f'timeout={_show(self.timeout)!r}'})"
+
+
+def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:
+    """No row is delayed longer than the slowest so far: heartbeat u − m (S4 section 2).
+
+    u is the time of arrival and m the largest delay u − t of any row seen; a page arrives all at once, so its
+    slowest row is the one with the smallest timestamp. Only an arrival moves the heartbeat, not the clock alone.
+    With `timeout`, after so long a silence, what was seen is taken to be all (S1 section 3.4).
+
+    >>> t = max_delay().tracker(TimeDomain.TIMESTAMP)
+    >>> t.arrive(Arrival(rows=2, missing=0, lowest=70, highest=99, at=100))      # 30 late
+    >>> t.arrive(Arrival(rows=2, missing=0, lowest=105, highest=119, at=120))    # only 15 late
+    >>> t.heartbeat                                                              # none below 90 should come
+    Heartbeat(tick=89)
+    """
+    limit = None if timeout is None else microseconds(timeout)
+    if limit is not None and limit <= 0:
+        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
+    return MaxDelay(limit)
+
+
+def _show(span: int) -> str:
+    return TimeDomain.TIMESTAMP.show_span(span)
+
+
+class MaxDelayTracker(Tracker):
+    """Follows the largest delay; one row that was on its way for a day holds time back by a day, for good."""
+
+    def __init__(self, timeout: int | None) -> None:
+        self._timeout = timeout
+        self._delay: int | None = None
+        self._highest = MIN_TICK
+        self._last_arrival = MIN_TICK
+        self._heartbeat = MIN_TICK
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """One tick below u − m: the paper's heartbeat says that none smaller comes."""
+        return Heartbeat(self._heartbeat)
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take the delay of the page's slowest row."""
+        if arrival.rows:
+            self._last_arrival = max(self._last_arrival, arrival.at)
+        if arrival.lowest is None or arrival.highest is None:
+            return
+        delay = arrival.at - arrival.lowest
+        self._delay = delay if self._delay is None else max(self._delay, delay)
+        self._highest = max(self._highest, arrival.highest)
+        self._raise(arrival.at - self._delay - 1)
+
+    def tick(self, now: int) -> None:
+        """After a silence of `timeout`, promise all that was seen."""
+        wake = self.wake_at()
+        if wake is not None and now >= wake:
+            self._raise(self._highest)
+
+    def wake_at(self) -> int | None:
+        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
+        if self._timeout is None or self._heartbeat >= self._highest:
+            return None
+        return self._last_arrival + self._timeout
+
+    def _raise(self, tick: int) -> None:
+        self._heartbeat = max(self._heartbeat, min(tick, MAX_TICK))
+
+    def state(self) -> dict[str, Any]:
+        """Delay, largest time, last arrival and heartbeat."""
+        return {
+            "delay": self._delay,
+            "highest": self._highest,
+            "last_arrival": self._last_arrival,
+            "heartbeat": self._heartbeat,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._delay, self._highest = state["delay"], state["highest"]
+        self._last_arrival, self._heartbeat = state["last_arrival"], state["heartbeat"]
+
+    def metrics(self) -> dict[str, Any]:
+        """The largest delay."""
+        return {} if self._delay is None else {"max_delay": _show(self._delay)}
