@@ -15,7 +15,7 @@ from pyarrow import fs
 from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
 from slackwater.operators.element import Payload
-from slackwater.plan.nodes import WindowNode
+from slackwater.plan.nodes import WindowNode, stream_of
 from slackwater.testing import ArrowPage, ListSink, Script
 
 
@@ -107,6 +107,8 @@ class World:
     commit_every: int = 64
     sink: MortalSink = field(default_factory=MortalSink)
     late: MortalSink = field(default_factory=MortalSink)
+    pace: int = 1
+    """Ticks of the clock from page to page."""
     safe: int = -1
     """Number of the last page that was acknowledged."""
 
@@ -118,16 +120,22 @@ class World:
     def live(self, fate: Fate, again: int = 0) -> Script | None:
         """One life, from the first page that is not safe or some pages before it; None if it ended early."""
         try:
-            script = self.start(fate)
-            for number in range(max(self.safe + 1 - again, 0), len(self.pages)):
-                self._give(script, number)
-            return script.drain()
+            return self.read(fate, again).drain()
         except Died:
             return None
 
+    def read(self, fate: Fate, again: int = 0) -> Script:
+        """All pages from the first that is not safe, or some before it."""
+        script = self.start(fate)
+        for number in range(max(self.safe + 1 - again, 0), len(self.pages)):
+            self._give(script, number)
+        return script
+
     def _give(self, script: Script, number: int) -> None:
-        script.clock.set(number)
-        page = ArrowPage(self.pages[number], number, number, "t")
+        script.clock.set(number * self.pace)
+        stream = stream_of(self.plan)
+        now = number * self.pace
+        page = ArrowPage(self.pages[number], number, now, stream.time, stream.source, stream.punctuation)
         ticket = script.executor.admit(source_label("s"), page)
 
         def acknowledge() -> None:
