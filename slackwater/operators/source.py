@@ -18,7 +18,7 @@ from slackwater.operators.page import BEFORE, Page
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.lateness import Lateness
+from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.report import Report
 from slackwater.windows.closed import SOURCE
 
@@ -65,7 +65,7 @@ class Source(Unary):
         self._under_way: list[Page] = []
         self._pages = self._rows = self._missing = self._behind = 0
         self._highest: int | None = None
-        self._lateness = Lateness()
+        self._lateness = LatenessHistogram()
 
     @property
     def heartbeat(self) -> Heartbeat:

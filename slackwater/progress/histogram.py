@@ -33,7 +33,7 @@ def tail(sketch: bytes) -> tuple[Ints, np.ndarray[Any, np.dtype[np.float64]]]:
     return times.astype(np.int64), np.diff(_RANKS, prepend=0.0)
 
 
-class Lateness:
+class LatenessHistogram:
     """Lateness of rows: by how much the largest time of all earlier pages exceeds their own, if it does."""
 
     def __init__(self) -> None:
