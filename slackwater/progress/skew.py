@@ -13,7 +13,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from slackwater.errors import QueryError
-from slackwater.progress.sources import LARGEST, Ints, index_of, per_source, representatives, source_names, whole
+from slackwater.progress.sources import LARGEST, Ints, index_of, per_source, source_names, whole
 
 #: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much lower (δ).
 Block = tuple[Ints, Ints, Ints]
@@ -143,17 +143,16 @@ class SkewBounds(Protocol):
         """How far ahead a guarantee can lie: no less than any t + L."""
         ...
 
-    @property
-    def kinds(self) -> Ints:
-        """A number per source; equal ones have equal bounds towards, and from, all others."""
-        ...
-
     def __getitem__(self, pair: tuple[int | str, int | str]) -> BoundSet:
         """The set for sources φi and φj, by number or name."""
         ...
 
     def closure(self) -> SkewBounds:
         """The paper's B*."""
+        ...
+
+    def unsettled(self) -> tuple[str, str] | None:
+        """Two sources φi and φj of which no time-based pair of B_ij has δ = 0, if there are such."""
         ...
 
     def front(self, sources: Ints, highest: Ints) -> Ints:
@@ -204,7 +203,6 @@ class SkewMatrix:
             for a, row in zip(self.names, rows, strict=True)
         )
         self.latency = np.array(per_source(latency, self.names, "latency"), dtype=np.int64)
-        self.kinds: Ints = np.arange(len(self.names), dtype=np.int64)
         self._rows: dict[int, list[Block]] = {}
 
     @classmethod
@@ -286,6 +284,14 @@ class SkewMatrix:
         waits = [b.t for row in self.entries for entry in row for b in entry if isinstance(b, Pair)]
         return max(waits, default=0) + int(self.latency.max())
 
+    def unsettled(self) -> tuple[str, str] | None:
+        """The first such two."""
+        for a, row in zip(self.names, self.entries, strict=True):
+            for b, entry in zip(self.names, row, strict=True):
+                if 0 not in {pair.delta for pair in entry if isinstance(pair, Pair)}:
+                    return a, b
+        return None
+
     def front(self, sources: Ints, highest: Ints) -> Ints:
         """Every source of the page: nothing is known of how the rows compare."""
         return np.arange(len(sources), dtype=np.int64)
@@ -325,8 +331,7 @@ def timeout_needed(closed: SkewBounds) -> bool:
     >>> timeout_needed(SkewMatrix([[[Pair(0, 1), TuplePair(2, 0)]]]))
     True
     """
-    some = representatives(closed.kinds)
-    return any(0 not in {b.delta for b in closed[i, j] if isinstance(b, Pair)} for i in some for j in some)
+    return closed.unsettled() is not None
 
 
 def bound_set(entry: Entry, what: str = "the skew bound") -> BoundSet:
