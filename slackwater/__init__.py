@@ -2,6 +2,8 @@
 
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
 from slackwater.progress.bounded import bounded
+from slackwater.progress.environment_policy import global_counter, sensors
+from slackwater.progress.skew_policy import skew, tuples
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
@@ -19,4 +21,8 @@ __all__ = [
     "SlackwaterError",
     "Stream",
     "bounded",
+    "global_counter",
+    "sensors",
+    "skew",
+    "tuples",
 ]

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
 from slackwater.progress.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.progress.generator import HeartbeatGenerator
 from slackwater.progress.groups import (
     aggregate,
     spelled_out,
     weaker,
 )
-from slackwater.progress.generator import HeartbeatGenerator
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
 from tests.emissions import STEADY, Emission, World, guarantees, keeps, pairs, play, violations, worlds
@@ -276,7 +276,10 @@ def test_all_streams_in_one_group_have_the_weakest_bound_and_the_largest_latency
         (lambda: sensor_bounds([]), "no sources; write at least one"),
         (lambda: sensor_bounds([1, -2]), "deviation of source '1' is -2, which is negative"),
         (lambda: sensor_bounds([1], rate=0), r"rate of source '0' is 0; write a positive one"),
-        (lambda: sensor_bounds([1], rate=0.5), r"rate of source '0' is 0.5; write a positive one, as in 1 or Fraction"),
+        (
+            lambda: sensor_bounds([1], rate=0.5),
+            "rate of source '0' is 0.5; write a positive one, as in 1 or Fra",
+        ),
         (lambda: sensor_bounds({"a": 1}, rate={"b": 1}), "unknown source 'b'; the sources are 'a'"),
         (lambda: sensor_bounds({"a": 1, "b": 1}, rate={"b": 1}), "rate of source 'a' is None"),
         (lambda: sensor_bounds([1, 2], rate=[1]), "rate has 1 numbers for 2 sources"),

@@ -5,7 +5,6 @@ Violations and strength are checked against environments that keep their bounds 
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
