@@ -231,7 +231,8 @@ def _tracker(
         one = aggregate(bounds(("a", "b")), {"": ["a", "b"]})
         return StreamTracker(progressing(one, timeout=timeout, unit=unit, indirect=False))
     build = partial(progressing, timeout=timeout, unit=unit, indirect=indirect)
-    return DiscoveredSources(lambda slots: build(bounds(tuple(map(str, range(slots))))))
+    one_of_all = bounds(("a source",))
+    return DiscoveredSources(lambda slots: build(one_of_all.repeated(slots)))
 
 
 def _rate(rate: Any, what: str) -> Rate:

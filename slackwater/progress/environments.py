@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeVar
+from typing import Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.errors import QueryError
 from slackwater.progress.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, TuplePair, irredundant
@@ -41,9 +43,12 @@ class PerSource(ABC):
     """
 
     def __init__(self, names: tuple[str, ...], latency: list[int], *values: list[int]) -> None:
+        self._set(names, np.array([latency, *values], dtype=np.int64))
+
+    def _set(self, names: tuple[str, ...], values: Ints) -> None:
         self.names = names
-        self.latency: Ints = np.array(latency, dtype=np.int64)
-        self._values = np.array([latency, *values], dtype=np.int64)
+        self.latency: Ints = values[0]
+        self._values = values
         self._all: Ints = np.arange(len(names), dtype=np.int64)
 
     @abstractmethod
@@ -70,6 +75,8 @@ class PerSource(ABC):
     @cached_property
     def kinds(self) -> Ints:
         """Sources with equal values are of one kind."""
+        if (self._values == self._values[:, :1]).all():
+            return np.zeros(len(self.names), dtype=np.int64)
         kinds: Ints = np.unique(self._values, axis=1, return_inverse=True)[1].reshape(-1)
         return kinds
 
@@ -80,9 +87,17 @@ class PerSource(ABC):
         return max(int(t.max()) for _, t, _ in blocks) + int(self.latency.max())
 
     @property
-    def values(self) -> Ints:
-        """All that the bounds are computed from, a row for each kind of value; those of latency come first."""
-        return self._values
+    def traits(self) -> NDArray[np.float64]:
+        """What makes a source slower the larger it is: a row for each trait, latency first."""
+        return self._values.astype(np.float64)
+
+    def repeated(self, n: int) -> Self:
+        """So many sources, named by their numbers, that all have the values of the first."""
+        other = copy(self)
+        for cached in ("kinds", "span"):
+            other.__dict__.pop(cached, None)
+        other._set(tuple(map(str, range(n))), np.repeat(self._values[:, :1], n, axis=1))
+        return other
 
     def unsettled(self) -> tuple[str, str] | None:
         """Told by the diagonal, and by the source that guarantees least of the others."""
@@ -102,11 +117,13 @@ class PerSource(ABC):
         timed = [Pair(int(t[0]), int(delta[0])) for _, t, delta in blocks if len(t)]
         return irredundant([*timed, *(() if i == j else self.pairs_counted)])
 
-    def row(self, source: int) -> list[Block]:
-        return self.others(source, self._all)
-
-    def diagonal(self, sources: Ints) -> list[Block]:
-        return self.own(sources)
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        """Those of the front for all, and those of each source for itself."""
+        for position in self.front(sources, highest).tolist():
+            for targets, t, delta in self.others(int(sources[position]), self._all):
+                yield targets, t, lowered(highest[position], delta)
+        for positions, t, delta in self.own(sources):
+            yield sources[positions], t, lowered(highest[positions], delta)
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
         return [(None, j, self.pairs_counted) for j in range(len(self.names))] if self.pairs_counted else []
@@ -139,8 +156,22 @@ class CounterBounds(PerSource):
         self, names: tuple[str, ...], latency: list[int], shortest: list[int], longest: list[int], counted: bool
     ) -> None:
         super().__init__(names, latency, shortest, longest)
-        self.shortest, self.longest = self._values[1], self._values[2]
         self._counted = counted
+
+    @property
+    def shortest(self) -> Ints:
+        """The shortest time from asking for a token to emitting it."""
+        return cast("Ints", self._values[1])
+
+    @property
+    def longest(self) -> Ints:
+        """The longest."""
+        return cast("Ints", self._values[2])
+
+    @property
+    def traits(self) -> NDArray[np.float64]:
+        # A longer shortest time makes a source guarantee more, so it is the difference that slows.
+        return np.array([self.latency, self.longest - self.shortest, self.longest], dtype=np.float64)
 
     @property
     def pairs_counted(self) -> tuple[TuplePair, ...]:
@@ -179,9 +210,21 @@ class SensorBounds(PerSource):
         rates = rate or []
         ups, downs = [r.numerator for r in rates], [r.denominator for r in rates]
         super().__init__(names, latency, deviation, *([ups, downs] if rates else []))
-        self.deviation = self._values[1]
-        self._rate = (self._values[2], self._values[3]) if rates else None
         self._tie = int(ties)
+
+    @property
+    def deviation(self) -> Ints:
+        """How far a clock is off at most."""
+        return cast("Ints", self._values[1])
+
+    @property
+    def _rate(self) -> tuple[Ints, Ints] | None:
+        return (self._values[2], self._values[3]) if len(self._values) > 2 else None
+
+    @property
+    def traits(self) -> NDArray[np.float64]:
+        slow = [] if self._rate is None else [self._rate[1] / self._rate[0]]
+        return np.array([self.latency, self.deviation, *slow], dtype=np.float64)
 
     def _pairs(self, which: Ints, targets: Ints, delta: Ints) -> list[Block]:
         """The pair (0, δ), and (⌈δ / r⌉, 0) by which the slowest clock has caught up."""
@@ -204,6 +247,19 @@ class SensorBounds(PerSource):
             best = int(lowered(highest, self.deviation[sources]).argmax())
             return np.array([best], dtype=np.int64)
         return _front(self.deviation[sources], highest)
+
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        if self._rate is None:
+            yield from super().promises(sources, highest)
+            return
+        # Of the pairs (0, δ) between sources only one origin's matter, for the others the whole front's.
+        best = int(lowered(highest, self.deviation[sources]).argmax())
+        for position in [best, *(p for p in self.front(sources, highest).tolist() if p != best)]:
+            now, later = self.others(int(sources[position]), self._all)
+            for targets, t, delta in [now, later] if position == best else [later]:
+                yield targets, t, lowered(highest[position], delta)
+        for positions, t, delta in self.own(sources):
+            yield sources[positions], t, lowered(highest[positions], delta)
 
     def weakest(self, group: Ints) -> list[int]:
         return _first_two(group, -self.deviation[group])

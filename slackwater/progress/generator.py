@@ -12,7 +12,7 @@ from slackwater.progress.counted import Watch
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.ring import Ring
 from slackwater.progress.skew import SkewBounds, timeout_needed
-from slackwater.progress.sources import Ints, index_of, lowered, whole
+from slackwater.progress.sources import Ints, index_of, whole
 from slackwater.progress.time import MIN_TICK
 
 #: Without a chosen unit, the ring gets at most so many cells a stream, and about so many in all (8 bytes each).
@@ -130,12 +130,8 @@ class HeartbeatGenerator:
     def _arrive(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
         ring, bounds = self._ring, self.bounds
         ring.advance(at)
-        for position in bounds.front(sources, highest).tolist():
-            for targets, t, delta in bounds.row(int(sources[position])):
-                ring.promise(targets, at + t + bounds.latency[targets], lowered(highest[position], delta))
-        for positions, t, delta in bounds.diagonal(sources):
-            own = sources[positions]
-            ring.promise(own, at + t + bounds.latency[own], lowered(highest[positions], delta))
+        for targets, t, beats in bounds.promises(sources, highest):
+            ring.promise(targets, at + t + bounds.latency[targets], beats)
         if self._by_target:
             self._count(sources, rows, highest, at)
         top = int(highest.max())

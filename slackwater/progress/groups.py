@@ -85,7 +85,7 @@ def _joined(bounds: SkewBounds, first: Ints, second: Ints) -> BoundSet:
         return bounds[int(first[0]), int(second[0])]
     if not isinstance(bounds, PerSource):
         return reduce(weaker, [bounds[i, j] for i in first.tolist() for j in second.tolist()])
-    return _thinned(weakest_of(_entries(bounds, first, second)))
+    return weakest_of(_entries(bounds, first, second))
 
 
 def _entries(bounds: PerSource, first: Ints, second: Ints) -> list[list[Block]]:
@@ -118,22 +118,13 @@ def weakest_of(entries: Iterable[list[Block]]) -> BoundSet:
     start, end, delta = max(begins), np.concatenate(ends), np.concatenate(deltas)
     order = np.argsort(-end, kind="stable")
     end, largest = end[order], np.maximum.accumulate(delta[order])
-    # The largest δ of those that end after t changes at the ends.
-    last_of_end = np.append(end[1:] != end[:-1], True)
+    # At t, the largest δ of those that end after t holds. It changes at the ends, and not at all of them.
+    last_of_end = np.append(end[1:] != end[:-1], True) & (end > start)
     end, largest = end[last_of_end], largest[last_of_end]
-    pairs = [Pair(max(start, int(t)), int(d)) for t, d in zip(end[1:].tolist(), largest[:-1].tolist(), strict=True)]
-    return irredundant([*pairs, Pair(start, int(largest[_in_force(end, start)]))])
-
-
-def _in_force(end: Ints, t: int) -> int:
-    """The position, among falling ends, of the last that is beyond t."""
-    return int((end > t).sum()) - 1
-
-
-def _thinned(bounds: BoundSet) -> BoundSet:
-    if len(bounds) <= STEPS:
-        return bounds
-    return tuple(bounds[i] for i in np.linspace(0, len(bounds) - 1, STEPS).astype(int).tolist())
+    last_of_delta = np.append(largest[1:] != largest[:-1], True)
+    since, largest = np.append(end[1:], start)[last_of_delta], largest[last_of_delta]
+    kept = range(len(since)) if len(since) <= STEPS else np.linspace(0, len(since) - 1, STEPS).astype(int).tolist()
+    return tuple(Pair(int(since[k]), int(largest[k])) for k in reversed(kept))
 
 
 def similar(bounds: SkewBounds, most: int) -> dict[str, list[int]]:
@@ -142,15 +133,16 @@ def similar(bounds: SkewBounds, most: int) -> dict[str, list[int]]:
     Each of a source's values (deviation, latency …) is taken as a share of the largest of its kind; two sources are
     as far apart as the values in which they differ most. The first group begins with the first source that has the
     smallest values; each next one with the source that lies furthest from all groups so far (between equals the
-    first). Then each source joins the nearest. No choice of groups could make the largest distance within a group
-    less than half of that. Equal sources are always together, so there may be fewer groups.
+    first). Each source joins the nearest. So none is further from its group's first than twice what the best choice
+    of groups would have. Equal sources are always together, so there may be fewer groups.
 
     >>> from slackwater.progress.environments import sensor_bounds
     >>> similar(sensor_bounds([10, 11, 50, 10, 52]), 2)
     {'0': [0, 1, 3], '1': [2, 4]}
     """
-    values = bounds.values if isinstance(bounds, PerSource) else _profiles(bounds)
-    shares = values / np.maximum(values.max(axis=1, keepdims=True), 1)
+    traits = bounds.traits if isinstance(bounds, PerSource) else _profiles(bounds)
+    largest = traits.max(axis=1, keepdims=True)
+    shares = traits / np.where(largest > 0, largest, 1)
     begin = int(np.lexsort(shares[::-1])[0])
     nearest, group = _distance(shares, begin), np.zeros(shares.shape[1], dtype=np.int64)
     found = 1
@@ -167,13 +159,13 @@ def _distance(shares: NDArray[np.float64], source: int) -> NDArray[np.float64]:
     return found
 
 
-def _profiles(bounds: SkewBounds) -> Ints:
+def _profiles(bounds: SkewBounds) -> NDArray[np.float64]:
     """For a stored matrix: the latency, and the smallest t and δ in a source's row and column."""
     n = range(len(bounds.names))
     least = np.array([[_smallest(bounds[i, j]) for j in n] for i in n])
     # Nothing guaranteed is further than all that is.
     least[least < 0] = 2 * least.max() + 1
-    return np.vstack([bounds.latency, *least.transpose(2, 0, 1), *least.transpose(2, 1, 0)]).astype(np.int64)
+    return np.vstack([bounds.latency, *least.transpose(2, 0, 1), *least.transpose(2, 1, 0)]).astype(np.float64)
 
 
 def _smallest(entry: BoundSet) -> tuple[int, int]:

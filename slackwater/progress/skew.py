@@ -5,7 +5,7 @@ Everything is a whole number: t and L are ticks of the wall clock, δ ticks of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, cast
@@ -13,9 +13,9 @@ from typing import Protocol, cast
 import numpy as np
 
 from slackwater.errors import QueryError
-from slackwater.progress.sources import LARGEST, Ints, index_of, per_source, source_names, whole
+from slackwater.progress.sources import LARGEST, Ints, index_of, lowered, per_source, source_names, whole
 
-#: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much lower (δ).
+#: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much (δ, or τ − δ).
 Block = tuple[Ints, Ints, Ints]
 
 
@@ -155,16 +155,11 @@ class SkewBounds(Protocol):
         """Two sources φi and φj of which no time-based pair of B_ij has δ = 0, if there are such."""
         ...
 
-    def front(self, sources: Ints, highest: Ints) -> Ints:
-        """Positions of the sources of a page whose `row` is needed; the others guarantee no more of anyone else."""
-        ...
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        """What the largest timestamps of a page guarantee by time-based pairs: targets, t, heartbeats τ − δ.
 
-    def row(self, source: int) -> list[Block]:
-        """The time-based guarantees that a tuple of `source` gives; in one block, each target once."""
-        ...
-
-    def diagonal(self, sources: Ints) -> list[Block]:
-        """Those of each of `sources` for itself, where `row` has not got them: positions, t, δ."""
+        In one block, each target is there once. What another promise of the page says sooner may be left out.
+        """
         ...
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
@@ -292,12 +287,14 @@ class SkewMatrix:
                     return a, b
         return None
 
-    def front(self, sources: Ints, highest: Ints) -> Ints:
-        """Every source of the page: nothing is known of how the rows compare."""
-        return np.arange(len(sources), dtype=np.int64)
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        """All pairs of the rows of all sources in the page: nothing is known of how they compare."""
+        for source, top in zip(sources.tolist(), highest, strict=True):
+            for targets, t, delta in self._row(source):
+                yield targets, t, lowered(top, delta)
 
-    def row(self, source: int) -> list[Block]:
-        """All time-based pairs of a row, the diagonal included."""
+    def _row(self, source: int) -> list[Block]:
+        """All time-based pairs of a row: targets, t, δ; in one block, each target once."""
         if source not in self._rows:
             entries = enumerate(self.entries[source])
             timed = [[(j, b.t, b.delta) for b in entry if isinstance(b, Pair)] for j, entry in entries]
@@ -305,10 +302,6 @@ class SkewMatrix:
             tables = [np.array(block, dtype=np.int64).T.copy() for block in blocks]
             self._rows[source] = [(table[0], table[1], table[2]) for table in tables]
         return self._rows[source]
-
-    def diagonal(self, sources: Ints) -> list[Block]:
-        """Nothing: `row` has the diagonal."""
-        return []
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
         """Every entry with tuple-based pairs."""
