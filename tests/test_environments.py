@@ -20,11 +20,22 @@ from slackwater.progress.groups import (
 )
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
-from tests.emissions import STEADY, Emission, World, guarantees, keeps, pairs, play, violations, worlds
+from tests.emissions import (
+    STEADY,
+    Emission,
+    World,
+    counter_worlds,
+    guarantees,
+    keeps,
+    pairs,
+    play,
+    sensor_worlds,
+    violations,
+    worlds,
+)
 from tests.policy_checks import kept
 
 LATENCY = st.integers(0, 4)
-TIMES = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda t: (min(t), max(t)))
 
 
 def assert_keeps_and_is_never_violated(bounds: PerSource, emissions: list[Emission]) -> None:
@@ -43,20 +54,13 @@ def assert_keeps_and_is_never_violated(bounds: PerSource, emissions: list[Emissi
 
 
 @STEADY
-@given(st.data())
-def test_sources_with_a_global_counter_keep_the_bounds_of_section_4_1(data: st.DataObject) -> None:
-    n = data.draw(st.integers(1, 3))
-    times = data.draw(st.lists(TIMES, min_size=n, max_size=n))
-    latency = data.draw(st.lists(LATENCY, min_size=n, max_size=n))
-    bounds = counter_bounds(times, latency=latency, counted=data.draw(st.booleans()))
-    free, now, emissions = [0] * n, 0, []
-    for token in range(12):
-        source = data.draw(st.integers(0, n - 1))
-        now = max(now + data.draw(st.integers(0, 2)), free[source])
-        emitted = now + data.draw(st.integers(*times[source]))
-        free[source] = emitted  # only then is the next token asked for
-        emissions.append(Emission(source, token, emitted, emitted + data.draw(st.integers(0, latency[source]))))
-    assert_keeps_and_is_never_violated(bounds, emissions)
+@given(counter_worlds(), st.booleans())
+def test_sources_with_a_global_counter_keep_the_bounds_of_section_4_1(
+    made: tuple[list[tuple[int, int]], World], counted: bool
+) -> None:
+    times, world = made
+    bounds = counter_bounds(times, latency=world.latency, counted=counted)
+    assert_keeps_and_is_never_violated(bounds, world.emissions)
 
 
 def test_the_bounds_of_section_4_1() -> None:
@@ -85,21 +89,11 @@ def test_the_bounds_of_a_global_counter_are_idempotent(times: list[tuple[int, in
 
 
 @STEADY
-@given(st.data())
-def test_sensors_keep_the_bounds_of_section_4_2(data: st.DataObject) -> None:
-    """Local clocks jump about in a range as wide as the deviation; what they follow advances at every instant."""
-    n = data.draw(st.integers(1, 3))
-    deviation = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
-    latency = data.draw(st.lists(LATENCY, min_size=n, max_size=n))
-    rates = data.draw(st.one_of(st.none(), st.lists(st.integers(1, 3), min_size=n, max_size=n)))
-    lowest = [data.draw(st.integers(-d, 0)) for d in deviation]
-    shows, emissions = 0, []
-    for now in range(14):
-        shows += data.draw(st.integers(max(rates or [1]), 4))
-        for source in data.draw(st.sets(st.integers(0, n - 1))):
-            local = shows + lowest[source] + data.draw(st.integers(0, deviation[source]))
-            emissions.append(Emission(source, local, now, now + data.draw(st.integers(0, latency[source]))))
-    assert_keeps_and_is_never_violated(sensor_bounds(deviation, rate=rates, latency=latency), emissions)
+@given(sensor_worlds())
+def test_sensors_keep_the_bounds_of_section_4_2(made: tuple[list[int], list[int] | None, World]) -> None:
+    deviation, rates, world = made
+    bounds = sensor_bounds(deviation, rate=rates, latency=world.latency)
+    assert_keeps_and_is_never_violated(bounds, world.emissions)
 
 
 @STEADY

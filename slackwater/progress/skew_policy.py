@@ -230,25 +230,26 @@ def _entry(entry: Any, pair: tuple[str, str]) -> tuple[Written, ...]:
     """A set of pairs, each once and in order."""
     if entry is None:
         return ()
-    one = isinstance(entry, Written) or (isinstance(entry, tuple) and len(entry) == 2 and all(map(_plain, entry)))
-    if not one and (isinstance(entry, str) or not isinstance(entry, Iterable)):
-        raise QueryError(
-            f"{_what(pair)} is {entry!r}; write a pair as in (0, '5 seconds'), several in a list, or None"
-        )
-    found = {_pair(each, _what(pair)) for each in ([entry] if one else entry)}
+    if isinstance(entry, str) or not (_one(entry) or isinstance(entry, Iterable)):
+        raise QueryError(f"{_what(pair)} is {entry!r}; write a pair as in (0, '5 seconds'), or several in a list")
+    found = {_pair(each, _what(pair)) for each in ([entry] if _one(entry) else entry)}
     return tuple(sorted(found, key=lambda each: (type(each).__name__, repr(each))))
 
 
 def _pair(written: Any, what: str) -> Written:
+    if not _one(written):
+        raise QueryError(f"{what} has {written!r} in it; write (t, delta), as in ('2 seconds', '5 seconds')")
     if isinstance(written, Written):
         return written
-    if isinstance(written, tuple) and len(written) == 2 and all(map(_plain, written)):
-        return Timed(wall(written[0], f"t of {what}"), length(written[1], f"delta of {what}"))
-    raise QueryError(f"{what} has {written!r} in it; write (t, delta), as in ('2 seconds', '5 seconds')")
+    return Timed(wall(written[0], f"t of {what}"), length(written[1], f"delta of {what}"))
 
 
-def _plain(value: object) -> bool:
-    return isinstance(value, (str, int, timedelta)) and not isinstance(value, bool)
+def _one(entry: object) -> bool:
+    """Whether it is meant as one pair, right or wrong, and not as several."""
+    several = (tuple, list, Written)
+    return isinstance(entry, Written) or (
+        isinstance(entry, tuple) and len(entry) == 2 and not any(isinstance(e, several) for e in entry)
+    )
 
 
 def _what(pair: tuple[str, str]) -> str:
