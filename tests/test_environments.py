@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import reduce
 from itertools import product as combinations
 
 import numpy as np
@@ -17,6 +18,7 @@ from slackwater.progress.groups import (
     aggregate,
     spelled_out,
     weaker,
+    weakest_of,
 )
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
@@ -158,7 +160,7 @@ def environments(draw: st.DrawFn) -> PerSource:
         shortest, more = each(st.integers(0, 4)), each(st.integers(0, 4))
         times = [(a, a + b) for a, b in zip(shortest, more, strict=True)]
         return counter_bounds(times, latency=latency, counted=draw(st.booleans()))
-    rate = draw(st.sampled_from([None, 2, Fraction(2, 3)]))
+    rate = draw(st.sampled_from([None, 2, Fraction(2, 3), each(st.integers(1, 3))]))
     return sensor_bounds(each(st.integers(0, 4)), rate=rate, latency=latency, ties=draw(st.booleans()))
 
 
@@ -247,6 +249,40 @@ def test_groups_of_computed_entries_are_groups_of_stored_ones(bounds: PerSource,
     into = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     groups = {f"g{g}": [i for i in range(n) if into[i] == g] for g in sorted(set(into))}
     assert aggregate(bounds, groups) == aggregate(bounds.matrix(), groups)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        counter_bounds([(0, 8), (3, 4)]),  # the slowest to guarantee is also the slowest to come
+        sensor_bounds([5, 4], rate=[Fraction(1, 3), 2]),
+        sensor_bounds([5, 4, 1], rate=[2, Fraction(1, 3), Fraction(1, 9)], ties=True),
+    ],
+)
+def test_what_the_others_guarantee_of_the_weakest_source_of_a_group_counts(bounds: PerSource) -> None:
+    everyone = {"all": list(range(len(bounds.names)))}
+    assert aggregate(bounds, everyone) == aggregate(bounds.matrix(), everyone)
+
+
+@STEADY
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1))
+def test_the_weakest_of_many_entries_at_once_is_that_of_one_after_the_other(
+    drawn: list[tuple[int, int, int, int]],
+) -> None:
+    t, wait, delta, more = np.array(drawn, dtype=np.int64).T
+    which = np.arange(len(drawn))
+    blocks = [(which, t, delta + more), (which, t + wait, delta)]
+    entries = [irredundant([Pair(t, d + m), Pair(t + w, d)]) for t, w, d, m in drawn]
+    assert weakest_of([blocks]) == reduce(weaker, entries, entries[0])
+
+
+def test_of_very_many_steps_some_are_left_out_but_never_the_first_and_the_last() -> None:
+    bounds = sensor_bounds(list(range(1_000)), rate=[1 + d for d in range(1_000)])
+    joined = aggregate(bounds, {"all": list(range(1_000))})["all", "all"]
+    exact = weakest_of([bounds.own(np.arange(1_000))])
+    assert 2 <= len(joined) <= 64
+    assert joined[0].t == 0
+    assert joined[-1].delta == exact[-1].delta == 0
 
 
 def test_groups_of_one_source_each_change_nothing() -> None:

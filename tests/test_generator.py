@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.generator import HeartbeatGenerator
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.ring import Ring
 from slackwater.progress.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from tests.emissions import (
@@ -200,6 +201,31 @@ def test_a_coarser_unit_delays_a_heartbeat_by_less_than_one_unit(world: World, u
         then = history[now - unit + 1] if now >= unit - 1 else [MIN_TICK] * len(world.latency)
         for least, beat, most in zip(then, coarse.ticks().tolist(), history[now], strict=True):
             assert least <= beat <= most
+
+
+@settings(STEADY, max_examples=100)
+@given(
+    st.integers(0, 12),
+    st.integers(1, 5),
+    st.integers(1, 7),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 50)), min_size=1, max_size=8),
+)
+def test_what_a_coarser_ring_takes_over_comes_no_sooner(
+    span: int, unit: int, coarser: int, promised: list[tuple[int, int, int]]
+) -> None:
+    exact, fine, coarse = Ring(1, span, 1), Ring(1, span, unit), Ring(1, span, unit + coarser)
+    target, now = np.array([0]), 0
+    for wait, ahead, beat in promised:
+        now += wait
+        for ring in (exact, fine):
+            ring.advance(now)
+            ring.promise(target, np.array([now + min(ahead, span)]), np.array([beat]))
+    coarse.load(fine.now, fine.beats, fine.pending())
+    for later in range(now, now + span + 15):
+        exact.advance(later)
+        coarse.advance(later)
+        assert coarse.beats[0] <= exact.beats[0]
+    assert coarse.beats[0] == exact.beats[0]
 
 
 def test_a_coarser_unit_needs_fewer_cells() -> None:
