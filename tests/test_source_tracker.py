@@ -13,8 +13,10 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.source_numbers import SourceNumbers
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.testing import Script, arrow_plan
 from tests.emissions import STEADY
 from tests.policy_checks import beats, of, page
+from tests.streams import SAMPLE, frame
 
 SEQUENCE, TIMESTAMP = TimeDomain.SEQUENCE, TimeDomain.TIMESTAMP
 SECOND = 1_000_000
@@ -58,6 +60,20 @@ def test_rows_of_a_source_that_the_bounds_do_not_know_move_nothing_and_are_count
         assert of(tracker, "stranger") == 60
         assert tracker.metrics()["unknown_source_rows"] == 4
         assert tracker.wake_at() == 50
+
+
+def test_heartbeats_kept_of_other_sources_are_refused() -> None:
+    kept_of = sw.sensors({"a": 3, "b": 3}, timeout=50).tracker(SEQUENCE)
+    with pytest.raises(sw.JournalError, match="of other sources"):
+        sw.sensors({"a": 3, "c": 3}, timeout=50).tracker(SEQUENCE).restore(kept_of.state())
+
+
+def test_silence_closes_the_last_windows_of_a_query_when_the_timeout_runs_out() -> None:
+    plan = arrow_plan(SAMPLE, 10, disorder=sw.skew([[(0, 6)]], timeout="1 second"), n="count(*)")
+    script = Script(plan).page(frame([[0], [19]]), at=SECOND)
+    assert [r["window_start"] for r in script.results] == [0]
+    assert script.executor.wake_at() == 2 * SECOND
+    assert [r["window_start"] for r in script.advance(SECOND).results] == [0, 10]
 
 
 def test_the_figures_name_the_sources_that_hold_time_back() -> None:

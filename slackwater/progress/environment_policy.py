@@ -117,8 +117,9 @@ def sensors(
         unit: the wall clock is divided into such units; fewer cells, heartbeats by less than a unit later.
         indirect: use guarantees through other sources, too (section 3.2); with a `rate` and more than 32 different
             sensors there are too many of them.
-        groups: one heartbeat for each group of sources (section 5.2): the groups, or how many to make; see
-            `slackwater.progress.groups.similar` for how these are chosen.
+        groups: one heartbeat for each group of sources (section 5.2): the groups, which
+            then say all sources there are, or how many to make; see `slackwater.progress.groups.similar` for how
+            these are chosen. Equal sources are one group.
     """
     return Sensors(
         read(deviation, length, "deviation"),
@@ -195,8 +196,9 @@ def global_counter(
         counted: a source that has emitted another one is behind no more: the tuple-based pair (1, 0). It is worked
             out source by source; do without it for many thousands of them.
         unit: the wall clock is divided into such units; fewer cells, heartbeats by less than a unit later.
-        groups: one heartbeat for each group of sources (section 5.2): the groups, or how many to make; see
-            `slackwater.progress.groups.similar` for how these are chosen.
+        groups: one heartbeat for each group of sources (section 5.2): the groups, which
+            then say all sources there are, or how many to make; see `slackwater.progress.groups.similar` for how
+            these are chosen. Equal sources are one group.
     """
     return GlobalCounter(
         read(processing, _times, "processing"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from slackwater.errors import JournalError
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.generator import HeartbeatGenerator
@@ -78,6 +80,7 @@ class KnownSources(StreamTracker):
         super().__init__(generator)
         self._numbers = SourceNumbers(names)
         self._group_of = group_of
+        self._digest = crc32("\0".join(names).encode())
 
     def by_source(self) -> SourceHeartbeats:
         """Of all sources that the bounds name; any other is given the least."""
@@ -105,6 +108,17 @@ class KnownSources(StreamTracker):
             return numbers, page.rows, page.highest
         self._unknown += int(page.rows[numbers < 0].sum())
         return numbers[known], page.rows[known], page.highest[known]
+
+    def state(self) -> dict[str, Any]:
+        """The names are the policy's, and not kept; whether they are still the same can be told."""
+        return {**super().state(), "sources": self._digest}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["sources"] != self._digest:
+            raise JournalError(
+                "the kept heartbeats are of other sources; continue with the policy that they were kept with"
+            )
+        super().restore(state)
 
     def _known(self) -> int:
         return len(self._numbers)
