@@ -3,9 +3,11 @@
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
 from slackwater.progress.bounded import bounded
 from slackwater.progress.disorder_control import disorder_control
+from slackwater.progress.environment_policy import global_counter, sensors
 from slackwater.progress.learned import learned
 from slackwater.progress.max_delay import max_delay
 from slackwater.progress.punctuated import punctuated
+from slackwater.progress.skew_policy import skew, tuples
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
@@ -24,7 +26,11 @@ __all__ = [
     "Stream",
     "bounded",
     "disorder_control",
+    "global_counter",
     "learned",
     "max_delay",
     "punctuated",
+    "sensors",
+    "skew",
+    "tuples",
 ]

@@ -187,3 +187,43 @@ def may_come(world: World, implied: Guarantees, source: int, timestamp: int, now
                 if latest[x] < earliest[x]:
                     return False
     return True
+
+
+@st.composite
+def counter_worlds(draw: st.DrawFn) -> tuple[list[tuple[int, int]], World]:
+    """Sources with a global counter (S1 section 4.1) at work, and their processing times; the matrix is empty."""
+    n = draw(st.integers(1, 3))
+    each = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda t: (min(t), max(t)))
+    times = draw(st.lists(each, min_size=n, max_size=n))
+    latency = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    free, now, emissions = [0] * n, 0, []
+    for token in range(12):
+        source = draw(st.integers(0, n - 1))
+        now = max(now + draw(st.integers(0, 2)), free[source])
+        emitted = now + draw(st.integers(*times[source]))
+        free[source] = emitted  # only then is the next token asked for
+        emissions.append(Emission(source, token, emitted, emitted + draw(st.integers(0, latency[source]))))
+    return times, World(SkewMatrix([[None] * n] * n), sorted(emissions, key=lambda e: e.emitted), latency)
+
+
+@st.composite
+def sensor_worlds(draw: st.DrawFn, alike: bool = False) -> tuple[list[int], list[int] | None, World]:
+    """Sensors (S1 section 4.2) at work, their deviations and perhaps rates; the matrix is empty.
+
+    Local clocks jump about in a range as wide as the deviation; what they follow advances at every instant.
+    """
+    n = draw(st.integers(1, 3))
+
+    def values(strategy: st.SearchStrategy[int]) -> list[int]:
+        return [draw(strategy)] * n if alike else draw(st.lists(strategy, min_size=n, max_size=n))
+
+    deviation, latency = values(st.integers(0, 4)), values(st.integers(0, 4))
+    rates = values(st.integers(1, 3)) if draw(st.booleans()) else None
+    lowest = [draw(st.integers(-d, 0)) for d in deviation]
+    shows, emissions = 0, []
+    for now in range(14):
+        shows += draw(st.integers(max(rates or [1]), 4))
+        for source in draw(st.sets(st.integers(0, n - 1))):
+            local = shows + lowest[source] + draw(st.integers(0, deviation[source]))
+            emissions.append(Emission(source, local, now, now + draw(st.integers(0, latency[source]))))
+    return deviation, rates, World(SkewMatrix([[None] * n] * n), emissions, latency)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
+from functools import reduce
 from itertools import product as combinations
 
 import numpy as np
@@ -12,21 +12,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.environments import (
-    PerSource,
+from slackwater.progress.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.progress.generator import HeartbeatGenerator
+from slackwater.progress.groups import (
     aggregate,
-    global_counter,
-    sensors,
     spelled_out,
     weaker,
+    weakest_of,
 )
-from slackwater.progress.generator import HeartbeatGenerator
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
-from tests.emissions import STEADY, Emission, World, guarantees, keeps, pairs, play, violations, worlds
+from tests.emissions import (
+    STEADY,
+    Emission,
+    World,
+    counter_worlds,
+    guarantees,
+    keeps,
+    pairs,
+    play,
+    sensor_worlds,
+    violations,
+    worlds,
+)
+from tests.policy_checks import kept
 
 LATENCY = st.integers(0, 4)
-TIMES = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda t: (min(t), max(t)))
 
 
 def assert_keeps_and_is_never_violated(bounds: PerSource, emissions: list[Emission]) -> None:
@@ -45,24 +56,17 @@ def assert_keeps_and_is_never_violated(bounds: PerSource, emissions: list[Emissi
 
 
 @STEADY
-@given(st.data())
-def test_sources_with_a_global_counter_keep_the_bounds_of_section_4_1(data: st.DataObject) -> None:
-    n = data.draw(st.integers(1, 3))
-    times = data.draw(st.lists(TIMES, min_size=n, max_size=n))
-    latency = data.draw(st.lists(LATENCY, min_size=n, max_size=n))
-    bounds = global_counter(times, latency=latency, counted=data.draw(st.booleans()))
-    free, now, emissions = [0] * n, 0, []
-    for token in range(12):
-        source = data.draw(st.integers(0, n - 1))
-        now = max(now + data.draw(st.integers(0, 2)), free[source])
-        emitted = now + data.draw(st.integers(*times[source]))
-        free[source] = emitted  # only then is the next token asked for
-        emissions.append(Emission(source, token, emitted, emitted + data.draw(st.integers(0, latency[source]))))
-    assert_keeps_and_is_never_violated(bounds, emissions)
+@given(counter_worlds(), st.booleans())
+def test_sources_with_a_global_counter_keep_the_bounds_of_section_4_1(
+    made: tuple[list[tuple[int, int]], World], counted: bool
+) -> None:
+    times, world = made
+    bounds = counter_bounds(times, latency=world.latency, counted=counted)
+    assert_keeps_and_is_never_violated(bounds, world.emissions)
 
 
 def test_the_bounds_of_section_4_1() -> None:
-    bounds = global_counter([(1, 4), (6, 9)], counted=True)
+    bounds = counter_bounds([(1, 4), (6, 9)], counted=True)
     assert bounds[0, 1] == (Pair(8, 0), TuplePair(1, 0))
     assert bounds[1, 0] == (Pair(0, 0),)  # it cannot be slower, so one more tuple adds nothing
     assert bounds[0, 0] == bounds[1, 1] == (Pair(0, 0),)
@@ -76,7 +80,7 @@ def test_the_bounds_of_section_4_1() -> None:
     )
 )
 def test_the_bounds_of_a_global_counter_are_idempotent(times: list[tuple[int, int]]) -> None:
-    bounds = global_counter(times, counted=True)
+    bounds = counter_bounds(times, counted=True)
     assert bounds.closure() is bounds
     matrix = bounds.matrix()
     assert matrix.closure() == matrix
@@ -87,21 +91,11 @@ def test_the_bounds_of_a_global_counter_are_idempotent(times: list[tuple[int, in
 
 
 @STEADY
-@given(st.data())
-def test_sensors_keep_the_bounds_of_section_4_2(data: st.DataObject) -> None:
-    """Local clocks jump about in a range as wide as the deviation; what they follow advances at every instant."""
-    n = data.draw(st.integers(1, 3))
-    deviation = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
-    latency = data.draw(st.lists(LATENCY, min_size=n, max_size=n))
-    rates = data.draw(st.one_of(st.none(), st.lists(st.integers(1, 3), min_size=n, max_size=n)))
-    lowest = [data.draw(st.integers(-d, 0)) for d in deviation]
-    shows, emissions = 0, []
-    for now in range(14):
-        shows += data.draw(st.integers(max(rates or [1]), 4))
-        for source in data.draw(st.sets(st.integers(0, n - 1))):
-            local = shows + lowest[source] + data.draw(st.integers(0, deviation[source]))
-            emissions.append(Emission(source, local, now, now + data.draw(st.integers(0, latency[source]))))
-    assert_keeps_and_is_never_violated(sensors(deviation, rate=rates, latency=latency), emissions)
+@given(sensor_worlds())
+def test_sensors_keep_the_bounds_of_section_4_2(made: tuple[list[int], list[int] | None, World]) -> None:
+    deviation, rates, world = made
+    bounds = sensor_bounds(deviation, rate=rates, latency=world.latency)
+    assert_keeps_and_is_never_violated(bounds, world.emissions)
 
 
 @STEADY
@@ -117,18 +111,18 @@ def test_sensors_with_ties_may_show_the_same_twice(data: st.DataObject) -> None:
         for source in data.draw(st.sets(st.integers(0, len(deviation) - 1)))
         for local in [now // 2 + lowest[source] + data.draw(st.integers(0, deviation[source]))]
     ]
-    assert_keeps_and_is_never_violated(sensors(deviation, rate=rate, ties=True), emissions)
+    assert_keeps_and_is_never_violated(sensor_bounds(deviation, rate=rate, ties=True), emissions)
 
 
 def test_the_bounds_of_section_4_2() -> None:
-    bounds = sensors([2, 5])
+    bounds = sensor_bounds([2, 5])
     assert bounds[0, 1] == bounds[1, 0] == (Pair(0, 7),)
     assert (bounds[0, 0], bounds[1, 1]) == ((Pair(0, 2),), (Pair(0, 5),))
     assert timeout_needed(bounds)
 
 
 def test_a_minimum_rate_makes_the_timeout_unnecessary() -> None:
-    bounds = sensors({"a": 2, "b": 5}, rate={"a": 2, "b": Fraction(1, 3)})
+    bounds = sensor_bounds({"a": 2, "b": 5}, rate={"a": 2, "b": Fraction(1, 3)})
     assert bounds["a", "b"] == (Pair(0, 7), Pair(21, 0))
     assert bounds["b", "a"] == (Pair(0, 7), Pair(4, 0))
     assert bounds["b", "b"] == (Pair(0, 5), Pair(15, 0))
@@ -140,7 +134,7 @@ def test_a_minimum_rate_makes_the_timeout_unnecessary() -> None:
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=4), st.data())
 def test_the_closure_of_sensors_is_that_of_their_matrix(deviation: list[int], data: st.DataObject) -> None:
     rate = data.draw(st.sampled_from([None, 1, Fraction(1, 2), [1, 5, 2, 3][: len(deviation)]]))
-    bounds = sensors(deviation, rate=rate, latency=3)
+    bounds = sensor_bounds(deviation, rate=rate, latency=3)
     closed, matrix = bounds.closure(), bounds.matrix().closure()
     for i, j in combinations(range(len(deviation)), repeat=2):
         assert closed[i, j] == matrix[i, j]
@@ -148,7 +142,7 @@ def test_the_closure_of_sensors_is_that_of_their_matrix(deviation: list[int], da
 
 
 def test_a_third_sensor_with_a_good_clock_ties_two_others_together() -> None:
-    assert Pair(5, 5) in sensors([5, 5, 0], rate=1).closure()[0, 1]
+    assert Pair(5, 5) in sensor_bounds([5, 5, 0], rate=1).closure()[0, 1]
 
 
 # --- one value per source (section 5.1)
@@ -165,9 +159,9 @@ def environments(draw: st.DrawFn) -> PerSource:
     if draw(st.booleans()):
         shortest, more = each(st.integers(0, 4)), each(st.integers(0, 4))
         times = [(a, a + b) for a, b in zip(shortest, more, strict=True)]
-        return global_counter(times, latency=latency, counted=draw(st.booleans()))
-    rate = draw(st.sampled_from([None, 2, Fraction(2, 3)]))
-    return sensors(each(st.integers(0, 4)), rate=rate, latency=latency, ties=draw(st.booleans()))
+        return counter_bounds(times, latency=latency, counted=draw(st.booleans()))
+    rate = draw(st.sampled_from([None, 2, Fraction(2, 3), each(st.integers(1, 3))]))
+    return sensor_bounds(each(st.integers(0, 4)), rate=rate, latency=latency, ties=draw(st.booleans()))
 
 
 @STEADY
@@ -193,7 +187,7 @@ def test_computed_entries_give_the_heartbeats_of_stored_ones(bounds: PerSource, 
 
 def test_many_equal_sensors_are_stored_as_one_value_each() -> None:
     n = 20_000
-    bounds = sensors([3] * n, rate=1, latency=5)
+    bounds = sensor_bounds([3] * n, rate=1, latency=5)
     assert bounds.closure() is bounds
     assert not timeout_needed(bounds)
     generator = HeartbeatGenerator(bounds)
@@ -204,12 +198,12 @@ def test_many_equal_sensors_are_stored_as_one_value_each() -> None:
     generator.tick(5 + 6)
     assert generator.heartbeat == Heartbeat(n - 1)
     again = HeartbeatGenerator(bounds)
-    again.restore(json.loads(json.dumps(generator.state())))
+    again.restore(kept(generator.state()))
     assert again.heartbeat == generator.heartbeat
 
 
 def test_indirect_guarantees_of_many_different_sensors_are_refused() -> None:
-    bounds = sensors(list(range(100)), rate=1)
+    bounds = sensor_bounds(list(range(100)), rate=1)
     with pytest.raises(QueryError, match=r"of 100 sources would be stored.*indirect=False.*aggregate"):
         HeartbeatGenerator(bounds)
     assert not HeartbeatGenerator(bounds, indirect=False).timeout_needed
@@ -257,6 +251,40 @@ def test_groups_of_computed_entries_are_groups_of_stored_ones(bounds: PerSource,
     assert aggregate(bounds, groups) == aggregate(bounds.matrix(), groups)
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        counter_bounds([(0, 8), (3, 4)]),  # the slowest to guarantee is also the slowest to come
+        sensor_bounds([5, 4], rate=[Fraction(1, 3), 2]),
+        sensor_bounds([5, 4, 1], rate=[2, Fraction(1, 3), Fraction(1, 9)], ties=True),
+    ],
+)
+def test_what_the_others_guarantee_of_the_weakest_source_of_a_group_counts(bounds: PerSource) -> None:
+    everyone = {"all": list(range(len(bounds.names)))}
+    assert aggregate(bounds, everyone) == aggregate(bounds.matrix(), everyone)
+
+
+@STEADY
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1))
+def test_the_weakest_of_many_entries_at_once_is_that_of_one_after_the_other(
+    drawn: list[tuple[int, int, int, int]],
+) -> None:
+    t, wait, delta, more = np.array(drawn, dtype=np.int64).T
+    which = np.arange(len(drawn))
+    blocks = [(which, t, delta + more), (which, t + wait, delta)]
+    entries = [irredundant([Pair(t, d + m), Pair(t + w, d)]) for t, w, d, m in drawn]
+    assert weakest_of([blocks]) == reduce(weaker, entries, entries[0])
+
+
+def test_of_very_many_steps_some_are_left_out_but_never_the_first_and_the_last() -> None:
+    bounds = sensor_bounds(list(range(1_000)), rate=[1 + d for d in range(1_000)])
+    joined = aggregate(bounds, {"all": list(range(1_000))})["all", "all"]
+    exact = weakest_of([bounds.own(np.arange(1_000))])
+    assert 2 <= len(joined) <= 64
+    assert joined[0].t == 0
+    assert joined[-1].delta == exact[-1].delta == 0
+
+
 def test_groups_of_one_source_each_change_nothing() -> None:
     b = SkewMatrix([[(0, 1), [Pair(3, 4), TuplePair(2, 0)]], [None, TuplePair(5, 0)]], latency=[1, 2])
     assert aggregate(b, {"0": [0], "1": ["1"]}) == b
@@ -275,28 +303,31 @@ def test_all_streams_in_one_group_have_the_weakest_bound_and_the_largest_latency
 @pytest.mark.parametrize(
     ("build", "says"),
     [
-        (lambda: sensors([]), "no sources; write at least one"),
-        (lambda: sensors([1, -2]), "deviation of source '1' is -2, which is negative"),
-        (lambda: sensors([1], rate=0), r"rate of source '0' is 0; write a positive one"),
-        (lambda: sensors([1], rate=0.5), r"rate of source '0' is 0.5; write a positive one, as in 1 or Fraction"),
-        (lambda: sensors({"a": 1}, rate={"b": 1}), "unknown source 'b'; the sources are 'a'"),
-        (lambda: sensors({"a": 1, "b": 1}, rate={"b": 1}), "rate of source 'a' is None"),
-        (lambda: sensors([1, 2], rate=[1]), "rate has 1 numbers for 2 sources"),
-        (lambda: sensors([2**40], rate=Fraction(1, 2**30)), "beyond what can be computed"),
-        (lambda: sensors([1], latency=-1), "latency is -1"),
+        (lambda: sensor_bounds([]), "no sources; write at least one"),
+        (lambda: sensor_bounds([1, -2]), "deviation of source '1' is -2, which is negative"),
+        (lambda: sensor_bounds([1], rate=0), r"rate of source '0' is 0; write a positive one"),
         (
-            lambda: global_counter([(5, 2)]),
+            lambda: sensor_bounds([1], rate=0.5),
+            "rate of source '0' is 0.5; write a positive one, as in 1 or Fra",
+        ),
+        (lambda: sensor_bounds({"a": 1}, rate={"b": 1}), "unknown source 'b'; the sources are 'a'"),
+        (lambda: sensor_bounds({"a": 1, "b": 1}, rate={"b": 1}), "rate of source 'a' is None"),
+        (lambda: sensor_bounds([1, 2], rate=[1]), "rate has 1 numbers for 2 sources"),
+        (lambda: sensor_bounds([2**40], rate=Fraction(1, 2**30)), "beyond what can be computed"),
+        (lambda: sensor_bounds([1], latency=-1), "latency is -1"),
+        (
+            lambda: counter_bounds([(5, 2)]),
             r"processing of source '0' is \(5, 2\); write the shortest and the long",
         ),
-        (lambda: global_counter({"a": 3}), "processing of source 'a' is 3"),
-        (lambda: global_counter([(-1, 2)]), "a processing time of source '0' is -1"),
+        (lambda: counter_bounds({"a": 3}), "processing of source 'a' is 3"),
+        (lambda: counter_bounds([(-1, 2)]), "a processing time of source '0' is -1"),
         (
-            lambda: aggregate(sensors([1, 2]), {"g": [0]}),
+            lambda: aggregate(sensor_bounds([1, 2]), {"g": [0]}),
             "source '1' is in 0 groups; write each source into exactly",
         ),
-        (lambda: aggregate(sensors([1]), {"g": [0], "h": [0]}), "source '0' is in 2 groups"),
-        (lambda: aggregate(sensors([1]), {"g": [0], "h": []}), "group 'h' has no source"),
-        (lambda: aggregate(sensors([1]), {"g": ["x"]}), "unknown source 'x'"),
+        (lambda: aggregate(sensor_bounds([1]), {"g": [0], "h": [0]}), "source '0' is in 2 groups"),
+        (lambda: aggregate(sensor_bounds([1]), {"g": [0], "h": []}), "group 'h' has no source"),
+        (lambda: aggregate(sensor_bounds([1]), {"g": ["x"]}), "unknown source 'x'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(build: object, says: str) -> None:

@@ -29,6 +29,13 @@ POLICIES: dict[str, tuple[Disorder, bool]] = {
     "bounded": (sw.bounded("3 seconds"), False),
     "bounded with a timeout": (sw.bounded("3 seconds", timeout="1 second"), True),
     "punctuated": (sw.punctuated("i"), True),
+    "skew": (
+        sw.skew({("a", "b"): ("2 seconds", "3 seconds"), ("b", "c"): (0, "9 seconds")}, timeout="3 seconds"),
+        True,
+    ),
+    "sensors": (sw.sensors("5 seconds", timeout="5 seconds", latency="2 seconds"), True),
+    "sensors with a rate": (sw.sensors({"a": "2 seconds", "b": "5 seconds", "c": 0}, rate=0.5), True),
+    "global counter": (sw.global_counter(("1 second", "9 seconds"), counted=True), True),
     "learned": (sw.learned(window=20, alpha=0.5, tmax="8 seconds", unit="1 second"), True),
     "learned, adaptive": (
         sw.learned(window="9 seconds", unit="1 second", tmax="0 seconds", adaptive=True),

@@ -21,6 +21,7 @@ class Bounded:
     timeout: int | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    needs_sources: ClassVar[bool] = False
 
     def tracker(self, domain: TimeDomain) -> BoundedTracker:
         """A fresh tracker; reads `slack` in the stream's domain."""

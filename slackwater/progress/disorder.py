@@ -82,6 +82,11 @@ class Disorder(Protocol):
     #: What it needs of every page beyond rows, lowest and highest: "total", "sketch" (see `Arrival`).
     needs: ClassVar[frozenset[str]]
 
+    @property
+    def needs_sources(self) -> bool:
+        """Whether it speaks of sources, so that the stream must say which column names them."""
+        ...
+
     def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker for a stream of this domain; wrong settings are refused here."""
         ...

@@ -37,6 +37,7 @@ class DisorderControl:
     timeout: int | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset({"total"})
+    needs_sources: ClassVar[bool] = False
 
     def tracker(self, domain: TimeDomain) -> DisorderController:
         """A fresh tracker; any domain will do, that is the point of taking the mean."""

@@ -1,15 +1,16 @@
-"""Ready-made environments (S1 section 4), bounds from one value per source, and groups of streams (section 5)."""
+"""The bounds of ready-made environments (S1 section 4), computed from a few values per source (section 5.1)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from fractions import Fraction
-from functools import cached_property, reduce
-from typing import TypeVar
+from functools import cached_property
+from typing import Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.errors import QueryError
 from slackwater.progress.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, TuplePair, irredundant
@@ -36,15 +37,18 @@ class PerSource(ABC):
     A subclass has a source bind itself at least as tightly as another one with the same values, so that it does no
     harm to count a source among its own others. `values` are all that the bounds are computed from.
 
-    >>> many = sensors([3] * 100_000)
+    >>> many = sensor_bounds([3] * 100_000)
     >>> many[7, 99_999], many[7, 7]
     ((Pair(t=0, delta=6),), (Pair(t=0, delta=3),))
     """
 
     def __init__(self, names: tuple[str, ...], latency: list[int], *values: list[int]) -> None:
+        self._set(names, np.array([latency, *values], dtype=np.int64))
+
+    def _set(self, names: tuple[str, ...], values: Ints) -> None:
         self.names = names
-        self.latency: Ints = np.array(latency, dtype=np.int64)
-        self._values = np.array([latency, *values], dtype=np.int64)
+        self.latency: Ints = values[0]
+        self._values = values
         self._all: Ints = np.arange(len(names), dtype=np.int64)
 
     @abstractmethod
@@ -59,10 +63,9 @@ class PerSource(ABC):
     def front(self, sources: Ints, highest: Ints) -> Ints:
         """Positions of the sources of a page that guarantee more of the others than any other source of it."""
 
-    @property
     @abstractmethod
-    def slowest(self) -> int:
-        """A source whose guarantees of others come no sooner than those of any other."""
+    def weakest(self, group: Ints) -> list[int]:
+        """The two sources of a group (or the one) that guarantee least of others; between equals the first."""
 
     @property
     def pairs_counted(self) -> tuple[TuplePair, ...]:
@@ -72,14 +75,40 @@ class PerSource(ABC):
     @cached_property
     def kinds(self) -> Ints:
         """Sources with equal values are of one kind."""
+        if (self._values == self._values[:, :1]).all():
+            return np.zeros(len(self.names), dtype=np.int64)
         kinds: Ints = np.unique(self._values, axis=1, return_inverse=True)[1].reshape(-1)
         return kinds
 
     @cached_property
     def span(self) -> int:
         """The largest t, and the largest L."""
-        blocks = [*self.own(self._all), *self.others(self.slowest, self._all)]
+        blocks = [*self.own(self._all), *self.others(self.weakest(self._all)[0], self._all)]
         return max(int(t.max()) for _, t, _ in blocks) + int(self.latency.max())
+
+    @property
+    def traits(self) -> NDArray[np.float64]:
+        """What makes a source slower the larger it is: a row for each trait, latency first."""
+        return self._values.astype(np.float64)
+
+    def repeated(self, n: int) -> Self:
+        """So many sources, named by their numbers, that all have the values of the first."""
+        other = copy(self)
+        for cached in ("kinds", "span"):
+            other.__dict__.pop(cached, None)
+        other._set(tuple(map(str, range(n))), np.repeat(self._values[:, :1], n, axis=1))
+        return other
+
+    def unsettled(self) -> tuple[str, str] | None:
+        """Told by the diagonal, and by the source that guarantees least of the others."""
+        weakest = self.weakest(self._all)[0]
+        own = np.min([delta for _, _, delta in self.own(self._all)], axis=0)
+        others = np.min([delta for _, _, delta in self.others(weakest, self._all)], axis=0)
+        others[weakest] = 0
+        for least, origin in ((own, int(own.argmax())), (others, weakest)):
+            if least.any():
+                return self.names[origin], self.names[int(least.argmax())]
+        return None
 
     def __getitem__(self, pair: tuple[int | str, int | str]) -> BoundSet:
         i, j = (index_of(source, self.names) for source in pair)
@@ -88,11 +117,13 @@ class PerSource(ABC):
         timed = [Pair(int(t[0]), int(delta[0])) for _, t, delta in blocks if len(t)]
         return irredundant([*timed, *(() if i == j else self.pairs_counted)])
 
-    def row(self, source: int) -> list[Block]:
-        return self.others(source, self._all)
-
-    def diagonal(self, sources: Ints) -> list[Block]:
-        return self.own(sources)
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        """Those of the front for all, and those of each source for itself."""
+        for position in self.front(sources, highest).tolist():
+            for targets, t, delta in self.others(int(sources[position]), self._all):
+                yield targets, t, lowered(highest[position], delta)
+        for positions, t, delta in self.own(sources):
+            yield sources[positions], t, lowered(highest[positions], delta)
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
         return [(None, j, self.pairs_counted) for j in range(len(self.names))] if self.pairs_counted else []
@@ -118,15 +149,29 @@ class PerSource(ABC):
         )
 
 
-class GlobalCounter(PerSource):
-    """Sources that stamp with tokens of one counter (S1 section 4.1); see `global_counter`."""
+class CounterBounds(PerSource):
+    """Sources that stamp with tokens of one counter (S1 section 4.1); see `counter_bounds`."""
 
     def __init__(
         self, names: tuple[str, ...], latency: list[int], shortest: list[int], longest: list[int], counted: bool
     ) -> None:
         super().__init__(names, latency, shortest, longest)
-        self.shortest, self.longest = self._values[1], self._values[2]
         self._counted = counted
+
+    @property
+    def shortest(self) -> Ints:
+        """The shortest time from asking for a token to emitting it."""
+        return cast("Ints", self._values[1])
+
+    @property
+    def longest(self) -> Ints:
+        """The longest."""
+        return cast("Ints", self._values[2])
+
+    @property
+    def traits(self) -> NDArray[np.float64]:
+        # A longer shortest time makes a source guarantee more, so it is the difference that slows.
+        return np.array([self.latency, self.longest - self.shortest, self.longest], dtype=np.float64)
 
     @property
     def pairs_counted(self) -> tuple[TuplePair, ...]:
@@ -143,17 +188,16 @@ class GlobalCounter(PerSource):
         # The longer the shortest time, the sooner the guarantee.
         return _front(-self.shortest[sources], highest)
 
-    @property
-    def slowest(self) -> int:
-        return int(self.shortest.argmin())
+    def weakest(self, group: Ints) -> list[int]:
+        return _first_two(group, self.shortest[group])
 
-    def closure(self) -> GlobalCounter:
+    def closure(self) -> CounterBounds:
         """Itself: a way through φk takes no less time, since t_k^max ≥ t_k^min."""
         return self
 
 
-class Sensors(PerSource):
-    """Sensors with clocks of their own (S1 section 4.2); see `sensors`."""
+class SensorBounds(PerSource):
+    """Sensors with clocks of their own (S1 section 4.2); see `sensor_bounds`."""
 
     def __init__(
         self,
@@ -166,9 +210,21 @@ class Sensors(PerSource):
         rates = rate or []
         ups, downs = [r.numerator for r in rates], [r.denominator for r in rates]
         super().__init__(names, latency, deviation, *([ups, downs] if rates else []))
-        self.deviation = self._values[1]
-        self._rate = (self._values[2], self._values[3]) if rates else None
         self._tie = int(ties)
+
+    @property
+    def deviation(self) -> Ints:
+        """How far a clock is off at most."""
+        return cast("Ints", self._values[1])
+
+    @property
+    def _rate(self) -> tuple[Ints, Ints] | None:
+        return (self._values[2], self._values[3]) if len(self._values) > 2 else None
+
+    @property
+    def traits(self) -> NDArray[np.float64]:
+        slow = [] if self._rate is None else [self._rate[1] / self._rate[0]]
+        return np.array([self.latency, self.deviation, *slow], dtype=np.float64)
 
     def _pairs(self, which: Ints, targets: Ints, delta: Ints) -> list[Block]:
         """The pair (0, δ), and (⌈δ / r⌉, 0) by which the slowest clock has caught up."""
@@ -192,27 +248,39 @@ class Sensors(PerSource):
             return np.array([best], dtype=np.int64)
         return _front(self.deviation[sources], highest)
 
-    @property
-    def slowest(self) -> int:
-        return int(self.deviation.argmax())
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        if self._rate is None:
+            yield from super().promises(sources, highest)
+            return
+        # Of the pairs (0, δ) between sources only one origin's matter, for the others the whole front's.
+        best = int(lowered(highest, self.deviation[sources]).argmax())
+        for position in [best, *(p for p in self.front(sources, highest).tolist() if p != best)]:
+            now, later = self.others(int(sources[position]), self._all)
+            for targets, t, delta in [now, later] if position == best else [later]:
+                yield targets, t, lowered(highest[position], delta)
+        for positions, t, delta in self.own(sources):
+            yield sources[positions], t, lowered(highest[positions], delta)
+
+    def weakest(self, group: Ints) -> list[int]:
+        return _first_two(group, -self.deviation[group])
 
     def closure(self) -> SkewBounds:
         """Itself without rates: through φk it is 2 d_k more. With rates the general rule decides."""
         return self if self._rate is None else super().closure()
 
 
-def global_counter(
+def counter_bounds(
     processing: Sequence[tuple[int, int]] | Mapping[str, tuple[int, int]],
     *,
     latency: int | Sequence[int] | Mapping[str, int] = 0,
     counted: bool = False,
-) -> GlobalCounter:
+) -> CounterBounds:
     """Sources that ask one counter for the next token, process it and emit it as timestamp (S1 section 4.1).
 
     `processing` gives for each source the shortest and the longest time from asking to emitting. Then
     B_ij = {((t_j^max − t_i^min)⁺, 0)} and B_ii = {(0, 0)}; no timeout is needed.
 
-    >>> bounds = global_counter({"a": (1, 4), "b": (2, 9)}, latency=3, counted=True)
+    >>> bounds = counter_bounds({"a": (1, 4), "b": (2, 9)}, latency=3, counted=True)
     >>> bounds["a", "b"], bounds["b", "a"]
     ((Pair(t=8, delta=0), TuplePair(n=1, delta=0)), (Pair(t=2, delta=0), TuplePair(n=1, delta=0)))
 
@@ -228,25 +296,25 @@ def global_counter(
                 f"processing of source {name!r} is {times!r}; write the shortest and the longest time, as in (2, 5)"
             )
     shortest, longest = [low for low, _ in given], [high for _, high in given]
-    return GlobalCounter(names, per_source(latency, names, "latency"), shortest, longest, counted)
+    return CounterBounds(names, per_source(latency, names, "latency"), shortest, longest, counted)
 
 
-def sensors(
+def sensor_bounds(
     deviation: Sequence[int] | Mapping[str, int],
     *,
     rate: int | Fraction | Sequence[int | Fraction] | Mapping[str, int | Fraction] | None = None,
     latency: int | Sequence[int] | Mapping[str, int] = 0,
     ties: bool = False,
-) -> Sensors:
+) -> SensorBounds:
     """Sources whose clocks deviate from one application clock by at most `deviation` (S1 section 4.2).
 
     B_ij = {(0, d_i + d_j)} and B_ii = {(0, d_i)}: a clock that is set back goes back by at most d_i. A timeout is
     needed, unless clocks are known to advance by at least `rate` ticks of application time per tick of the wall
     clock: that adds (⌈(d_i + d_j) / r_j⌉, 0) and (⌈d_j / r_j⌉, 0).
 
-    >>> sensors([2, 3])[0, 1]
+    >>> sensor_bounds([2, 3])[0, 1]
     (Pair(t=0, delta=5),)
-    >>> sensors({"hall": 2, "roof": 3}, rate=Fraction(1, 2))["hall", "roof"]
+    >>> sensor_bounds({"hall": 2, "roof": 3}, rate=Fraction(1, 2))["hall", "roof"]
     (Pair(t=0, delta=5), Pair(t=10, delta=0))
 
     The paper's strict bounds take it that the application clock advances between any two emissions. Where several
@@ -261,7 +329,7 @@ def sensors(
             f"deviation {max(deviations)} with rate {rate!r} is beyond what can be computed; write a smaller "
             "deviation, or a rate with a smaller denominator, as in Fraction(999, 1000)"
         )
-    return Sensors(names, latencies, deviations, rates, ties)
+    return SensorBounds(names, latencies, deviations, rates, ties)
 
 
 def _rates(
@@ -302,63 +370,5 @@ def _front(lag: Ints, highest: Ints) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def spelled_out(bounds: BoundSet, longest: int) -> BoundSet:
-    """The paper's S⁺ (S1 section 5.2): the strongest time-based guarantee for each t from 0 to `longest`.
-
-    >>> spelled_out((Pair(1, 2), Pair(3, 1)), 3)
-    (Pair(t=1, delta=2), Pair(t=2, delta=2), Pair(t=3, delta=1))
-    """
-    timed = [b for b in bounds if isinstance(b, Pair)]
-    given = ((t, [b.delta for b in timed if b.t <= t]) for t in range(longest + 1))
-    return tuple(Pair(t, min(deltas)) for t, deltas in given if deltas)
-
-
-def weaker(first: BoundSet, second: BoundSet) -> BoundSet:
-    """The paper's ⊔ (S1 section 5.2): at every t the weaker of the two guarantees, redundant pairs removed.
-
-    It is computed where one of the two changes, without spelling out each t. Tuple-based pairs are left out.
-
-    >>> weaker((Pair(1, 2), Pair(3, 1)), (Pair(0, 4), Pair(2, 0)))
-    (Pair(t=1, delta=4), Pair(t=2, delta=2), Pair(t=3, delta=1))
-    """
-    one, other = ([b for b in s if isinstance(b, Pair)] for s in (first, second))
-    found = []
-    for t in {b.t for b in (*one, *other)}:
-        a, b = ([p.delta for p in s if p.t <= t] for s in (one, other))
-        if a and b:
-            found.append(Pair(t, max(min(a), min(b))))
-    return irredundant(found)
-
-
-def aggregate(bounds: SkewBounds, groups: Mapping[str, Sequence[int | str]]) -> SkewMatrix:
-    """Streams in groups, each of which is then one stream with one heartbeat (S1 section 5.2): B̂ and L.
-
-    B̂_ab is the weakest that any source of group a guarantees of any in group b, and L the largest; give B* to have
-    the indirect guarantees in it. Tuple-based pairs stay only between groups of one source: n tuples of a group are
-    not n tuples of each of its sources.
-
-    >>> b = aggregate(sensors([1, 2, 5], latency=[3, 4, 9]), {"hall": [0, 1], "roof": [2]})
-    >>> b["hall", "hall"], b["hall", "roof"], b.latency.tolist()
-    ((Pair(t=0, delta=3),), (Pair(t=0, delta=7),), [4, 9])
-    """
-    members = {name: [index_of(source, bounds.names) for source in group] for name, group in groups.items()}
-    found = Counter(i for group in members.values() for i in group)
-    for name, group in members.items():
-        if not group:
-            raise QueryError(f"group {name!r} has no source; write at least one, or leave the group out")
-    for i, name in enumerate(bounds.names):
-        if found[i] != 1:
-            raise QueryError(f"source {name!r} is in {found[i]} groups; write each source into exactly one group")
-    # Of sources with equal bounds, two in each group stand for all.
-    some = {name: _picked(group, bounds.kinds) for name, group in members.items()}
-    rows = [[_joined(bounds, some[a], some[b]) for b in groups] for a in groups]
-    return SkewMatrix(rows, [int(bounds.latency[group].max()) for group in members.values()], list(groups))
-
-
-def _picked(group: list[int], kinds: Ints) -> list[int]:
-    return [group[k] for k in representatives(kinds[group])]
-
-
-def _joined(bounds: SkewBounds, first: list[int], second: list[int]) -> BoundSet:
-    entries = [bounds[i, j] for i in first for j in second]
-    return entries[0] if len(entries) == 1 else reduce(weaker, entries)
+def _first_two(group: Ints, key: Ints) -> list[int]:
+    return group[np.argsort(key, kind="stable")[:2]].tolist()  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from slackwater.progress.counted import Watch
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.ring import Ring
 from slackwater.progress.skew import SkewBounds, timeout_needed
-from slackwater.progress.sources import Ints, index_of, lowered, whole
+from slackwater.progress.sources import Ints, index_of, whole
 from slackwater.progress.time import MIN_TICK
 
 #: Without a chosen unit, the ring gets at most so many cells a stream, and about so many in all (8 bytes each).
@@ -118,8 +118,8 @@ class HeartbeatGenerator:
     def arrive_page(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
         """`arrive` for many sources at one instant; each source at most once, each with a row or more.
 
-        >>> from slackwater.progress.environments import sensors
-        >>> g = HeartbeatGenerator(sensors([1, 2, 3]))
+        >>> from slackwater.progress.environments import sensor_bounds
+        >>> g = HeartbeatGenerator(sensor_bounds([1, 2, 3]))
         >>> g.arrive_page(np.array([0, 2]), np.array([5, 1]), np.array([50, 54]), at=0)
         >>> g.ticks().tolist()        # the third gives 54 − 3 − 1, 54 − 3 − 2, 54 − 3
         [50, 49, 51]
@@ -130,12 +130,8 @@ class HeartbeatGenerator:
     def _arrive(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
         ring, bounds = self._ring, self.bounds
         ring.advance(at)
-        for position in bounds.front(sources, highest).tolist():
-            for targets, t, delta in bounds.row(int(sources[position])):
-                ring.promise(targets, at + t + bounds.latency[targets], lowered(highest[position], delta))
-        for positions, t, delta in bounds.diagonal(sources):
-            own = sources[positions]
-            ring.promise(own, at + t + bounds.latency[own], lowered(highest[positions], delta))
+        for targets, t, beats in bounds.promises(sources, highest):
+            ring.promise(targets, at + t + bounds.latency[targets], beats)
         if self._by_target:
             self._count(sources, rows, highest, at)
         top = int(highest.max())
@@ -179,15 +175,18 @@ class HeartbeatGenerator:
         return silent if due is None else min(due, silent)
 
     def state(self) -> dict[str, Any]:
-        """Heartbeats now and to come, what was seen last, and what is being counted, as JSON values."""
+        """Heartbeats now and to come (arrays), what was seen last, and what is being counted."""
+        at, streams, beats = self._ring.pending()
         return {
             "unit": self.unit,
             "now": self._ring.now,
-            "heartbeats": self._ring.beats.tolist(),
-            "pending": self._ring.pending(),
+            "heartbeats": self._ring.beats.copy(),
+            "pending_at": at,
+            "pending_streams": streams,
+            "pending_heartbeats": beats,
             "highest": self._highest,
             "last_arrival": self._last_arrival,
-            "counts": list(self._counts.values()),
+            "counts": _ints(list(self._counts.values())),
             "watches": [watch.state() for watches in self._by_target.values() for watch in watches],
         }
 
@@ -200,13 +199,42 @@ class HeartbeatGenerator:
                 f"the kept heartbeats are for (streams, unit, counted streams) = {kept}, here it is {here}; "
                 "continue with the bounds and the unit that they were kept with"
             )
-        self._ring.load(state["now"], state["heartbeats"], state["pending"])
+        self._load(state)
+
+    def _load(self, state: dict[str, Any]) -> None:
+        pending = state["pending_at"], state["pending_streams"], state["pending_heartbeats"]
+        self._ring.load(state["now"], state["heartbeats"], pending)
         self._highest = state["highest"]
         self._last_arrival = state["last_arrival"]
-        self._counts = dict(zip(self._counts, state["counts"], strict=True))
+        self._counts = dict(zip(self._counts, state["counts"].tolist(), strict=True))
         watches = [watch for watches in self._by_target.values() for watch in watches]
         for watch, kept_watch in zip(watches, state["watches"], strict=True):
             watch.restore(kept_watch)
+
+    def take_over(self, smaller: HeartbeatGenerator) -> None:
+        """Continue from a generator with fewer of the same sources, whose last one has sent nothing yet.
+
+        Every further source is taken to have the bounds of that last one. So it is where it would be, had it been
+        there from the start.
+
+        >>> from slackwater.progress.environments import sensor_bounds
+        >>> two, five = HeartbeatGenerator(sensor_bounds([3] * 2)), HeartbeatGenerator(sensor_bounds([3] * 5))
+        >>> two.arrive(0, rows=1, highest=50, at=0)
+        >>> five.take_over(two); five.ticks().tolist()
+        [47, 44, 44, 44, 44]
+        """
+        state, n = smaller.state(), len(self._ring.beats)
+        old = len(state["heartbeats"])
+        last = state["pending_streams"] == old - 1
+        for name in ("pending_at", "pending_heartbeats"):
+            state[name] = np.concatenate([state[name], np.tile(state[name][last], n - old)])
+        new = np.repeat(np.arange(old, n), int(last.sum()))
+        state["pending_streams"] = np.concatenate([state["pending_streams"], new])
+        state["heartbeats"] = np.append(state["heartbeats"], np.repeat(state["heartbeats"][-1:], n - old))
+        if self._counts:
+            state["counts"] = np.append(state["counts"], np.zeros(n - old, dtype=np.int64))
+            state["watches"] += [state["watches"][-1]] * (n - old)
+        self._load(state)
 
 
 def _ints(values: ArrayLike) -> Ints:

@@ -42,6 +42,7 @@ class Learned:
     initial: Span | None
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    needs_sources: ClassVar[bool] = False
 
     def tracker(self, domain: TimeDomain) -> LearnedTracker:
         """A fresh tracker; reads `initial` in the stream's domain."""
@@ -229,7 +230,7 @@ class LearnedTracker(Tracker):
         if added:
             self._estimator.add(added)
             old, self._ring = self._ring, self._new_ring(streams)
-            self._ring.load(old.now, [*old.beats.tolist(), *[MIN_TICK] * added], old.pending())
+            self._ring.load(old.now, np.pad(old.beats, (0, added), constant_values=MIN_TICK), old.pending())
 
     def _new_ring(self, streams: int, now: int = MIN_TICK) -> Ring:
         ring = Ring(streams, self._settings.tmax * self._unit, self._unit)
@@ -270,12 +271,15 @@ class LearnedTracker(Tracker):
 
     def state(self) -> dict[str, Any]:
         """Estimates, lags, heartbeats now and to come."""
+        at, streams, beats = self._ring.pending()
         return {
             **self._estimator.state(),
             **{f"source_{name}": kept for name, kept in self._lags.state().items()},
             "ring": self._ring.beats.copy(),
             "ring_now": self._ring.now,
-            "pending": self._ring.pending() if len(self._ring.beats) else [],
+            "pending_at": at,
+            "pending_streams": streams,
+            "pending_beats": beats,
             "kept_with": self._kept_with(),
             "grouped": self._grouped,
             "has_sources": self._has_sources,
@@ -294,8 +298,8 @@ class LearnedTracker(Tracker):
         self._estimator.restore(state)
         self._lags.restore({k.removeprefix("source_"): v for k, v in state.items() if k.startswith("source_")})
         self._ring = self._new_ring(len(state["ring"]))
-        if len(state["ring"]):
-            self._ring.load(state["ring_now"], state["ring"].tolist(), state["pending"])
+        pending = state["pending_at"], state["pending_streams"], state["pending_beats"]
+        self._ring.load(state["ring_now"], np.asarray(state["ring"], dtype=np.int64), pending)
         self._grouped, self._has_sources = state["grouped"], state["has_sources"]
         self._highest, self._last_arrival = state["highest"], state["last_arrival"]
         self._heartbeat = state["heartbeat"]

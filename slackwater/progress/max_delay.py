@@ -20,6 +20,7 @@ class MaxDelay:
     timeout: int | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    needs_sources: ClassVar[bool] = False
 
     def tracker(self, domain: TimeDomain) -> MaxDelayTracker:
         """A fresh tracker, for timestamps only."""

@@ -24,6 +24,7 @@ class Punctuated:
     timeout: int | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    needs_sources: ClassVar[bool] = False
 
     def tracker(self, domain: TimeDomain) -> PunctuatedTracker:
         """A fresh tracker."""

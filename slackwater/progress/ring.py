@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+
+_NOTHING: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Ring:
@@ -28,11 +33,14 @@ class Ring:
 
     def __init__(self, n: int, span: int, unit: int) -> None:
         self.unit = unit
+        self.span = span
         self.cells = -(-span // unit) + 1
         self.now = MIN_TICK
         self.beats: Ints = np.full(n, MIN_TICK, dtype=np.int64)
         # Flat, cell after cell. A cell number is an instant divided by the unit; cells not beyond `now` are empty.
         self._ahead: Ints = np.full(self.cells * n, MIN_TICK, dtype=np.int64)
+        # The cells that may hold something: with many streams, looking at the others would cost most of the time.
+        self._used: NDArray[np.bool_] = np.zeros(self.cells, dtype=np.bool_)
 
     def promise(self, targets: Ints, due: Ints, values: Ints) -> None:
         """Raise the heartbeats of `targets` to `values` once the clock shows `due`: line 4 of Figure 2.
@@ -42,18 +50,33 @@ class Ring:
         better = values > self.beats[targets]
         if not better.any():
             return
-        targets, values, cell = targets[better], values[better], -(-due[better] // self.unit)
+        if not better.all():
+            targets, values, due = targets[better], values[better], due[better]
         current = self.now // self.unit
-        ahead = cell > current
+        # Rounded up to a cell, these lie beyond the current one.
+        ahead = due > current * self.unit
         if not ahead.all():
             self.beats[targets[~ahead]] = values[~ahead]
-            targets, values, cell = targets[ahead], values[ahead], cell[ahead]
+            targets, values, due = targets[ahead], values[ahead], due[ahead]
+        if len(targets):
+            self._put(targets, -(-due // self.unit), values)
+
+    def _put(self, targets: Ints, cell: Ints, values: Ints) -> None:
+        first = self.now // self.unit + 1
+        if cell[0] == cell[-1] and int(cell.min()) == int(cell.max()):
+            # The usual case with many equal sources: all in one cell.
+            slot = int(cell[0]) % self.cells
+            row = self._ahead[slot * len(self.beats) : (slot + 1) * len(self.beats)]
+            row[targets] = np.maximum(row[targets], values)
+            self._used[slot] = True
+            return
         # Positions in the ring, without the slow remainder.
-        slot = cell - (current - current % self.cells)
-        slot -= self.cells * (slot >= self.cells)
-        slot *= len(self.beats)
-        slot += targets
-        self._ahead[slot] = np.maximum(self._ahead[slot], values)
+        slots = cell - (first - first % self.cells)
+        slots -= self.cells * (slots >= self.cells)
+        self._used[slots] = True
+        slots *= len(self.beats)
+        slots += targets
+        self._ahead[slots] = np.maximum(self._ahead[slots], values)
 
     def raise_all(self, value: int) -> None:
         """Raise every heartbeat to a value, now."""
@@ -66,33 +89,46 @@ class Ring:
         last, self.now = self.now // self.unit, now
         current = now // self.unit
         passed = np.arange(current - min(current - last, self.cells) + 1, current + 1) % self.cells
-        if len(passed):
-            cells = self._ahead.reshape(self.cells, -1)
-            np.maximum(self.beats, cells[passed].max(axis=0), out=self.beats)
-            cells[passed] = MIN_TICK
+        cells = self._ahead.reshape(self.cells, -1)
+        for slot in passed[self._used[passed]].tolist():
+            np.maximum(self.beats, cells[slot], out=self.beats)
+            cells[slot] = MIN_TICK
+            self._used[slot] = False
 
     def next_due(self) -> int | None:
         """The next instant at which the clock raises a heartbeat."""
-        rising = (self._in_order() > self.beats).any(axis=1)
-        return (self.now // self.unit + 1 + int(rising.argmax())) * self.unit if rising.any() else None
+        for due, cell in self._in_order():
+            if (cell > self.beats).any():
+                return due
+        return None
 
-    def _in_order(self) -> Ints:
-        """The cells from the next one on."""
-        return np.roll(self._ahead.reshape(self.cells, -1), -((self.now // self.unit + 1) % self.cells), axis=0)
+    def _in_order(self) -> Iterator[tuple[int, Ints]]:
+        """The cells that may hold something, from the next one on, with the instants at which they take effect."""
+        first = self.now // self.unit + 1
+        cells = self._ahead.reshape(self.cells, -1)
+        for k in np.nonzero(np.roll(self._used, -(first % self.cells)))[0].tolist():
+            yield (first + k) * self.unit, cells[(first + k) % self.cells]
 
-    def pending(self) -> list[list[int]]:
-        """What is still to come and raises a heartbeat: [instant, stream, heartbeat]."""
-        cells = self._in_order()
-        before = np.maximum.accumulate(np.vstack([self.beats, cells[:-1]]), axis=0)
-        at, stream = np.nonzero(cells > before)
-        due = (self.now // self.unit + 1 + at) * self.unit
-        return np.stack([due, stream, cells[at, stream]], axis=1).tolist()  # type: ignore[no-any-return]
+    def pending(self) -> tuple[Ints, Ints, Ints]:
+        """What is still to come and raises a heartbeat: instants, streams, heartbeats, side by side."""
+        known = self.beats.copy()
+        found: list[tuple[Ints, Ints, Ints]] = [(_NOTHING, _NOTHING, _NOTHING)]
+        for due, cell in self._in_order():
+            streams = np.nonzero(cell > known)[0]
+            found.append((np.full(len(streams), due, dtype=np.int64), streams, cell[streams]))
+            np.maximum(known, cell, out=known)
+        at, streams, beats = (np.concatenate(column) for column in zip(*found, strict=True))
+        return at, streams, beats
 
-    def load(self, now: int, beats: list[int], pending: list[list[int]]) -> None:
-        """Continue from an earlier `now`, `beats` and `pending()`."""
+    def load(self, now: int, beats: Ints, pending: tuple[Ints, Ints, Ints]) -> None:
+        """Continue from an earlier `now`, `beats` and `pending()`, also of a finer unit."""
         self.now = now
-        self.beats = np.array(beats, dtype=np.int64)
+        self.beats = beats.copy()
         self._ahead.fill(MIN_TICK)
-        table = np.array(pending, dtype=np.int64).reshape(-1, 3)
-        cell = table[:, 0] // self.unit % self.cells
-        self._ahead[cell * len(self.beats) + table[:, 1]] = table[:, 2]
+        self._used.fill(False)
+        at, streams, values = pending
+        if len(at):
+            # An instant was rounded up to its unit, but never lay more than `span` ahead.
+            cell = -(-np.minimum(at, now + self.span) // self.unit) % self.cells
+            np.maximum.at(self._ahead, cell * len(beats) + streams, values)
+            self._used[cell] = True

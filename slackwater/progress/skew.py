@@ -5,7 +5,7 @@ Everything is a whole number: t and L are ticks of the wall clock, δ ticks of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, cast
@@ -13,9 +13,9 @@ from typing import Protocol, cast
 import numpy as np
 
 from slackwater.errors import QueryError
-from slackwater.progress.sources import LARGEST, Ints, index_of, per_source, representatives, source_names, whole
+from slackwater.progress.sources import LARGEST, Ints, index_of, lowered, per_source, source_names, whole
 
-#: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much lower (δ).
+#: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much (δ, or τ − δ).
 Block = tuple[Ints, Ints, Ints]
 
 
@@ -143,11 +143,6 @@ class SkewBounds(Protocol):
         """How far ahead a guarantee can lie: no less than any t + L."""
         ...
 
-    @property
-    def kinds(self) -> Ints:
-        """A number per source; equal ones have equal bounds towards, and from, all others."""
-        ...
-
     def __getitem__(self, pair: tuple[int | str, int | str]) -> BoundSet:
         """The set for sources φi and φj, by number or name."""
         ...
@@ -156,16 +151,15 @@ class SkewBounds(Protocol):
         """The paper's B*."""
         ...
 
-    def front(self, sources: Ints, highest: Ints) -> Ints:
-        """Positions of the sources of a page whose `row` is needed; the others guarantee no more of anyone else."""
+    def unsettled(self) -> tuple[str, str] | None:
+        """Two sources φi and φj of which no time-based pair of B_ij has δ = 0, if there are such."""
         ...
 
-    def row(self, source: int) -> list[Block]:
-        """The time-based guarantees that a tuple of `source` gives; in one block, each target once."""
-        ...
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        """What the largest timestamps of a page guarantee by time-based pairs: targets, t, heartbeats τ − δ.
 
-    def diagonal(self, sources: Ints) -> list[Block]:
-        """Those of each of `sources` for itself, where `row` has not got them: positions, t, δ."""
+        In one block, each target is there once. What another promise of the page says sooner may be left out.
+        """
         ...
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
@@ -204,7 +198,6 @@ class SkewMatrix:
             for a, row in zip(self.names, rows, strict=True)
         )
         self.latency = np.array(per_source(latency, self.names, "latency"), dtype=np.int64)
-        self.kinds: Ints = np.arange(len(self.names), dtype=np.int64)
         self._rows: dict[int, list[Block]] = {}
 
     @classmethod
@@ -286,12 +279,22 @@ class SkewMatrix:
         waits = [b.t for row in self.entries for entry in row for b in entry if isinstance(b, Pair)]
         return max(waits, default=0) + int(self.latency.max())
 
-    def front(self, sources: Ints, highest: Ints) -> Ints:
-        """Every source of the page: nothing is known of how the rows compare."""
-        return np.arange(len(sources), dtype=np.int64)
+    def unsettled(self) -> tuple[str, str] | None:
+        """The first such two."""
+        for a, row in zip(self.names, self.entries, strict=True):
+            for b, entry in zip(self.names, row, strict=True):
+                if 0 not in {pair.delta for pair in entry if isinstance(pair, Pair)}:
+                    return a, b
+        return None
 
-    def row(self, source: int) -> list[Block]:
-        """All time-based pairs of a row, the diagonal included."""
+    def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
+        """All pairs of the rows of all sources in the page: nothing is known of how they compare."""
+        for source, top in zip(sources.tolist(), highest, strict=True):
+            for targets, t, delta in self._row(source):
+                yield targets, t, lowered(top, delta)
+
+    def _row(self, source: int) -> list[Block]:
+        """All time-based pairs of a row: targets, t, δ; in one block, each target once."""
         if source not in self._rows:
             entries = enumerate(self.entries[source])
             timed = [[(j, b.t, b.delta) for b in entry if isinstance(b, Pair)] for j, entry in entries]
@@ -299,10 +302,6 @@ class SkewMatrix:
             tables = [np.array(block, dtype=np.int64).T.copy() for block in blocks]
             self._rows[source] = [(table[0], table[1], table[2]) for table in tables]
         return self._rows[source]
-
-    def diagonal(self, sources: Ints) -> list[Block]:
-        """Nothing: `row` has the diagonal."""
-        return []
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
         """Every entry with tuple-based pairs."""
@@ -325,8 +324,7 @@ def timeout_needed(closed: SkewBounds) -> bool:
     >>> timeout_needed(SkewMatrix([[[Pair(0, 1), TuplePair(2, 0)]]]))
     True
     """
-    some = representatives(closed.kinds)
-    return any(0 not in {b.delta for b in closed[i, j] if isinstance(b, Pair)} for i in some for j in some)
+    return closed.unsettled() is not None
 
 
 def bound_set(entry: Entry, what: str = "the skew bound") -> BoundSet:

@@ -43,7 +43,7 @@ def check_policy(stream: StreamNode, disorder: Disorder) -> None:
             f"window: {disorder.describe()} cannot be a query's own policy; punctuations belong to the stream, "
             "so write it there, as in s.stream(…, disorder=sw.punctuated(…))"
         )
-    if stream.source is None and getattr(disorder, "needs_sources", False):
+    if stream.source is None and disorder.needs_sources:
         raise QueryError(
             f"stream {stream.name!r}: {disorder.describe()} speaks of sources; say which column names a row's "
             "source, as in source='device'"

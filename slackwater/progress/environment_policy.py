@@ -1,0 +1,282 @@
+"""The environments of S1 section 4 as disorder policies: sources with a global counter, and distributed sensors.
+
+Values by name say all sources there are. One value for all lets sources show up as the stream goes on; the
+heartbeat of the stream then is right for those that have not shown up yet, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+from slackwater.errors import QueryError
+from slackwater.progress.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.progress.groups import aggregate
+from slackwater.progress.skew_policy import known_sources, progressing
+from slackwater.progress.source_tracker import DiscoveredSources, StreamTracker
+from slackwater.progress.time import Span, TimeDomain
+from slackwater.progress.written import (
+    Groups,
+    Length,
+    Named,
+    call,
+    length,
+    read,
+    read_groups,
+    show,
+    show_groups,
+    show_wall,
+    spread,
+    ticks,
+    wall,
+)
+
+#: Application time per wall-clock time: a ratio, or so much of the stream's time in so many ticks of the clock.
+Rate = Fraction | tuple[Length, int]
+Times = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """Sensors with clocks of their own; see `sensors`."""
+
+    deviation: Length | Named[Length]
+    rate: Rate | Named[Rate] | None = None
+    latency: int | Named[int] = 0
+    timeout: int | None = None
+    ties: bool = False
+    unit: int | None = None
+    indirect: bool = True
+    groups: Groups | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    needs_sources: ClassVar[bool] = True
+
+    def tracker(self, domain: TimeDomain) -> StreamTracker:
+        """A fresh tracker; reads deviations in the stream's domain."""
+
+        def bounds(names: tuple[str, ...]) -> PerSource:
+            deviation: list[Length] = spread(self.deviation, names, "deviation")
+            rate: list[Rate] | None = None if self.rate is None else spread(self.rate, names, "rate")
+            return sensor_bounds(
+                {name: ticks(d, domain, "deviation") for name, d in zip(names, deviation, strict=True)},
+                rate=None if rate is None else [_per_tick(r, domain) for r in rate],
+                latency=spread(self.latency, names, "latency"),
+                ties=self.ties,
+            )
+
+        return _tracker(bounds, _names(self.groups, self.deviation, self.rate, self.latency), self)
+
+    def describe(self) -> str:
+        """The policy as the user would write it."""
+        return call(
+            "sensors",
+            show(self.deviation, repr),
+            rate=None if self.rate is None else show(self.rate, _show_rate),
+            ties="True" if self.ties else None,
+            **_common(self),
+        )
+
+
+def sensors(
+    deviation: Span | Mapping[str, Span],
+    *,
+    rate: Any = None,
+    latency: Span | Mapping[str, Span] = 0,
+    timeout: str | int | timedelta | None = None,
+    ties: bool = False,
+    unit: str | int | timedelta | None = None,
+    indirect: bool = True,
+    groups: int | Mapping[str, Iterable[str]] | None = None,
+) -> Sensors:
+    """Sources whose clocks deviate from one application clock by at most `deviation` (S1 section 4.2).
+
+    Then a source lags behind another by at most both deviations, and behind itself by its own. One value for all
+    lets sources show up in mid-stream, up to 100,000; values by name say all there are.
+
+    >>> import numpy as np
+    >>> from slackwater.progress.arrival import Arrival, SourceArrivals
+    >>> tracker = sensors(3, timeout="1 minute").tracker(TimeDomain.SEQUENCE)
+    >>> one, top = np.array([1]), np.array([70])
+    >>> tracker.arrive(Arrival(1, 0, 70, 70, at=0, sources=SourceArrivals(["hall"], one, top, top)))
+    >>> beats = tracker.by_source(); beats.names, beats.ticks.tolist(), beats.others
+    (['hall'], [67], 64)
+
+    Args:
+        deviation: a stretch of the stream's time; for all, or by source.
+        rate: how fast a clock runs at least: stream time per wall-clock time as in 0.99, or both of them as in
+            (5, '1 second'). With it no timeout is needed. For all, or by source.
+        latency: how long a row is under way at most, the wait for its page included; for all, or by source.
+        timeout: if nothing comes for so long, all that was seen is taken to be all (section 3.4). It must be
+            written where no `rate` is.
+        ties: several timestamps may be emitted in one tick of the application clock; every bound is one tick wider.
+        unit: the wall clock is divided into such units; fewer cells, heartbeats by less than a unit later.
+        indirect: use guarantees through other sources, too (section 3.2); with a `rate` and more than 32 different
+            sensors there are too many of them.
+        groups: one heartbeat for each group of sources (section 5.2): the groups, which
+            then say all sources there are, or how many to make; see `slackwater.progress.groups.similar` for how
+            these are chosen. Equal sources are one group.
+    """
+    return Sensors(
+        read(deviation, length, "deviation"),
+        None if rate is None else read(rate, _rate, "rate"),
+        read(latency, wall, "latency"),
+        None if timeout is None else wall(timeout, "timeout", least=1),
+        ties,
+        None if unit is None else wall(unit, "unit", least=1),
+        indirect,
+        read_groups(groups),
+    )
+
+
+@dataclass(frozen=True)
+class GlobalCounter:
+    """Sources that stamp with tokens of one counter; see `global_counter`."""
+
+    processing: Times | Named[Times]
+    latency: int | Named[int] = 0
+    timeout: int | None = None
+    counted: bool = False
+    unit: int | None = None
+    groups: Groups | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    needs_sources: ClassVar[bool] = True
+    indirect: ClassVar[bool] = True
+
+    def tracker(self, domain: TimeDomain) -> StreamTracker:
+        """A fresh tracker."""
+
+        def bounds(names: tuple[str, ...]) -> PerSource:
+            return counter_bounds(
+                dict(zip(names, spread(self.processing, names, "processing"), strict=True)),
+                latency=spread(self.latency, names, "latency"),
+                counted=self.counted,
+            )
+
+        return _tracker(bounds, _names(self.groups, self.processing, self.latency), self)
+
+    def describe(self) -> str:
+        """The policy as the user would write it."""
+        return call(
+            "global_counter",
+            show(self.processing, lambda times: f"({show_wall(times[0])}, {show_wall(times[1])})"),
+            counted="True" if self.counted else None,
+            **_common(self),
+        )
+
+
+def global_counter(
+    processing: tuple[Span, Span] | Mapping[str, tuple[Span, Span]],
+    *,
+    latency: Span | Mapping[str, Span] = 0,
+    timeout: str | int | timedelta | None = None,
+    counted: bool = False,
+    unit: str | int | timedelta | None = None,
+    groups: int | Mapping[str, Iterable[str]] | None = None,
+) -> GlobalCounter:
+    """Sources that ask one counter for the next token, process it and emit it as timestamp (S1 section 4.1).
+
+    `processing` is the shortest and the longest time from asking to emitting. When a source has emitted τ, another
+    one can be behind it only for the longest time less the shortest. No timeout is needed.
+
+    >>> policy = global_counter({"a": ("10 ms", "40 ms"), "b": ("20 ms", "90 ms")}, latency="30 ms")
+    >>> policy.tracker(TimeDomain.SEQUENCE).heartbeat.tick == -(2**63)
+    True
+    >>> policy.describe()[:68]
+    "global_counter({'a': ('10 milliseconds', '40 milliseconds'), 'b': ('"
+
+    Args:
+        processing: for all sources, which then show up in mid-stream (up to 100,000), or by source.
+        latency: how long a row is under way at most, the wait for its page included; for all, or by source.
+        timeout: if nothing comes for so long, all that was seen is taken to be all (section 3.4).
+        counted: a source that has emitted another one is behind no more: the tuple-based pair (1, 0). It is worked
+            out source by source; do without it for many thousands of them.
+        unit: the wall clock is divided into such units; fewer cells, heartbeats by less than a unit later.
+        groups: one heartbeat for each group of sources (section 5.2): the groups, which
+            then say all sources there are, or how many to make; see `slackwater.progress.groups.similar` for how
+            these are chosen. Equal sources are one group.
+    """
+    return GlobalCounter(
+        read(processing, _times, "processing"),
+        read(latency, wall, "latency"),
+        None if timeout is None else wall(timeout, "timeout", least=1),
+        counted,
+        None if unit is None else wall(unit, "unit", least=1),
+        read_groups(groups),
+    )
+
+
+def _names(groups: Groups | None, *settings: object) -> tuple[str, ...] | None:
+    """The sources, where some setting names them; they must agree, which `spread` checks."""
+    for setting in settings:
+        if isinstance(setting, Named):
+            return setting.names
+    if isinstance(groups, Named):
+        return tuple(sorted({name for _, members in groups.items for name in members}))
+    return None
+
+
+def _tracker(
+    bounds: Callable[[tuple[str, ...]], PerSource],
+    names: tuple[str, ...] | None,
+    policy: Sensors | GlobalCounter,
+) -> StreamTracker:
+    timeout, unit, indirect = policy.timeout, policy.unit, policy.indirect
+    if names is not None:
+        return known_sources(bounds(names), timeout=timeout, unit=unit, indirect=indirect, groups=policy.groups)
+    if policy.groups is not None:
+        # Equal sources are one group, and two of them stand for all.
+        one = aggregate(bounds(("a", "b")), {"": ["a", "b"]})
+        return StreamTracker(progressing(one, timeout=timeout, unit=unit, indirect=False))
+    build = partial(progressing, timeout=timeout, unit=unit, indirect=indirect)
+    one_of_all = bounds(("a source",))
+    return DiscoveredSources(lambda slots: build(one_of_all.repeated(slots)))
+
+
+def _rate(rate: Any, what: str) -> Rate:
+    if isinstance(rate, tuple) and len(rate) == 2:
+        advance, per = length(rate[0], f"the advance in {what}"), wall(rate[1], f"the time in {what}", least=1)
+        if advance != 0:
+            return advance, per
+    elif (
+        isinstance(rate, (int, float, Fraction)) and not isinstance(rate, bool) and math.isfinite(rate) and rate > 0
+    ):
+        # 0.99 is meant as it is written, not as the binary number next to it.
+        return Fraction(str(rate)) if isinstance(rate, float) else Fraction(rate)
+    raise QueryError(f"{what} is {rate!r}; write a positive one, as in 0.99 or (5, '1 second')")
+
+
+def _per_tick(rate: Rate, domain: TimeDomain) -> Fraction:
+    return Fraction(ticks(rate[0], domain, "rate"), rate[1]) if isinstance(rate, tuple) else rate
+
+
+def _show_rate(rate: Rate) -> str:
+    if isinstance(rate, tuple):
+        return f"({rate[0]!r}, {show_wall(rate[1])})"
+    if rate.denominator == 1:
+        return str(rate)
+    return repr(float(rate)) if Fraction(str(float(rate))) == rate else repr(rate)
+
+
+def _times(times: tuple[Span, Span], what: str) -> Times:
+    if isinstance(times, tuple) and len(times) == 2:
+        shortest, longest = wall(times[0], f"the shortest {what}"), wall(times[1], f"the longest {what}")
+        if shortest <= longest:
+            return shortest, longest
+    raise QueryError(f"{what} is {times!r}; write the shortest and the longest time, as in ('10 ms', '1 second')")
+
+
+def _common(policy: Sensors | GlobalCounter) -> dict[str, str | None]:
+    return {
+        "latency": None if policy.latency == 0 else show(policy.latency, show_wall),
+        "timeout": None if policy.timeout is None else show_wall(policy.timeout),
+        "unit": None if policy.unit is None else show_wall(policy.unit),
+        "indirect": None if policy.indirect else "False",
+        "groups": show_groups(policy.groups),
+    }

@@ -1,0 +1,66 @@
+"""Numbers for the names of a stream's sources, a whole page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.progress.sources import Ints
+
+#: From so many names a page on, they are looked up together.
+MANY = 1_000
+
+
+class SourceNumbers:
+    """Numbers sources from 0 on, in the order in which they were given.
+
+    >>> numbers = SourceNumbers(["north", "south"])
+    >>> numbers.of(["south", "west", "north"]).tolist()      # -1: not known
+    [1, -1, 0]
+    >>> numbers.meet(["south", "west", "east"], most=3).tolist(), numbers.names
+    ([1, 2, -1], ['north', 'south', 'west'])
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = list(names)
+        """By number. A new list whenever one is added, so that it can be given away."""
+        self._number = {name: i for i, name in enumerate(self.names)}
+        self._table: Any = None
+        self._last: tuple[list[str], Ints] = ([], np.zeros(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def of(self, names: list[str]) -> Ints:
+        """The numbers of these sources; -1 for one that is not known."""
+        if len(names) < MANY or 8 * len(names) < len(self.names):
+            return np.fromiter(map(self._number.get, names, repeat(-1)), dtype=np.int64, count=len(names))
+        # A stream's pages often have all of its sources, in the same order: comparing takes a tenth of looking up.
+        if names != self._last[0]:
+            self._last = names, self._looked_up(names)
+        return self._last[1].copy()
+
+    def _looked_up(self, names: list[str]) -> Ints:
+        """Many at once: Arrow's table is a third of the cost of a lookup each, though it is built every time."""
+        if self._table is None:
+            self._table = pa.array(self.names, pa.string())
+        found = pc.index_in(pa.array(names, pa.string()), value_set=self._table)
+        return found.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+    def meet(self, names: list[str], most: int) -> Ints:
+        """The same, but sources that are not known get the next numbers, until there are `most`."""
+        found = self.of(names)
+        if len(self.names) >= most or (len(found) and found.min() >= 0):
+            return found
+        missing = np.nonzero(found < 0)[0][: most - len(self.names)]
+        new = [names[i] for i in missing.tolist()]
+        found[missing] = np.arange(len(self.names), len(self.names) + len(new))
+        self._number.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+        self.names = self.names + new
+        self._table, self._last = None, ([], found[:0])
+        return found
