@@ -49,12 +49,13 @@ class Scenario:
     aggregates: dict[str, str] = field(default_factory=lambda: ALL)
     source: str | None = None
     punctuated: bool = False
+    policy: Disorder | None = None
     own: Disorder | None = None
     resident_limit: int = 2**28
 
     @property
     def disorder(self) -> Disorder:
-        return sw.punctuated("p") if self.punctuated else sw.bounded(self.slack)
+        return sw.punctuated("p") if self.punctuated else self.policy or sw.bounded(self.slack)
 
     def frame(self, page: int) -> pl.DataFrame:
         return pl.DataFrame(self.pages[page], schema=SCHEMA, orient="row")
@@ -106,6 +107,18 @@ SCENARIOS = {
         where="p IS NOT NULL",
         select={"p": "p", "k": "k", "v": "v", "t": "t"},
     ),
+    "skew": scattered(
+        15,
+        {"range": 6, "slide": 3},
+        source="k",
+        policy=sw.skew({("a", "b"): (0, 9), ("b", "a"): (0, 9)}, timeout=1),
+    ),
+    "sensors": scattered(16, {"range": 6, "slide": 3}, source="k", policy=sw.sensors(4, timeout="1 minute")),
+    "counter": scattered(
+        17, {"range": 6, "slide": 3}, source="k", policy=sw.global_counter(("1 second", "15 seconds"))
+    ),
+    "learned": scattered(18, {"range": 6, "slide": 3}, source="k", policy=sw.learned(window=20)),
+    "controlled": scattered(19, {"range": 6, "slide": 3}, policy=sw.disorder_control("20%")),
     "a policy of its own": scattered(14, {"range": 6, "slide": 3}, slack=30, own=sw.bounded(1)),
     "one row": Scenario([[(3, "a", 1.0, 2)]], {"range": 10, "slide": 5}),
     "nothing but empty pages": Scenario([[], []], {"range": 10}),
