@@ -153,6 +153,13 @@ class Script:
         self.executor.run_until_idle()
         return self
 
+    def until(self, instant: int) -> Script:
+        """Move the clock, stopping wherever it alone brings something, as a replay does."""
+        while (wake := self.executor.wake_at()) is not None and self.clock.now() < wake < instant:
+            self.advance(wake - self.clock.now())
+        self.clock.set(instant)
+        return self
+
     def drain(self) -> Script:
         """Close every window."""
         self.executor.drain()

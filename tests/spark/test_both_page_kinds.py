@@ -143,7 +143,7 @@ def on_arrow(s: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]], d
     script = Script(plan, late=late)
     for n in range(len(s.pages)):
         if s.pages[n]:
-            script.page(s.frame(n), number=n, at=(n + 1) * PAGE)
+            script.until((n + 1) * PAGE).page(s.frame(n), number=n)
     script.drain()
     figures = script.metrics()
     return script.results, late.rows, {**figures["source:s"], **figures["q/window"]}
