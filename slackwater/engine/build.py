@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import LATE, MAIN, Operator
+from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.select import Select
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import Spill, WindowAggregate
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WindowNode
+from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode
 
 
 def source_label(stream: str) -> str:
@@ -20,7 +21,7 @@ def source_label(stream: str) -> str:
 def add_query(
     executor: Executor,
     name: str,
-    plan: WindowNode,
+    plan: QueryNode,
     output: Output,
     late: Output | None = None,
     spill: Spill | None = None,
@@ -46,7 +47,11 @@ def add_query(
         return add(Where(f"{name}/where{len(labels)}", node.condition), [(feed, MAIN)])
 
     feed = rows(plan.input)
-    window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
+    window: Operator
+    if isinstance(plan, RollingNode):
+        window = RollingAggregate(f"{name}/window", plan, executor.clock, resident_limit, late is not None)
+    else:
+        window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
     add(window, [(feed, MAIN)])
     if late is not None:
         add(Sink(f"{name}/late", late), [(window.label, LATE)])

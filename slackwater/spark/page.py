@@ -24,6 +24,7 @@ from slackwater.spark.shape import Shape
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.kernel import PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
+from slackwater.windows.rolling import RollingKernel
 
 _LOW, _HIGH = "__low", "__high"
 
@@ -123,6 +124,22 @@ class SparkPage:
         if self.origin.arrival is not None:
             self.origin.shape.ran(one_task, self.origin.arrival.rows, seconds)
         return partials.filter(pl.col(PANE).is_not_null()) if partials[PANE].null_count() else partials
+
+    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
+        """One job: the time, groups and arguments of each row, to the driver as Arrow."""
+        started = time.perf_counter()
+        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        try:
+            table = self._observed().select(*made).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not _too_large(error):
+                raise
+            self.origin.measure()
+            raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
+        self._ran(time.perf_counter() - started)
+        rows = pl.from_arrow(table)
+        assert isinstance(rows, pl.DataFrame)
+        return rows
 
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""

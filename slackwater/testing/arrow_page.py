@@ -16,6 +16,7 @@ from slackwater.operators.element import Payload
 from slackwater.progress.arrival import Arrival
 from slackwater.windows.kernel import PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
+from slackwater.windows.rolling import RollingKernel
 
 
 class ArrowPage:
@@ -55,6 +56,11 @@ class ArrowPage:
             made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
         timed = self._frame.filter(pl.col(TIME).is_not_null())
         return timed.group_by([pane, *groups]).agg(made)
+
+    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
+        """Time, groups and arguments of each row."""
+        self._execute()
+        return self._frame.select(pl.sql_expr(sql).alias(name) for name, sql in kernel.row_sql().items())
 
     def arrival(self) -> Arrival | None:
         """Statistics before any filter, once something ran."""

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.kernel import WINDOW, PaneKernel
+from slackwater.windows.kernel import WINDOW, Kernel, PaneKernel
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -21,7 +21,7 @@ Kind = Literal["early", "final"]
 _INSTANT = pa.timestamp("us", tz="UTC")
 
 
-def result_schema(kernel: PaneKernel, domain: TimeDomain, group_types: list[pa.DataType]) -> pa.Schema:
+def result_schema(kernel: Kernel, domain: TimeDomain, group_types: list[pa.DataType]) -> pa.Schema:
     """Arrow schema of the results: groups, aggregates, then the columns of every result."""
     time = _INSTANT if domain is TimeDomain.TIMESTAMP else pa.int64()
     fields = [pa.field(g.name, t) for g, t in zip(kernel.groups, group_types, strict=True)]
