@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,7 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.window_aggregate import Spill
+from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import StreamNode, stream_of
@@ -78,7 +80,7 @@ class Session:
 
         `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
         it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
-        a timestamp, a date or a whole number. `disorder` says how late rows may come.
+        a timestamp, a date, a whole number or a decimal of at most 18 digits. `disorder` says how late rows may come.
         """
         if name in self._inputs:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
@@ -97,6 +99,34 @@ class Session:
         node = StreamNode(name, columns, ticks, time, domain, disorder)
         self._inputs[name] = (node, df, self._replay(node, df, arrival, page), trigger)
         return Stream(self, node, df)
+
+    def _windowed_by(self, stream: Stream, wattr: str | None, disorder: Disorder | None) -> Stream:
+        """The same rows as a stream whose time is another attribute (S4's WATTR) or which has another policy.
+
+        It is read apart from the declared one: its heartbeat is its own.
+        """
+        node = stream_of(stream.node)
+        _, df, replay, trigger = self._inputs[node.name]
+        written = node.written_time if wattr is None else attribute(stream.node, wattr)
+        ticks, domain = (node.time, node.domain) if wattr is None else time_in_ticks(df, written, "wattr")
+        policy = node.disorder if disorder is None else disorder
+        try:
+            policy.tracker(domain)
+        except QueryError as error:
+            if disorder is not None:
+                raise
+            raise QueryError(
+                f"wattr={wattr!r}: the policy of stream {node.name!r}, {policy.describe()}, is not for this attribute "
+                f"({error}); add disorder= to window(…)"
+            ) from None
+        if (ticks, policy) == (node.time, node.disorder):
+            return stream
+        name = apart(node.name, written, f"{ticks} {policy.describe()}")
+        mine = replace(node, name=name, time=ticks, written_time=written, domain=domain, disorder=policy)
+        if name not in self._inputs:
+            again = None if replay is None else replace(replay, node=mine)
+            self._inputs[name] = (mine, df, again, trigger)
+        return Stream(self, on_stream(stream.node, mine), stream.frame)
 
     def _replay(self, node: StreamNode, df: DataFrame, arrival: str | None, page: str) -> Replay | None:
         if df.isStreaming:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import RowNode, SelectNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, WhereNode, WindowNode, stream_of
+from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.analysis import arrow_type, columns_of, filtered, simple_name, to_arrow
 from slackwater.spark.sinks import SinkLike
@@ -19,6 +20,7 @@ from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.partials import TIME
 from slackwater.windows.results import RESULT_COLUMNS, result_schema
+from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
@@ -55,10 +57,27 @@ class Stream:
         frame = self.frame.select(*(F.expr(sql).alias(name) for name, sql in pairs))
         return Stream(self.session, SelectNode(self.node, tuple(pairs)), frame)
 
-    def window(self, range: Span, slide: Span | None = None, offset: Span | None = None) -> Windowed:
-        """Windows of `range`, one each `slide` (without it: tumbling), as Spark's `window()` lays them."""
-        spec = WindowSpec.of(stream_of(self.node).domain, range, slide, offset)
-        return Windowed(self, spec, ())
+    def window(
+        self,
+        range: Span | None = None,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        *,
+        rows: int | None = None,
+        wattr: str | None = None,
+        disorder: Disorder | None = None,
+    ) -> Windowed:
+        """Windows over the stream's time, or over another attribute of its rows (S4).
+
+        With `slide`: windows of `range`, one each `slide` (tumbling where both are equal), as Spark's `window()`
+        lays them. Without it: a window for each row, over the `range` that ends with the row, (t - range, t], or
+        over the last `rows` rows; grouped, over rows of the row's own group.
+
+        `wattr` is the attribute that windows go by (a timestamp, a date, a whole number or a decimal) instead of
+        the stream's time; `disorder` says how much behind rows may come by it, instead of the stream's own policy.
+        """
+        rows_by = self if wattr is None and disorder is None else self.session._windowed_by(self, wattr, disorder)
+        return Windowed(rows_by, window_spec(stream_of(rows_by.node).domain, range, slide, offset, rows), ())
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,7 @@ class Windowed:
     """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
 
     stream: Stream
-    spec: WindowSpec
+    spec: WindowSpec | RollingSpec
     groups: tuple[Group, ...]
 
     def group_by(self, *columns: str, **named: str) -> Windowed:
@@ -93,10 +112,16 @@ class Windowed:
         for aggregate in made:
             if aggregate.argument != "*":
                 columns_of(frame, [aggregate.argument], f"{aggregate.name}=")
-        kernel = PaneKernel(self.spec, self.groups, made)
+        kernel = PaneKernel(
+            WindowSpec(1, 1) if isinstance(self.spec, RollingSpec) else self.spec, self.groups, made
+        )
         columns_of(frame.withColumn(TIME, F.lit(0)), kernel.make_sql().values(), "agg")
         kinds = [to_arrow(columns_of(frame, [g.sql], "group_by")[0][1], g.name) for g in self.groups]
-        plan = WindowNode(node, kernel, result_schema(kernel, stream_of(node).domain, kinds))
+        schema = result_schema(kernel, stream_of(node).domain, kinds)
+        if isinstance(self.spec, RollingSpec):
+            plan: QueryNode = RollingNode(node, RollingKernel(self.spec, self.groups, made), schema)
+        else:
+            plan = WindowNode(node, kernel, schema)
         return Query(self.stream.session, plan)
 
 
@@ -105,7 +130,7 @@ class Query:
     """A continuous window query, ready to start."""
 
     session: Session
-    plan: WindowNode
+    plan: QueryNode
 
     def start(
         self, sink: SinkLike = None, late: SinkLike = None, name: str | None = None, hold: bool = False

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from slackwater.progress.sources import Ints
+
+Bools = NDArray[np.bool_]
 
 CODE = "__code"
 

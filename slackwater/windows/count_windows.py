@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.progress.sources import Ints
-from slackwater.windows.arena import Arena, Codes, Latest, by_code, gather, grown, spread, starts
+from slackwater.windows.arena import Arena, Bools, Codes, Latest, by_code, gather, grown, spread, starts
 from slackwater.windows.partials import TIME
 from slackwater.windows.rolling import RollingKernel
 from slackwater.windows.scans import lift, pair, partial_columns, running
@@ -127,7 +127,7 @@ class CountWindows:
         back[order] = np.arange(len(order))
         return merged[back]
 
-    def _complete(self, code: Ints, number: Ints, rows: pl.DataFrame, segment: Ints, complete: Ints) -> Ints:
+    def _complete(self, code: Ints, number: Ints, rows: pl.DataFrame, segment: Ints, complete: Bools) -> Ints:
         """Merge the blocks that are complete now backwards; gives where each begins, -1 for the others."""
         begins = np.full(len(complete), -1, np.int64)
         mine = np.flatnonzero(complete[segment])
@@ -162,9 +162,9 @@ class CountWindows:
         if len(mine):
             self._current.add((code[mine] << _BITS) + number[mine], rows[mine], self._is_current)
 
-    def _is_current(self, key: Ints) -> Ints:
+    def _is_current(self, key: Ints) -> Bools:
         seen = self._seen[key >> _BITS]
-        live: Ints = (key & _MASK) >= seen // self._n * self._n
+        live: Bools = (key & _MASK) >= seen // self._n * self._n
         return live
 
     def _shrink(self) -> None:
@@ -185,7 +185,7 @@ class _Runs:
         self._fan = fan
         self._runs: list[tuple[Ints, pl.DataFrame]] = []
 
-    def add(self, key: Ints, rows: pl.DataFrame, live: Callable[[Ints], Ints]) -> None:
+    def add(self, key: Ints, rows: pl.DataFrame, live: Callable[[Ints], Bools]) -> None:
         """Add rows in the order of their keys; those no longer live go when runs are merged."""
         self._runs.append((key, rows))
         while len(self._runs) >= self._fan:
@@ -224,4 +224,5 @@ def _ranges(low: Ints, high: Ints) -> Ints:
     lengths = high - low
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(low - ends + lengths, lengths)
+    numbers: Ints = np.arange(total) + np.repeat(low - ends + lengths, lengths)
+    return numbers

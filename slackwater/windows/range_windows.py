@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.progress.sources import Ints
-from slackwater.windows.arena import CODE, Codes, Latest, by_code, gather, spread, starts
+from slackwater.windows.arena import CODE, Bools, Codes, Latest, by_code, gather, spread, starts
 from slackwater.windows.partials import TIME
 from slackwater.windows.rolling import RollingKernel
 from slackwater.windows.scans import fold, lift, pair, partial_columns, running
@@ -149,14 +149,14 @@ class RangeWindows:
         of_row[order] = place
         return lifted, of_row
 
-    def _with_suffixes(self, merged: pl.DataFrame, code: Ints, time: Ints, wanted: Ints) -> pl.DataFrame:
+    def _with_suffixes(self, merged: pl.DataFrame, code: Ints, time: Ints, wanted: Bools) -> pl.DataFrame:
         for run in self._before:
             found = run.behind(code, time - self._range, wanted)
             if found is not None:
                 merged = pair(self._kernel, found, merged)
         return merged
 
-    def _keep(self, elements: pl.DataFrame, prefix: pl.DataFrame, mine: Ints, ends: Ints) -> None:
+    def _keep(self, elements: pl.DataFrame, prefix: pl.DataFrame, mine: Bools, ends: Ints) -> None:
         """Add elements to the current block, and carry the prefixes of their groups on."""
         self._pieces.append(elements if mine.all() else elements.filter(pl.Series(mine)))
         ends = ends[mine[ends]]
@@ -235,7 +235,7 @@ class _Suffixes:
         """How many elements there are."""
         return self.elements.height
 
-    def behind(self, code: Ints, after: Ints, wanted: Ints, block: Ints | None = None) -> pl.DataFrame | None:
+    def behind(self, code: Ints, after: Ints, wanted: Bools, block: Ints | None = None) -> pl.DataFrame | None:
         """For those wanted, the merge of a group's elements after a time; of one block only, if the blocks are given.
 
         The blocks are those of the elements here, which are then also those that ask.

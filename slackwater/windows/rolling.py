@@ -13,7 +13,7 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.windows.aggregates import Aggregate, ApproxDistinct, ApproxPercentile
 from slackwater.windows.kernel import Group, Kernel
 from slackwater.windows.partials import TIME
-from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START
+from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
 from slackwater.windows.spec import WindowSpec
 
 #: No range or count may exceed this: sums of two of them still fit into 64 bits.
@@ -87,6 +87,11 @@ class RollingKernel(Kernel):
                     f"{a.name}={a.text!r}: one sketch for each row would be too much; give the window a slide, "
                     "as in window(range='1 minute', slide='1 second')"
                 )
+            if pa.types.is_nested(a.type):
+                raise QueryError(
+                    f"{a.name}={a.text!r}: a window for each row has plain values only, this is {a.type}; "
+                    "take a field of it, or give the window a slide"
+                )
 
     @cached_property
     def arguments(self) -> dict[str, str]:
@@ -109,17 +114,14 @@ def rolling_rows(
     """Final results: the groups and times of the rows beside the merged partials of their windows."""
     time = pl.col(TIME)
     start = time - kernel.spec.range if kernel.spec.range is not None else pl.col(WINDOW_START)
-    results = (
-        pl.concat([rows.select(*kernel.keys, TIME), kernel.values(merged)], how="horizontal")
-        .select(
-            *kernel.keys,
-            *(a.name for a in kernel.aggregates),
-            start.alias(WINDOW_START),
-            time.alias(WINDOW_END),
-            pl.lit("final").alias(KIND),
-            pl.lit(emitted_at, pl.Int64).alias(EMITTED_AT),
-            pl.lit(1.0).alias(COMPLETENESS),
-        )
-        .to_arrow()
+    both = pl.concat([rows.select(*kernel.keys, TIME), kernel.values(merged)], how="horizontal")
+    results = both.select(
+        *kernel.keys,
+        *(a.name for a in kernel.aggregates),
+        start.alias(WINDOW_START),
+        time.alias(WINDOW_END),
+        pl.lit("final").alias(KIND),
+        pl.lit(emitted_at, pl.Int64).alias(EMITTED_AT),
+        pl.lit(1.0).alias(COMPLETENESS),
     )
-    return results.cast(schema)
+    return in_schema(results, schema)

@@ -167,11 +167,12 @@ def _running(
                 return x, pl.col(names[1])
             return within(x.first()), within(pl.col(names[1]).first())
         case Moments():
-            return _running_moments(*(pl.col(n) for n in names), within)
+            return _running_moments(names, within)
     raise TypeError(f"{partial} has no running merge")
 
 
-def _running_moments(n: pl.Expr, mean: pl.Expr, m2: pl.Expr, within: Within) -> tuple[pl.Expr, ...]:
+def _running_moments(names: Sequence[str], within: Within) -> tuple[pl.Expr, ...]:
+    n, mean, m2 = (pl.col(name) for name in names)
     # Distances from the first mean of the segment: that one is among the merged, so the square of the mean's own
     # distance is at most n times the variance, and what cancels costs n units in the last place at worst.
     first = mean.drop_nulls().first()
