@@ -219,9 +219,8 @@ def _options(where: str, values: Mapping[str, Any]) -> tuple[tuple[str, str], ..
     return tuple(pairs)
 
 
-_QUERY_KEYS = tuple(
-    ["from", "where", "select", "range", "slide", "offset", "rows", "wattr", "disorder", "group_by", "agg"]
-)
+_WINDOW_KEYS = ("range", "slide", "offset", "rows", "wattr", "disorder")
+_QUERY_KEYS = ("from", "where", "select", *_WINDOW_KEYS, "group_by", "agg")
 
 
 def _query(table: _Table, streams: list[str]) -> QueryJob:

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.operators import record_store
-from slackwater.operators.record_store import SlackBuffer, in_time_order
+from slackwater.operators import slack_buffer
+from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.windows.partials import TIME
 from tests import streams  # noqa: F401  (the profile)
 
@@ -53,9 +53,9 @@ def test_rows_come_out_in_order_once_the_heartbeat_has_passed_them(steps: list[A
 @given(STEPS)
 def test_the_size_of_cells_changes_nothing(steps: list[Any]) -> None:
     with (
-        mock.patch.object(record_store, "_CELLS_PER_PAGE", 2),
-        mock.patch.object(record_store, "_MOST_CELLS", 2),
-        mock.patch.object(record_store, "_MOST_SLICES", 2),
+        mock.patch.object(slack_buffer, "_CELLS_PER_PAGE", 2),
+        mock.patch.object(slack_buffer, "_MOST_CELLS", 2),
+        mock.patch.object(slack_buffer, "_MOST_SLICES", 2),
     ):
         run(steps)
 
@@ -64,7 +64,7 @@ def test_cells_stay_few_when_pages_cover_more_and_more_time() -> None:
     buffer = SlackBuffer()
     for step in (1, 100, 10_000, 1_000_000):
         buffer.add(rows([n * step for n in range(2_000)], 0))
-        assert buffer.cells <= record_store._MOST_CELLS
+        assert buffer.cells <= slack_buffer._MOST_CELLS
     assert buffer.rows == 8_000
 
 

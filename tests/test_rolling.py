@@ -175,7 +175,7 @@ def test_q1_the_maximum_of_the_latest_30_seconds() -> None:
 
 
 def test_q2_the_average_service_time_of_the_latest_100_orders() -> None:
-    """S4 Q2: SELECT AVG(serviceTime) FROM Services [RANGE 100 tuples, WATTR orderID]: orders come back in disorder."""
+    """S4 Q2: SELECT AVG(serviceTime) FROM Services [RANGE 100 tuples, WATTR orderID], out of order."""
     chance = random.Random(4)
     orders = [(n, float(chance.randrange(1, 60))) for n in range(1, 501)]
     served = sorted(orders, key=lambda order: order[0] + chance.random() * 40)
@@ -247,7 +247,7 @@ def test_groups_that_have_no_row_left_are_forgotten() -> None:
     for start in range(0, 20_000, 2_000):
         script.page(frame([[t, "a", 0, 1.0, t] for t in range(start, start + 2_000)]))
     operator = script.executor.graph.nodes["q/window"].operator
-    assert len(operator._windows._codes) <= 2 * range_windows._FEW_GROUPS + 2_000
+    assert len(operator._store.windows._codes) <= 2 * range_windows._FEW_GROUPS + 2_000
 
 
 # --- refusals, reports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import LATE, MAIN, Operator
-from slackwater.operators.rolling_aggregate import RollingAggregate
+from slackwater.operators.rolling_aggregate import RollingAggregate, SpillRecords
 from slackwater.operators.select import Select
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
@@ -26,6 +26,7 @@ def add_query(
     late: Output | None = None,
     spill: Spill | None = None,
     resident_limit: int = 256 * 2**20,
+    spill_records: SpillRecords | None = None,
 ) -> list[str]:
     """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
     labels: list[str] = []
@@ -49,7 +50,9 @@ def add_query(
     feed = rows(plan.input)
     window: Operator
     if isinstance(plan, RollingNode):
-        window = RollingAggregate(f"{name}/window", plan, executor.clock, resident_limit, late is not None)
+        window = RollingAggregate(
+            f"{name}/window", plan, executor.clock, spill_records, resident_limit, late is not None
+        )
     else:
         window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
     add(window, [(feed, MAIN)])

@@ -1,4 +1,4 @@
-"""A plan over another windowing attribute than the stream's time (S4's WATTR): the same rows, read as another stream."""
+"""A plan over another windowing attribute than the stream's time (S4's WATTR): the same rows as another stream."""
 
 from __future__ import annotations
 

@@ -12,10 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.page import PartialsTooLarge
@@ -27,6 +29,9 @@ from slackwater.windows.partials import TIME
 from slackwater.windows.rolling import RollingKernel
 
 _LOW, _HIGH = "__low", "__high"
+
+#: Hidden columns of spilled rows: their stretch of time, and their place in the page.
+CELL, PLACE = "__cell", "__place"
 
 
 @dataclass
@@ -140,6 +145,18 @@ class SparkPage:
         rows = pl.from_arrow(table)
         assert isinstance(rows, pl.DataFrame)
         return rows
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
+        """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
+        started = time.perf_counter()
+        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        rows = self._observed().where(f"{TIME} IS NOT NULL").select(*made)
+        cell = F.expr(f"({TIME} - pmod({TIME}, {width}L)) div {width}L").alias(CELL)
+        numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
+        numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
+        self._ran(time.perf_counter() - started)
+        zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
+        return pa.schema([(f.name, to_arrow_type(f.dataType, timezone=zone)) for f in rows.schema.fields])
 
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""

@@ -17,6 +17,7 @@ from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.rolling_aggregate import SpillRecords
 from slackwater.operators.window_aggregate import Spill
 from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
@@ -32,6 +33,7 @@ from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
 from slackwater.spark.spill import SpilledPanes
+from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
 
@@ -80,7 +82,8 @@ class Session:
 
         `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
         it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
-        a timestamp, a date, a whole number or a decimal of at most 18 digits. `disorder` says how late rows may come.
+        a timestamp, a date, a whole number or a decimal of at most 18 digits. `disorder` says how late rows
+        may come.
         """
         if name in self._inputs:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
@@ -116,8 +119,8 @@ class Session:
             if disorder is not None:
                 raise
             raise QueryError(
-                f"wattr={wattr!r}: the policy of stream {node.name!r}, {policy.describe()}, is not for this attribute "
-                f"({error}); add disorder= to window(…)"
+                f"wattr={wattr!r}: the policy of stream {node.name!r}, {policy.describe()}, is not for this "
+                f"attribute ({error}); add disorder= to window(…)"
             ) from None
         if (ticks, policy) == (node.time, node.disorder):
             return stream
@@ -167,10 +170,9 @@ class Session:
         if self._journal is not None:
             self._journal.register(label, describe(plan))
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
+        limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
         labels = loop.call(
-            lambda: add_query(
-                loop.executor, label, plan, output, late_output, self._spill(label, stream), self._resident_limit
-            )
+            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records)
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
@@ -195,6 +197,9 @@ class Session:
             return SpilledPanes(label, resident, stream.domain, self._pages)
 
         return spill
+
+    def _spill_records(self, label: str) -> SpillRecords:
+        return lambda resident: SpilledRecords(label, resident, self._pages)
 
     def _missing(self) -> list[str]:
         """Queries that the journal holds and that have not been started again: their pages must wait for them."""

@@ -65,7 +65,7 @@ def arrow_plan(
     disorder: Disorder | None = None,
     **aggregates: str,
 ) -> QueryNode:
-    """The plan of a window query over rows like those of a sample (one row at least); without slide, a window a row."""
+    """The plan of a window query over rows like those of a sample (one row at least)."""
     columns = tuple((n, str(t)) for n, t in sample.schema.items())
     node: RowNode = StreamNode("s", columns, time, time, domain, disorder or bounded(0))
     frame = sample

@@ -236,9 +236,9 @@ class _Suffixes:
         return self.elements.height
 
     def behind(self, code: Ints, after: Ints, wanted: Bools, block: Ints | None = None) -> pl.DataFrame | None:
-        """For those wanted, the merge of a group's elements after a time; of one block only, if the blocks are given.
+        """For those wanted, the merge of a group's elements after a time; with blocks, of the block before only.
 
-        The blocks are those of the elements here, which are then also those that ask.
+        Those are the blocks of the elements here, which are then also those that ask.
         """
         asking = np.flatnonzero(wanted)
         if len(asking) == 0:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.spark import spilled_records
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
 
 pytestmark = pytest.mark.spark
@@ -167,3 +168,34 @@ def test_a_later_session_goes_on_where_one_has_stopped(spark: SparkSession, tmp_
     columns = ("k", "window_end", *AGGREGATES)
     assert len(results[0]) > 900
     assert values(results[0], *columns) == values(results[1], *columns)
+
+
+@pytest.mark.parametrize("window", [{"range": "40 seconds"}, {"rows": 7}], ids=["range", "rows"])
+def test_spilled_rows_answer_as_resident_ones(
+    spark: SparkSession, tmp_path: Path, window: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled_records, "_FEW", 100)
+    monkeypatch.setattr(spilled_records, "_CELL_ROWS", 50)
+    write_pages(tmp_path / "in", pages=4)
+    os.rename(tmp_path / "in/3.parquet", tmp_path / "3.parquet")
+
+    def life(name: str, limit: int, drain: bool = True) -> dict[str, Any]:
+        with sw.Session(spark, journal=tmp_path / name, resident_limit=limit) as s:
+            rows = stream_of(s, tmp_path / "in", "t", "10 seconds")
+            query = rows.window(**window).group_by("k").agg(**AGGREGATES, tail="last(t)")
+            run = query.start(sink=tmp_path / f"out-{name}", late=tmp_path / f"late-{name}", name="q", hold=True)
+            s.run_available(drain=drain)
+            return run.metrics()
+
+    assert life("spilled", 0, drain=False)["store"] == "spilled"
+    os.rename(tmp_path / "3.parquet", tmp_path / "in/3.parquet")
+    spilled, resident = life("spilled", 0), life("resident", 2**30)
+    assert (spilled["store"], resident["store"]) == ("spilled", "resident")
+    for key in ("late_rows", "results", "windows", "slack_rows"):
+        assert spilled[key] == resident[key], key
+    assert spilled["late_rows"] > 0
+    columns = ("k", "window_end", "tail", *AGGREGATES)
+    both = [spark.read.parquet(str(tmp_path / f"out-{n}")).toArrow().to_pylist() for n in ("spilled", "resident")]
+    assert values(both[0], *columns) == values(both[1], *columns)
+    left = [p for p in (tmp_path / "spilled/spill").rglob("*.parquet") if "window-" not in p.name]
+    assert left == []
