@@ -26,12 +26,9 @@ from slackwater.spark.shape import Shape
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.kernel import PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import RollingKernel
+from slackwater.windows.rolling import CELL, PLACE, RollingKernel
 
 _LOW, _HIGH = "__low", "__high"
-
-#: Hidden columns of spilled rows: their stretch of time, and their place in the page.
-CELL, PLACE = "__cell", "__place"
 
 
 @dataclass
@@ -145,6 +142,13 @@ class SparkPage:
         rows = pl.from_arrow(table)
         assert isinstance(rows, pl.DataFrame)
         return rows
+
+    def measure(self) -> Arrival:
+        """Arrival statistics by a job of their own, unless they are known."""
+        if self.origin.arrival is None:
+            self.origin.measure()
+        assert self.origin.arrival is not None
+        return self.origin.arrival
 
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
         """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""

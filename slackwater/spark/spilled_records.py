@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -21,17 +22,32 @@ from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.record_store import Judged, ResidentRecords, elements_of, frame_of
 from slackwater.operators.slack_buffer import in_time_order
+from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import MIN_TICK
-from slackwater.spark.page import CELL, PLACE, SparkPage
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import rolling_rows
+from slackwater.windows.rolling import CELL, PLACE, RollingKernel, rolling_rows
 
 #: A cell has about so many rows; a page falls into at most so many cells.
 _CELL_ROWS = 500_000
 _MOST_CELLS = 200
 #: Results of fewer rows than this go on as a table, of more as files.
 _FEW = 200_000
+#: So many changes of the window buffer are kept beside the whole of it, and twice what it holds.
+_FEW_CHANGES = 200_000
+
+
+@runtime_checkable
+class SpillsRows(Protocol):
+    """A page that can write its rows to files."""
+
+    def measure(self) -> Arrival:
+        """Arrival statistics, if need be by a job of their own."""
+        ...
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
+        """Write the rows that have a time, in a folder for each `width` of it; gives their schema."""
+        ...
 
 
 class SpilledRecords:
@@ -63,7 +79,7 @@ class SpilledRecords:
 
     def absorb(self, page: Page, heartbeat: int) -> Judged:
         """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
-        assert isinstance(page, SparkPage)
+        assert isinstance(page, SpillsRows)
         piece = self._next
         self._rows_schema = page.spill_rows(self._kernel, self._fit(page), self._place(piece))
         cells = self._register(piece)
@@ -95,7 +111,7 @@ class SpilledRecords:
     def state(self, whole: bool, heartbeat: int) -> State:
         """Which files there are: small, so always all of it."""
         changed = sum(n for _, n in self._kept[1:]) + sum(n for _, n in self._fresh)
-        if self._whole_due or changed > 2 * self._windows.rows + _FEW:
+        if self._whole_due or changed > 2 * self._windows.rows + _FEW_CHANGES:
             self._doomed_files += [name for name, _ in (*self._kept, *self._fresh)]
             self._kept, self._fresh, self._whole_due = [], [], False
             elements = self._windows.elements(heartbeat)
@@ -165,14 +181,10 @@ class SpilledRecords:
         assert self._width is not None
         return self._width
 
-    def _fit(self, page: SparkPage) -> int:
+    def _fit(self, page: SpillsRows) -> int:
         """The width of a cell: chosen once, by the first rows."""
         if self._width is None:
-            arrival = page.arrival()
-            if arrival is None:
-                page.origin.measure()
-                arrival = page.arrival()
-            assert arrival is not None
+            arrival = page.measure()
             self._choose(arrival.rows, (arrival.highest or 0) - (arrival.lowest or 0) + 1)
         return self._cell_width
 

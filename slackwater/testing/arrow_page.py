@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from slackwater.operators.element import Payload
 from slackwater.progress.arrival import Arrival
 from slackwater.windows.kernel import PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import RollingKernel
+from slackwater.windows.rolling import CELL, PLACE, RollingKernel
 
 
 class ArrowPage:
@@ -61,6 +63,23 @@ class ArrowPage:
         """Time, groups and arguments of each row."""
         self._execute()
         return self._frame.select(pl.sql_expr(sql).alias(name) for name, sql in kernel.row_sql().items())
+
+    def measure(self) -> Arrival:
+        """Arrival statistics now."""
+        self._execute()
+        return self._run[0]
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: Any) -> pa.Schema:
+        """The rows that have a time as Parquet files, in a folder for each `width` of it."""
+        rows = self.rows_of(kernel).filter(pl.col(TIME).is_not_null())
+        numbered = rows.with_row_index(PLACE).with_columns((pl.col(TIME) // width).alias(CELL))
+        place.files.create_dir(place.path, recursive=True)
+        for (cell,), part in numbered.group_by(CELL):
+            place.files.create_dir(f"{place.path}/{CELL}={cell}")
+            pq.write_table(
+                part.drop(CELL).to_arrow(), f"{place.path}/{CELL}={cell}/0.parquet", filesystem=place.files
+            )
+        return rows.to_arrow().schema
 
     def arrival(self) -> Arrival | None:
         """Statistics before any filter, once something ran."""

@@ -16,6 +16,9 @@ from slackwater.windows.partials import TIME
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
 from slackwater.windows.spec import WindowSpec
 
+#: Hidden columns of spilled rows: their stretch of time, and their place in the page.
+CELL, PLACE = "__cell", "__place"
+
 #: No range or count may exceed this: sums of two of them still fit into 64 bits.
 _LARGEST = 2**61
 
