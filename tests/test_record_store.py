@@ -77,3 +77,13 @@ def test_only_the_cell_that_the_heartbeat_cuts_is_split() -> None:
     assert released.height == 831
     same = [cell for cell, slices in buffer._cells.items() if slices[0] is before[cell]]
     assert len(same) == buffer.cells - 1
+
+
+def test_a_row_far_ahead_does_not_hold_on_to_its_page() -> None:
+    buffer = SlackBuffer()
+    buffer.add(rows([*range(10_000), 10**9], 0))
+    buffer.release(10_000)
+    left = buffer.all()
+    assert left is not None
+    assert left.height == 1
+    assert left.to_arrow().get_total_buffer_size() < 1_000

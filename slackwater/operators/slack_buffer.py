@@ -17,6 +17,8 @@ _CELLS_PER_PAGE = 16
 _MOST_CELLS = 1024
 #: Slices of a cell are made one when there are this many.
 _MOST_SLICES = 64
+#: A slice of less than this share of its page is copied.
+_MOST_HELD = 100
 
 
 class SlackBuffer:
@@ -38,7 +40,9 @@ class SlackBuffer:
         cuts = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
         for start, end in zip(cuts.tolist(), [*cuts[1:].tolist(), rows.height], strict=True):
             slices = self._cells.setdefault(int(cell[start]), [])
-            slices.append(rows.slice(start, end - start))
+            part = rows.slice(start, end - start)
+            # A slice holds on to its whole page; a few rows far ahead of the others must not.
+            slices.append(part[np.arange(part.height)] if part.height * _MOST_HELD < rows.height else part)
             if len(slices) >= _MOST_SLICES:
                 slices[:] = [_in_order(slices)]
         self.rows += rows.height

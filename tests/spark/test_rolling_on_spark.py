@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.operators.page import PartialsTooLarge
 from slackwater.spark import spilled_records
+from slackwater.spark.page import SparkPage
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
 
 pytestmark = pytest.mark.spark
@@ -168,6 +170,44 @@ def test_a_later_session_goes_on_where_one_has_stopped(spark: SparkSession, tmp_
     columns = ("k", "window_end", *AGGREGATES)
     assert len(results[0]) > 900
     assert values(results[0], *columns) == values(results[1], *columns)
+
+
+def test_a_query_may_have_a_policy_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    write_pages(tmp_path / "in")
+    with sw.Session(spark) as s:
+        rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
+        strict = rows.window("10 seconds", "10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
+        again = rows.window("1 minute", "10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
+        assert strict.plan.input == again.plan.input
+        runs = [strict.start(hold=True), rows.window("10 seconds", "10 seconds").agg(n="count(*)").start(hold=True)]
+        s.run_available()
+        late = [run.metrics()["late_rows"] for run in runs]
+    assert late[0] > 0
+    assert late[1] == 0
+
+
+def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pages(tmp_path / "in")
+
+    def refuse(page: SparkPage, kernel: object) -> None:
+        page.measure()
+        raise PartialsTooLarge
+
+    def answer() -> tuple[str, list[dict[str, Any]]]:
+        with sw.Session(spark) as s:
+            rows = stream_of(s, tmp_path / "in", "t", "10 seconds").where("v > 3")
+            run = rows.window(range="40 seconds").agg(**AGGREGATES).start(hold=True)
+            s.run_available()
+            return run.metrics()["store"], run.results().drop_columns(["emitted_at"]).to_pylist()
+
+    kind, resident = answer()
+    monkeypatch.setattr(SparkPage, "rows_of", refuse)
+    spilled_kind, spilled = answer()
+    assert (kind, spilled_kind) == ("resident", "spilled")
+    columns = ("window_end", *AGGREGATES)
+    assert values(resident, *columns) == values(spilled, *columns)
 
 
 @pytest.mark.parametrize("window", [{"range": "40 seconds"}, {"rows": 7}], ids=["range", "rows"])
