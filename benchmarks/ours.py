@@ -42,8 +42,7 @@ def _ran(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> 
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", case.files_per_page).parquet(source)
     with sw.Session(spark=spark, journal=work / "journal") as session:
         events = session.stream(_STREAM, stream, time="ts", disorder=sw.bounded(SLACK))
-        slide = None if case.windows_per_row == 1 else f"{case.slide_seconds} seconds"
-        windows = events.window(f"{RANGE_SECONDS} seconds", slide).group_by("key")
+        windows = events.window(f"{RANGE_SECONDS} seconds", f"{case.slide_seconds} seconds").group_by("key")
         run = windows.agg(total="sum(v)", n="count(v)", top="max(v)").start(name="bench", hold=True)
         session.run_available(drain=False)
         yield session, run

@@ -74,9 +74,12 @@ class QueryJob:
     source: str
     where: str | None
     select: Columns
-    range: Span
+    range: Span | None
     slide: Span | None
     offset: Span | None
+    rows: int | None
+    wattr: str | None
+    disorder: Disorder | None
     group_by: Columns
     agg: tuple[tuple[str, str], ...]
 
@@ -216,7 +219,8 @@ def _options(where: str, values: Mapping[str, Any]) -> tuple[tuple[str, str], ..
     return tuple(pairs)
 
 
-_QUERY_KEYS = ("from", "where", "select", "range", "slide", "offset", "group_by", "agg")
+_WINDOW_KEYS = ("range", "slide", "offset", "rows", "wattr", "disorder")
+_QUERY_KEYS = ("from", "where", "select", *_WINDOW_KEYS, "group_by", "agg")
 
 
 def _query(table: _Table, streams: list[str]) -> QueryJob:
@@ -226,8 +230,10 @@ def _query(table: _Table, streams: list[str]) -> QueryJob:
             f"query.from: there is no stream {source!r}{_nearest(source, streams)}; there are {', '.join(streams)}"
         )
     length = table.span("range")
-    if length is None:
-        raise JobError('query.range is missing; give the length of a window, as in range = "30 minutes"')
+    if length is None and "rows" not in table.values:
+        raise JobError(
+            'query.range is missing; give the length of a window, as in range = "30 minutes" or rows = 100'
+        )
     agg = table.columns("agg")
     if not agg.named:
         raise JobError('query.agg is missing; name what to compute, as in [query.agg] with n = "count(*)"')
@@ -238,6 +244,9 @@ def _query(table: _Table, streams: list[str]) -> QueryJob:
         range=length,
         slide=table.span("slide"),
         offset=table.span("offset"),
+        rows=table.values.get("rows"),
+        wattr=table.text("wattr"),
+        disorder=_disorder("query.disorder", table.values["disorder"]) if "disorder" in table.values else None,
         group_by=table.columns("group_by"),
         agg=agg.named,
     )
@@ -345,7 +354,9 @@ def build(job: Job, session: Session) -> Query:
         with _about("query.select"):
             rows = rows.select(*query.select.listed, **dict(query.select.named))
     with _about("query"):
-        windows = rows.window(range=query.range, slide=query.slide, offset=query.offset)
+        windows = rows.window(
+            query.range, query.slide, query.offset, rows=query.rows, wattr=query.wattr, disorder=query.disorder
+        )
     if query.group_by != Columns():
         with _about("query.group_by"):
             windows = windows.group_by(*query.group_by.listed, **dict(query.group_by.named))

@@ -138,7 +138,7 @@ def test_other_names_of_an_aggregate_are_known(text: str, kind: type) -> None:
 def test_an_argument_may_be_any_expression() -> None:
     aggregate = parse_aggregate("v", "sum(CASE WHEN x > 0 THEN x * 2 ELSE 0 END)", lambda sql: pa.float64())
     assert re.sub(r"\s+", " ", aggregate.argument) == "CASE WHEN x > 0 THEN x * 2 ELSE 0 END"
-    script = Script(arrow_plan(SAMPLE, 10, v="sum(CASE WHEN x > 0 THEN x * 2 ELSE 0 END)"))
+    script = Script(arrow_plan(SAMPLE, 10, 10, v="sum(CASE WHEN x > 0 THEN x * 2 ELSE 0 END)"))
     script.page(frame([[1, "a", 0, 2.0], [1, "a", 0, -3.0], [1, "a", 0, 4.0]])).drain()
     assert script.results[0]["v"] == 12.0
 
@@ -174,7 +174,7 @@ def test_a_shared_partial_is_computed_once_for_a_page(monkeypatch: pytest.Monkey
         return original(self, argument)
 
     monkeypatch.setattr(Sum, "make", counting)
-    plan = arrow_plan(SAMPLE, 10, a="avg(x)", b="sum(x)", c="avg(x)")
+    plan = arrow_plan(SAMPLE, 10, 10, a="avg(x)", b="sum(x)", c="avg(x)")
     folded = ArrowPage(frame([[1, "a", 0, 2.0]]), 0, 0, "t").fold(plan.kernel)
     assert made == [Sum("x")]
     assert len(folded.partials.columns) == 2 + 2  # the pane, its rows, a sum and a count
@@ -193,6 +193,8 @@ def test_the_average_of_decimals_is_exact_and_rounds_half_up() -> None:
 
 
 def test_an_empty_text_is_a_value_and_minus_zero_is_zero() -> None:
-    script = Script(arrow_plan(SAMPLE, 10, texts="approx_count_distinct(s)", numbers="approx_count_distinct(x)"))
+    script = Script(
+        arrow_plan(SAMPLE, 10, 10, texts="approx_count_distinct(s)", numbers="approx_count_distinct(x)")
+    )
     script.page(frame([[1, "a", 0, 0.0, 1, ""], [2, "a", 0, -0.0, 1, "p"], [3, "a", 0, None, 1, None]])).drain()
     assert (script.results[0]["texts"], script.results[0]["numbers"]) == (2, 1)

@@ -167,7 +167,7 @@ def test_a_policy_describes_itself_as_it_can_be_written_again() -> None:
 
 
 def test_silence_closes_the_last_windows_when_the_timeout_runs_out() -> None:
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(5, timeout="1 second"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 second"), n="count(*)")
     script = Script(plan).page(frame([[0], [19]]), at=SECOND)
     assert [r["window_start"] for r in script.results] == [0]
     assert script.executor.wake_at() == 2 * SECOND
@@ -179,7 +179,7 @@ def test_silence_closes_the_last_windows_when_the_timeout_runs_out() -> None:
 
 
 def test_a_page_puts_the_timeout_off() -> None:
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(5, timeout="1 second"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 second"), n="count(*)")
     script = Script(plan).page(frame([[9]]), at=SECOND).page(frame([[3]]), at=SECOND + 500_000)
     script.advance(700_000)
     assert script.results == []
@@ -188,13 +188,13 @@ def test_a_page_puts_the_timeout_off() -> None:
 
 
 def test_after_a_timeout_what_comes_behind_it_is_late() -> None:
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(5, timeout="1 second"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 second"), n="count(*)")
     script = Script(plan).page(frame([[9]])).advance(SECOND).page(frame([[8], [12]]))
     assert script.metrics()["q/window"]["late_rows"] == 1
 
 
 def test_without_a_timeout_the_clock_alone_moves_nothing() -> None:
-    script = Script(arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)")).page(frame([[9]]))
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")).page(frame([[9]]))
     assert script.executor.wake_at() is None
     assert script.advance(10**12).results == []
 

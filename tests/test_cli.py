@@ -29,6 +29,7 @@ disorder = {bounded = "1 minute"}
 [query]
 from = "calls"
 range = "10 minutes"
+slide = "10 minutes"
 group_by = ["device"]
 agg = {n = "count(*)"}
 """

@@ -18,7 +18,7 @@ from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import InRecord
 
 ROW = pl.DataFrame({"t": [1]})
-PLAN = arrow_plan(ROW, range=10, n="count(*)")
+PLAN = arrow_plan(ROW, range=10, slide=10, n="count(*)")
 
 
 class Broken(ListSink):

@@ -59,6 +59,13 @@ def test_every_key_is_read() -> None:
     assert job.continuous and not job.drain
 
 
+def test_windows_may_go_by_rows_and_by_another_attribute() -> None:
+    window = 'rows = 100\nwattr = "level"\ndisorder = {bounded = 5}'
+    query = parsed(STREAM + QUERY.replace('range = "30 minutes"', window)).query
+    assert (query.range, query.slide, query.rows, query.wattr) == (None, None, 100, "level")
+    assert query.disorder == bounded(5)
+
+
 def test_relative_paths_start_at_the_folder_of_the_file_and_addresses_stay() -> None:
     job = parsed('journal = "state"\n' + STREAM + QUERY + '[sink]\npath = "../out"\nlate = "s3://bucket/late"\n')
     assert job.streams[0].path == "/jobs/incoming"
@@ -224,6 +231,8 @@ def test_building_gives_the_plan_and_starts_nothing(spark: SparkSession, folder:
             STREAM + QUERY + 'select = ["nope(level)"]', "query.select: select 'nope(level)'", id="select"
         ),
         pytest.param(STREAM + QUERY + 'slide = "1 hour"', "query: slide='1 hour' is longer than range", id="slide"),
+        pytest.param(STREAM + QUERY + "rows = 5", "query: range='30 minutes' and rows=5: a window has", id="rows"),
+        pytest.param(STREAM + QUERY + 'wattr = "level"', "query: wattr='level': the policy of stream", id="wattr"),
         pytest.param(STREAM + QUERY.replace('["device"]', '["phone"]'), "query.group_by: ", id="group_by"),
         pytest.param(STREAM + QUERY.replace("max(level)", "max(lvl)"), "query.agg: ", id="agg"),
     ],

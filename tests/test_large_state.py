@@ -95,7 +95,7 @@ def test_state_stays_resident_below_the_limit_and_leaves_above_it() -> None:
 
 def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> None:
     executor = Executor(ManualClock())
-    add_query(executor, "q", arrow_plan(SAMPLE, 10, n="count(*)"), ListSink(), resident_limit=0)
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), resident_limit=0)
     executor.admit("source:s", ArrowPage(frame([[1]]), 0, 0, "t"))
     with pytest.raises(MemoryError, match="q/window: more window state than the driver may hold"):
         executor.run_until_idle()

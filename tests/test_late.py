@@ -126,7 +126,7 @@ def test_rows_that_a_filter_drops_move_time_and_are_never_late(stream: Stream, w
 
 def test_the_heartbeat_follows_the_pages_before_not_the_page_itself() -> None:
     """Inside one page order does not matter: its statistics come out of the job that does its work."""
-    script = Script(arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)")).page(frame([[100], [3]]))
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")).page(frame([[100], [3]]))
     assert [(r["window_start"], r["n"]) for r in script.results] == [(0, 1)]
     assert script.metrics()["q/window"]["late_rows"] == 0
 
@@ -141,7 +141,7 @@ def test_a_late_row_still_counts_for_the_windows_that_are_open() -> None:
 
 def test_rows_without_a_time_go_to_the_late_sink_and_count_for_no_window() -> None:
     late = ListSink()
-    script = Script(arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)"), late=late)
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), late=late)
     script.page(frame([[None, "a"], [5, "b"], [None, "c"]])).drain()
     assert [row["g"] for row in late.rows] == ["a", "c"]
     assert [row["n"] for row in script.results] == [1]
@@ -150,14 +150,14 @@ def test_rows_without_a_time_go_to_the_late_sink_and_count_for_no_window() -> No
 
 
 def test_a_page_without_any_time_moves_nothing() -> None:
-    script = Script(arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)"))
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"))
     script.page(frame([[5]])).page(frame([[None], [None]]))
     assert script.results == []
     assert script.metrics()["source:s"]["heartbeat"] == 4
 
 
 def test_without_a_late_sink_late_rows_are_counted_only() -> None:
-    script = Script(arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)"))
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"))
     script.page(frame([[50]])).page(frame([[1], [2], [None]]))
     assert script.metrics()["q/window"]["late_rows"] == 2
     assert "q/late" not in script.metrics()
@@ -165,7 +165,9 @@ def test_without_a_late_sink_late_rows_are_counted_only() -> None:
 
 def test_the_late_sink_gets_the_columns_of_the_projection() -> None:
     late = ListSink()
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(0), select={"twice": "h * 2"}, n="count(*)", top="max(twice)")
+    plan = arrow_plan(
+        SAMPLE, 10, 10, disorder=bounded(0), select={"twice": "h * 2"}, n="count(*)", top="max(twice)"
+    )
     Script(plan, late=late).page(frame([[50, "a", 1]])).page(frame([[3, "b", 4]]))
     assert late.rows == [{"twice": 8}]
 
@@ -184,14 +186,14 @@ def test_after_the_end_every_row_is_late(window: tuple[int, int]) -> None:
 
 def test_the_highest_time_seen_does_not_go_back_below_zero() -> None:
     script = (
-        Script(arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)")).page(frame([[0]])).page(frame([[-5]]))
+        Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")).page(frame([[0]])).page(frame([[-5]]))
     )
     assert script.metrics()["source:s"]["highest"] == 0
 
 
 def test_nothing_is_written_when_a_filter_has_dropped_the_rows_without_a_time() -> None:
     late = ListSink()
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(0), where="x > 0", n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), where="x > 0", n="count(*)")
     script = Script(plan, late=late).page(frame([[None, "a", 0, -1.0], [5, "b", 0, 1.0]]))
     assert late.commits == {}
     assert script.metrics()["source:s"]["missing_time"] == 1

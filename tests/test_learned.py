@@ -247,7 +247,7 @@ def test_heartbeats_that_were_given_away_do_not_change() -> None:
 
 
 def test_in_a_running_query_the_learned_skew_keeps_windows_open() -> None:
-    plan = arrow_plan(SAMPLE, 10, disorder=learned(timeout="1 second"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=learned(timeout="1 second"), n="count(*)")
     script = Script(plan).page(frame([[0], [19]])).page(frame([[15], [35]])).page(frame([[36], [40]]))
     counted = [(r["window_start"], r["n"]) for r in script.results]
     assert counted == [(0, 1), (10, 1)], "15 came too late, once; since then δ is 5, and 39 may still come"

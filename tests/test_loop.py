@@ -196,7 +196,7 @@ def test_the_loop_may_be_stopped_from_its_own_thread(loops: Callable[..., Loop])
 def test_a_timeout_closes_the_last_windows_without_anyone_calling(loops: Callable[..., Loop]) -> None:
     clock, sink = ManualClock(), Told()
     loop = loops(executor=Executor(clock))
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(5, timeout="1 millisecond"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 millisecond"), n="count(*)")
     loop.call(lambda: add_query(loop.executor, "q", plan, sink))
     loop.admit("source:s", page(9))
     assert loop.call(lambda: sink.rows) == []
@@ -207,7 +207,7 @@ def test_a_timeout_closes_the_last_windows_without_anyone_calling(loops: Callabl
 
 def test_a_timeout_that_is_far_does_not_hold_up_a_call(loops: Callable[..., Loop]) -> None:
     loop = loops(executor=Executor(ManualClock()))
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(5, timeout="1 day"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 day"), n="count(*)")
     loop.call(lambda: add_query(loop.executor, "q", plan, ListSink()))
     loop.admit("source:s", page(9))
     assert loop.call(loop.executor.wake_at) == 86_400_000_000
@@ -221,7 +221,7 @@ def test_work_that_failed_inside_a_call_ends_the_session_and_is_not_committed(
     def files() -> FileJournal:
         return FileJournal(fs.LocalFileSystem(), str(tmp_path))
 
-    plan, sink = arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)", total="sum(x)"), ListSink()
+    plan, sink = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)", total="sum(x)"), ListSink()
     loop = loops(executor=Executor(ManualClock(), files()))
     loop.call(lambda: add_query(loop.executor, "q", plan, sink))
     loop.admit("source:s", page(1, 0))
@@ -249,7 +249,7 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
     def executor() -> Executor:
         return Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(tmp_path)))
 
-    plan, sinks = arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)"), [ListSink(), ListSink()]
+    plan, sinks = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), [ListSink(), ListSink()]
     loop = loops(executor=executor())
     for name in ("one", "two"):
         loop.call(lambda name=name: add_query(loop.executor, name, plan, Full()))
@@ -273,7 +273,7 @@ class OnlyTheSource:
 
 def test_a_held_loop_runs_nothing_until_all_queries_are_there(loops: Callable[..., Loop], tmp_path: Path) -> None:
     """Pages that were acknowledged while they waited at a source go to every query that reads it."""
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
 
     def executor(strategy: Strategy | None = None) -> Executor:
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))

@@ -194,7 +194,7 @@ def test_results_come_in_the_order_of_window_and_group_and_say_that_they_are_fin
 
 
 def test_a_result_says_when_it_was_emitted() -> None:
-    plan = arrow_plan(SAMPLE, 10, disorder=bounded(0), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
     script = Script(plan).page(frame([[5]]), at=1_000).page(frame([[25]]), at=2_000).page(frame([[26]]), at=3_000)
     emitted = [row["emitted_at"] for row in script.results]
     assert emitted == [datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=2_000)]

@@ -69,7 +69,7 @@ def test_heartbeats_kept_of_other_sources_are_refused() -> None:
 
 
 def test_silence_closes_the_last_windows_of_a_query_when_the_timeout_runs_out() -> None:
-    plan = arrow_plan(SAMPLE, 10, disorder=sw.skew([[(0, 6)]], timeout="1 second"), n="count(*)")
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=sw.skew([[(0, 6)]], timeout="1 second"), n="count(*)")
     script = Script(plan).page(frame([[0], [19]]), at=SECOND)
     assert [r["window_start"] for r in script.results] == [0]
     assert script.executor.wake_at() == 2 * SECOND

@@ -105,8 +105,8 @@ def test_seven_by_three_has_panes_of_one_tick() -> None:
     assert covering(spec, -1) == {-2, -1}
 
 
-def test_without_a_slide_windows_tumble() -> None:
-    spec = WindowSpec.of(TIMESTAMP, "10 minutes", None, None)
+def test_with_a_slide_of_their_range_windows_tumble() -> None:
+    spec = WindowSpec.of(TIMESTAMP, "10 minutes", "10 minutes", None)
     assert spec == WindowSpec(600_000_000, 600_000_000)
     assert spec.panes_per_window == spec.panes_per_slide == 1
 
@@ -119,14 +119,14 @@ def test_spans_of_a_timestamp_window_are_microseconds() -> None:
 @pytest.mark.parametrize(
     ("length", "slide", "says"),
     [
-        (0, None, "range=0 must be longer than nothing"),
-        (-5, None, "range=-5 must be longer than nothing"),
-        (5, 0, "slide=0 must be longer than nothing; leave it out for a tumbling window"),
+        (0, 1, "range=0 must be longer than nothing"),
+        (-5, 1, "range=-5 must be longer than nothing"),
+        (5, 0, "slide=0 must be longer than nothing; write slide=5 for a tumbling window"),
         (5, -1, "slide=-1 must be longer than nothing"),
         (5, 6, "slide=6 is longer than range=5.*make slide at most range"),
-        ("5 seconds", None, "range='5 seconds': the time column is an integer.*range=100"),
+        ("5 seconds", 5, "range='5 seconds': the time column is an integer.*range=100"),
         (5, 1.5, "slide=1.5: the time column is an integer"),
-        (True, None, "range=True: the time column is an integer"),
+        (True, 1, "range=True: the time column is an integer"),
     ],
 )
 def test_a_window_that_cannot_be_meant_is_refused(length: object, slide: object, says: str) -> None:
@@ -136,4 +136,4 @@ def test_a_window_that_cannot_be_meant_is_refused(length: object, slide: object,
 
 def test_a_number_for_a_timestamp_window_is_refused() -> None:
     with pytest.raises(QueryError, match=r"range=5: the time column is a timestamp.*range='30 minutes'"):
-        WindowSpec.of(TIMESTAMP, 5, None, None)
+        WindowSpec.of(TIMESTAMP, 5, 5, None)

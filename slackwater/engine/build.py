@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import LATE, MAIN, Operator
+from slackwater.operators.rolling_aggregate import RollingAggregate, SpillRecords
 from slackwater.operators.select import Select
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import Spill, WindowAggregate
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WindowNode
+from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode
 from slackwater.progress.disorder import Disorder
 
 
@@ -21,11 +22,12 @@ def source_label(stream: str) -> str:
 def add_query(
     executor: Executor,
     name: str,
-    plan: WindowNode,
+    plan: QueryNode,
     output: Output,
     late: Output | None = None,
     spill: Spill | None = None,
     resident_limit: int = 256 * 2**20,
+    spill_records: SpillRecords | None = None,
 ) -> list[str]:
     """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
     labels: list[str] = []
@@ -37,13 +39,21 @@ def add_query(
 
     def rows(node: RowNode) -> tuple[str, str]:
         if isinstance(node, StreamNode):
-            return _follow(executor, node, window.label, plan.disorder, plan.kernel.source is not None)
+            return _follow(executor, node, window.label, plan.disorder, by_source)
         feed = rows(node.input)
         if isinstance(node, SelectNode):
             return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
         return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
 
-    window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
+    window: Operator
+    if isinstance(plan, RollingNode):
+        by_source = False
+        window = RollingAggregate(
+            f"{name}/window", plan, executor.clock, spill_records, resident_limit, late is not None
+        )
+    else:
+        by_source = plan.kernel.source is not None
+        window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
     add(window, [rows(plan.input)])
     if late is not None:
         add(Sink(f"{name}/late", late), [(window.label, LATE)])

@@ -13,6 +13,7 @@ import polars as pl
 
 from slackwater.progress.arrival import Arrival
 from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.rolling import RollingKernel
 
 if TYPE_CHECKING:
     from slackwater.operators.element import Payload
@@ -64,6 +65,13 @@ class Page(Protocol):
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """Run: the page's partials by pane and group; rows without a time are left out.
+
+        Raises PartialsTooLarge rather than bring too many to the driver.
+        """
+        ...
+
+    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
+        """Run: the time, groups and arguments of each row, in order; also of rows without a time.
 
         Raises PartialsTooLarge rather than bring too many to the driver.
         """

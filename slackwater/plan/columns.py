@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
-from slackwater.plan.nodes import RowNode, StreamNode, WhereNode, WindowNode
+from slackwater.plan.nodes import QueryNode, RowNode, StreamNode, WhereNode
 
 
-def needed_columns(plan: WindowNode, late_rows: bool) -> set[str]:
+def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
     """Names of the stream's columns that a plan reads; all of them if whole rows may go to a late sink.
 
     Too many is safe, too few is not: every identifier of an expression counts, whatever it stands for.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode, WhereNode, stream_of
 from slackwater.progress.time import TimeDomain
+from slackwater.windows.rolling import RollingSpec
 from slackwater.windows.spec import WindowSpec
 
 
-def describe(node: WindowNode | RowNode) -> str:
+def describe(node: QueryNode | RowNode) -> str:
     """One line a node, from the stream to the answer; equal plans give equal text."""
     if isinstance(node, StreamNode):
         columns = ", ".join(f"{name} {kind}" for name, kind in node.columns)
@@ -25,7 +26,11 @@ def describe(node: WindowNode | RowNode) -> str:
     groups = _named((g.name, g.sql) for g in node.kernel.groups)
     aggregates = _named((a.name, a.text) for a in node.kernel.aggregates)
     by = f" group by {groups}" if groups else ""
-    window = _window(node.kernel.spec, stream_of(node).domain)
+    domain = stream_of(node).domain
+    if isinstance(node, RollingNode):
+        window = _rolling(node.kernel.spec, domain)
+    else:
+        window = _window(node.kernel.spec, domain)
     own = "" if node.disorder is None else f" disorder {node.disorder.describe()}"
     return f"{above}\nwindow {window}{own}{by}\nagg {aggregates}"
 
@@ -37,3 +42,8 @@ def _named(columns: Iterable[tuple[str, str]]) -> str:
 def _window(spec: WindowSpec, domain: TimeDomain) -> str:
     offset = f" offset {domain.show_span(spec.offset)}" if spec.offset else ""
     return f"range {domain.show_span(spec.range)} slide {domain.show_span(spec.slide)}{offset}"
+
+
+def _rolling(spec: RollingSpec, domain: TimeDomain) -> str:
+    length = f"{spec.rows} rows" if spec.range is None else f"range {domain.show_span(spec.range)}"
+    return f"{length}, for each row"

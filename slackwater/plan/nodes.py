@@ -9,6 +9,7 @@ import pyarrow as pa
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.rolling import RollingKernel
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,22 @@ class WindowNode:
     """The query's own policy, where it is not the stream's."""
 
 
-def stream_of(node: WindowNode | RowNode) -> StreamNode:
+@dataclass(frozen=True)
+class RollingNode:
+    """Aggregates, for each row, the rows of the window that ends with it."""
+
+    input: RowNode
+    kernel: RollingKernel
+    schema: pa.Schema
+    """Arrow schema of the results."""
+    disorder: Disorder | None = None
+    """The query's own policy, where it is not the stream's."""
+
+
+QueryNode = WindowNode | RollingNode
+
+
+def stream_of(node: QueryNode | RowNode) -> StreamNode:
     """The stream that a plan reads."""
     while not isinstance(node, StreamNode):
         node = node.input

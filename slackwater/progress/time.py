@@ -1,10 +1,15 @@
-"""Application time as int64 ticks (D1): microseconds UTC for timestamps, the number itself for sequences."""
+"""Application time as int64 ticks (D1): microseconds UTC for timestamps, the number itself for sequences.
+
+Any ordered attribute may be the time of a stream (S4's WATTR): a decimal counts in units of its last digit.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
+from decimal import Decimal, InvalidOperation
+from typing import ClassVar
 
 from slackwater.errors import QueryError
 
@@ -35,7 +40,7 @@ _UNITS = {
 _PART = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
 
 #: What a user may write for a stretch of time or of sequence numbers.
-Span = str | int | timedelta
+Span = str | int | timedelta | Decimal
 
 
 def microseconds(span: str | timedelta) -> int:
@@ -73,11 +78,26 @@ def microseconds(span: str | timedelta) -> int:
     return total
 
 
-class TimeDomain(Enum):
+@dataclass(frozen=True, slots=True)
+class TimeDomain:
     """What a tick of a stream's application time means."""
 
-    TIMESTAMP = "timestamp"
-    SEQUENCE = "sequence"
+    value: str
+    """Name of the domain."""
+    scale: int | None = None
+    """For decimals, how many digits are behind the point."""
+
+    TIMESTAMP: ClassVar[TimeDomain]
+    SEQUENCE: ClassVar[TimeDomain]
+
+    @staticmethod
+    def decimal(precision: int, scale: int) -> TimeDomain:
+        """Decimals of at most 18 digits, a tick being one in the last of them.
+
+        >>> TimeDomain.decimal(10, 2).span("0.5", "range")
+        50
+        """
+        return TimeDomain(f"decimal({precision},{scale})", scale)
 
     def span(self, value: Span, what: str) -> int:
         """Read a stretch of this domain as ticks; `what` names it in errors.
@@ -93,12 +113,27 @@ class TimeDomain(Enum):
                     f"{what}={value!r}: the time column is an integer, so write a whole number, as in {what}=100"
                 )
             return value
-        if isinstance(value, int):
+        if self.scale is not None:
+            return self._decimal_span(value, what, self.scale)
+        if isinstance(value, (int, Decimal)):
             raise QueryError(
                 f"{what}={value!r}: the time column is a timestamp, so write a length of time, "
                 f"as in {what}='30 minutes'"
             )
         return microseconds(value)
+
+    def _decimal_span(self, value: Span, what: str, scale: int) -> int:
+        if isinstance(value, (int, str, Decimal)) and not isinstance(value, bool):
+            try:
+                ticks = Decimal(value).scaleb(scale)
+                if ticks == int(ticks):
+                    return int(ticks)
+            except (InvalidOperation, ValueError, OverflowError):
+                pass
+        raise QueryError(
+            f"{what}={value!r}: the time column is a {self.value}, so write a number with at most {scale} digits "
+            f"behind the point, as in {what}='{Decimal(5).scaleb(-scale)}'"
+        )
 
     def show_span(self, ticks: int) -> str:
         """Show a stretch of time to a person, in the largest unit that it is a whole number of.
@@ -108,6 +143,8 @@ class TimeDomain(Enum):
         """
         if self is TimeDomain.SEQUENCE:
             return str(ticks)
+        if self.scale is not None:
+            return _decimal_text(ticks, self.scale)
         for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
             if ticks % _UNITS[unit] == 0:
                 break
@@ -128,7 +165,17 @@ class TimeDomain(Enum):
             return "end"
         if self is TimeDomain.SEQUENCE:
             return str(tick)
+        if self.scale is not None:
+            return _decimal_text(tick, self.scale)
         try:
             return str((_EPOCH + timedelta(microseconds=tick)).replace(tzinfo=None))
         except OverflowError:
             return f"{tick} us"
+
+
+TimeDomain.TIMESTAMP = TimeDomain("timestamp")
+TimeDomain.SEQUENCE = TimeDomain("sequence")
+
+
+def _decimal_text(ticks: int, scale: int) -> str:
+    return f"{Decimal(ticks).scaleb(-scale):f}"

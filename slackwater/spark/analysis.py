@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DecimalType,
     IntegerType,
     LongType,
     ShortType,
@@ -86,13 +87,16 @@ def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str,
         return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})", TimeDomain.TIMESTAMP
     if isinstance(kind, DateType):
         return f"unix_date({time}) * 86400000000L", TimeDomain.TIMESTAMP
+    if isinstance(kind, DecimalType) and kind.precision <= 18:
+        return f"CAST(({time}) * {10**kind.scale}BD AS BIGINT)", TimeDomain.decimal(kind.precision, kind.scale)
     if isinstance(kind, (ByteType, ShortType, IntegerType, LongType)):
         return f"CAST({time} AS BIGINT)", TimeDomain.SEQUENCE
     remedy = (
-        f"time='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"time='CAST({time} AS BIGINT)'"
+        f"{what}='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"{what}='CAST({time} AS BIGINT)'"
     )
     raise QueryError(
-        f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date or a whole number: "
+        f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date, a whole number or a "
+        "decimal of at most 18 digits: "
         f"write for example {remedy}"
     )
 

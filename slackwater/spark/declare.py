@@ -12,20 +12,27 @@ from slackwater.progress.punctuated import Punctuated
 from slackwater.spark.analysis import columns_of, time_in_ticks
 
 
-def stream_node(name: str, df: DataFrame, time: str, source: str | None, disorder: Disorder | None) -> StreamNode:
+def stream_node(
+    name: str,
+    df: DataFrame,
+    time: str,
+    source: str | None,
+    disorder: Disorder | None,
+    what: str = "time",
+) -> StreamNode:
     """The node of a stream, or an error that says what to write."""
     if disorder is None:
         raise QueryError(f"stream {name!r}: say how late rows may come, as in disorder=sw.bounded('20 seconds')")
     hidden = [c for c in df.columns if c.startswith("__")]
     if hidden:
         raise QueryError(f"stream {name!r}: names that begin with two underscores are taken; rename {hidden[0]!r}")
-    ticks, domain = time_in_ticks(df, time)
+    ticks, domain = time_in_ticks(df, time, what)
     if source is not None:
         _check_source(df, source)
     punctuation = None
     if isinstance(disorder, Punctuated):
         punctuation, kind = time_in_ticks(df, disorder.column, "punctuated")
-        if kind is not domain:
+        if kind != domain:
             raise QueryError(
                 f"punctuated({disorder.column!r}) is of another kind than time={time!r}: a punctuation is a time "
                 "of the stream, so both are timestamps or both are whole numbers"

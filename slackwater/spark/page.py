@@ -13,10 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.page import BEFORE, Folded, PartialsTooLarge
@@ -38,6 +40,7 @@ from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.closed import SOURCE
 from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
+from slackwater.windows.rolling import CELL, PLACE, RollingKernel
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"
@@ -178,13 +181,47 @@ class SparkPage:
         self.origin.shape.ran(one_task, self.origin.arrival.rows, seconds)
         return _folded(partials, kernel, by_source, self.marked)
 
+    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
+        """One job: the time, groups and arguments of each row, to the driver as Arrow."""
+        frame, statistics = self._observed()
+        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        started = time.perf_counter()
+        try:
+            table = frame.select(*made).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not _too_large(error):
+                raise
+            self.measure()
+            raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
+        self._ran(started, statistics)
+        return _frame(table)
+
+    def measure(self) -> Arrival:
+        """Arrival statistics by a job of their own, unless they are known."""
+        if self.origin.arrival is None:
+            self.origin.measure()
+        assert self.origin.arrival is not None
+        return self.origin.arrival
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
+        """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
+        frame, statistics = self._observed()
+        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        started = time.perf_counter()
+        rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
+        cell = F.expr(f"({TIME} - pmod({TIME}, {width}L)) div {width}L").alias(CELL)
+        numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
+        numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
+        self._ran(started, statistics)
+        zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
+        return pa.schema([(f.name, to_arrow_type(f.dataType, timezone=zone)) for f in rows.schema.fields])
+
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""
         frame, statistics = self._observed()
         keys, made = _kernel_columns(kernel, False, False, None)
         started = time.perf_counter()
-        kept = frame.where(KEEP) if self.marked else frame
-        partials = kept.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
+        partials = frame.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
         partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
         self._ran(started, statistics)
 
@@ -217,7 +254,7 @@ class SparkPage:
         place = self.origin.pages.new("pages")
         frame, statistics = self._observed()
         started = time.perf_counter()
-        (frame.where(KEEP).drop(KEEP) if self.marked else frame).write.parquet(place.address)
+        frame.write.parquet(place.address)
         self._ran(started, statistics)
         assert self.origin.arrival is not None
         return {
@@ -226,8 +263,10 @@ class SparkPage:
             "arrival": self.origin.arrival.saved(),
         }
 
-    def _kept(self) -> DataFrame:
-        return self.frame.where(KEEP).drop(KEEP) if self.marked else self.frame
+    def _kept(self, frame: DataFrame | None = None) -> DataFrame:
+        """The rows that the filters have let pass."""
+        frame = self.frame if frame is None else frame
+        return frame.where(KEEP).drop(KEEP) if self.marked else frame
 
     def _given(self, sql: str) -> str:
         """An expression that is not evaluated for rows that a filter has dropped."""
@@ -244,18 +283,18 @@ class SparkPage:
         return joined.withColumn(BEFORE, F.coalesce(F.col(BEFORE), limit))
 
     def _observed(self) -> tuple[DataFrame, Observation | None]:
-        """The frame for a job that writes files, with arrival statistics taken on the way if that can be."""
+        """The rows that passed, for a job on them; arrival statistics are taken on the way if that can be."""
         if self.origin.arrival is not None:
-            return self.frame, None
+            return self._kept(), None
         if self.origin.many_sources:
             self.origin.measure()
-            return self.frame, None
+            return self._kept(), None
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
             *([sketch_column()] if "sketch" in self.origin.needs else []),
         ]
-        return self.frame.observe(statistics, *wanted), statistics
+        return self._kept(self.frame.observe(statistics, *wanted)), statistics
 
     def _ran(self, started: float, statistics: Observation | None) -> None:
         self.origin.pages.spent(time.perf_counter() - started)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from slackwater.engine.build import source_label
 from slackwater.errors import RunError
-from slackwater.plan.nodes import WindowNode, stream_of
+from slackwater.plan.nodes import QueryNode, stream_of
 from slackwater.spark.sinks import MemorySink
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Run:
     """Made by `Query.start`."""
 
     def __init__(
-        self, session: Session, name: str, plan: WindowNode, labels: list[str], sink: object, routes_late: bool
+        self, session: Session, name: str, plan: QueryNode, labels: list[str], sink: object, routes_late: bool
     ) -> None:
         self.name = name
         self.plan = plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +18,9 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.operators.operator import MAIN
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.rolling_aggregate import SpillRecords
 from slackwater.operators.window_aggregate import Spill
+from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import StreamNode, stream_of
@@ -32,6 +35,7 @@ from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
 from slackwater.spark.spill import SpilledPanes
+from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
 
@@ -81,14 +85,40 @@ class Session:
 
         `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
         it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
-        a timestamp, a date or a whole number. `source` names a row's source, where many send into one stream.
-        `disorder` says how late rows may come.
+        a timestamp, a date, a whole number or a decimal of at most 18 digits. `source` names a row's source, where
+        many send into one stream. `disorder` says how late rows may come.
         """
         if name in self._inputs:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
         node = stream_node(name, df, time, source, disorder)
         self._inputs[name] = (node, df, self._replay(node, df, arrival, page), trigger)
         return Stream(self, node, df)
+
+    def _windowed_by(self, stream: Stream, wattr: str, disorder: Disorder | None) -> Stream:
+        """The same rows as a stream whose time is another attribute (S4's WATTR).
+
+        It is read apart from the declared one: its heartbeat is its own.
+        """
+        node = stream_of(stream.node)
+        _, df, replay, trigger = self._inputs[node.name]
+        written = attribute(stream.node, wattr)
+        policy = node.disorder if disorder is None else disorder
+        try:
+            mine = stream_node(node.name, df, written, node.source, policy, "wattr")
+        except QueryError as error:
+            if disorder is not None or policy.describe() not in str(error):
+                raise
+            raise QueryError(
+                f"wattr={wattr!r}: the policy of stream {node.name!r}, {policy.describe()}, is not for this "
+                f"attribute ({error}); add disorder= to window(…)"
+            ) from None
+        if (mine.time, policy) == (node.time, node.disorder):
+            return stream
+        mine = replace(mine, name=apart(node.name, written, f"{mine.time} {policy.describe()}"))
+        if mine.name not in self._inputs:
+            again = None if replay is None else replace(replay, node=mine)
+            self._inputs[mine.name] = (mine, df, again, trigger)
+        return Stream(self, on_stream(stream.node, mine), stream.frame)
 
     def _replay(self, node: StreamNode, df: DataFrame, arrival: str | None, page: str) -> Replay | None:
         if df.isStreaming:
@@ -129,10 +159,9 @@ class Session:
         if self._journal is not None:
             self._journal.register(label, describe(plan))
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
+        limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
         labels = loop.call(
-            lambda: add_query(
-                loop.executor, label, plan, output, late_output, self._spill(label, stream), self._resident_limit
-            )
+            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records)
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
@@ -157,6 +186,9 @@ class Session:
             return SpilledPanes(label, resident, stream.domain, self._pages)
 
         return spill
+
+    def _spill_records(self, label: str) -> SpillRecords:
+        return lambda resident: SpilledRecords(label, resident, self._pages)
 
     def _missing(self) -> list[str]:
         """Queries that the journal holds and that have not been started again: their pages must wait for them."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import RowNode, SelectNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, WhereNode, WindowNode, stream_of
 from slackwater.plan.sources import source_group
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
@@ -22,6 +22,7 @@ from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.partials import TIME
 from slackwater.windows.results import RESULT_COLUMNS, result_schema
+from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
@@ -60,19 +61,31 @@ class Stream:
 
     def window(
         self,
-        range: Span,
+        range: Span | None = None,
         slide: Span | None = None,
         offset: Span | None = None,
+        *,
+        rows: int | None = None,
+        wattr: str | None = None,
         disorder: Disorder | None = None,
     ) -> Windowed:
-        """Windows of `range`, one each `slide` (without it: tumbling), as Spark's `window()` lays them.
+        """Windows over the stream's time, or over another attribute of its rows (S4).
 
-        `disorder` is a policy for this query alone, instead of the stream's; queries with equal ones share it.
+        With `slide`: windows of `range`, one each `slide` (tumbling where both are equal), as Spark's `window()`
+        lays them. Without it: a window for each row, over the `range` that ends with the row, (t - range, t], or
+        over the last `rows` rows; grouped, over rows of the row's own group.
+
+        `wattr` is the attribute that windows go by (a timestamp, a date, a whole number or a decimal) instead of
+        the stream's time. `disorder` is a policy for this query alone, instead of the stream's; queries with equal
+        ones share it.
         """
+        if wattr is not None:
+            by = self.session._windowed_by(self, wattr, disorder)
+            return Windowed(by, window_spec(stream_of(by.node).domain, range, slide, offset, rows), ())
         stream = stream_of(self.node)
-        spec = WindowSpec.of(stream.domain, range, slide, offset)
         if disorder is not None:
             check_policy(stream, disorder)
+        spec = window_spec(stream.domain, range, slide, offset, rows)
         return Windowed(self, spec, (), None if disorder == stream.disorder else disorder)
 
 
@@ -81,7 +94,7 @@ class Windowed:
     """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
 
     stream: Stream
-    spec: WindowSpec
+    spec: WindowSpec | RollingSpec
     groups: tuple[Group, ...]
     disorder: Disorder | None = None
 
@@ -109,11 +122,15 @@ class Windowed:
         for aggregate in made:
             if aggregate.argument != "*":
                 columns_of(frame, [aggregate.argument], f"{aggregate.name}=")
-        kernel = PaneKernel(self.spec, self.groups, made, source_group(node, self.groups))
+        rolling = isinstance(self.spec, RollingSpec)
+        panes = WindowSpec(1, 1) if isinstance(self.spec, RollingSpec) else self.spec
+        kernel = PaneKernel(panes, self.groups, made, None if rolling else source_group(node, self.groups))
         columns_of(frame.withColumn(TIME, F.lit(0)), kernel.make_sql().values(), "agg")
         kinds = [to_arrow(columns_of(frame, [g.sql], "group_by")[0][1], g.name) for g in self.groups]
         schema = result_schema(kernel, stream_of(node).domain, kinds)
-        plan = WindowNode(node, kernel, schema, self.disorder)
+        plan: QueryNode = WindowNode(node, kernel, schema, self.disorder)
+        if isinstance(self.spec, RollingSpec):
+            plan = RollingNode(node, RollingKernel(self.spec, self.groups, made), schema, self.disorder)
         return Query(self.stream.session, plan)
 
 
@@ -122,7 +139,7 @@ class Query:
     """A continuous window query, ready to start."""
 
     session: Session
-    plan: WindowNode
+    plan: QueryNode
 
     def start(
         self, sink: SinkLike = None, late: SinkLike = None, name: str | None = None, hold: bool = False

@@ -14,6 +14,8 @@ from typing import Any
 import datasketches as ds
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from slackwater.operators.element import Payload
 from slackwater.operators.page import BEFORE, Folded
@@ -22,6 +24,7 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.windows.closed import SOURCE
 from slackwater.windows.kernel import PANE, ROWS, PaneKernel, source_text
 from slackwater.windows.partials import TIME
+from slackwater.windows.rolling import CELL, PLACE, RollingKernel
 
 PUNCTUATION = "__punctuation"
 #: Accuracy of the sketch of times, as on Spark.
@@ -92,6 +95,28 @@ class ArrowPage:
         sources = [SOURCE] if SOURCE in timed.columns else []
         counts = timed.group_by([pane, *sources]).agg(pl.len().cast(pl.Int64).alias(ROWS))
         return Folded(timed.group_by([pane, *groups]).agg(made), counts)
+
+    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
+        """Time, groups and arguments of each row."""
+        self._execute()
+        return self._frame.select(pl.sql_expr(sql).alias(name) for name, sql in kernel.row_sql().items())
+
+    def measure(self) -> Arrival:
+        """Arrival statistics now."""
+        self._execute()
+        return self._origin.arrival[0]
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: Any) -> pa.Schema:
+        """The rows that have a time as Parquet files, in a folder for each `width` of it."""
+        rows = self.rows_of(kernel).filter(pl.col(TIME).is_not_null())
+        numbered = rows.with_row_index(PLACE).with_columns((pl.col(TIME) // width).alias(CELL))
+        place.files.create_dir(place.path, recursive=True)
+        for (cell,), part in numbered.group_by(CELL):
+            place.files.create_dir(f"{place.path}/{CELL}={cell}")
+            pq.write_table(
+                part.drop(CELL).to_arrow(), f"{place.path}/{CELL}={cell}/0.parquet", filesystem=place.files
+            )
+        return rows.to_arrow().schema
 
     def arrival(self) -> Arrival | None:
         """Statistics before any filter, once something ran."""

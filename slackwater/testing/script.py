@@ -12,7 +12,16 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal, Record
 from slackwater.operators.element import Payload, Staged
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.nodes import (
+    QueryNode,
+    RollingNode,
+    RowNode,
+    SelectNode,
+    StreamNode,
+    WhereNode,
+    WindowNode,
+    stream_of,
+)
 from slackwater.plan.sources import source_group
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -23,7 +32,7 @@ from slackwater.testing.arrow_page import ArrowPage
 from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.results import result_schema
-from slackwater.windows.spec import WindowSpec
+from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 
 
 class ListSink:
@@ -45,9 +54,10 @@ class ListSink:
 
 def arrow_plan(
     sample: pl.DataFrame,
-    range: Span,
+    range: Span | None = None,
     slide: Span | None = None,
     offset: Span | None = None,
+    rows: int | None = None,
     group_by: Sequence[str] = (),
     where: str | None = None,
     select: Mapping[str, str] | None = None,
@@ -57,7 +67,7 @@ def arrow_plan(
     source: str | None = None,
     own_disorder: Disorder | None = None,
     **aggregates: str,
-) -> WindowNode:
+) -> QueryNode:
     """The plan of a window query over rows like those of a sample (one row at least)."""
     policy = disorder or bounded(0)
     columns = tuple((n, str(t)) for n, t in sample.schema.items())
@@ -80,10 +90,13 @@ def arrow_plan(
         return pa.string() if kind == pa.large_string() else kind
 
     parsed = tuple(parse_aggregate(n, text, _typed(n, text, type_of)) for n, text in aggregates.items())
-    groups = tuple(Group(g, g) for g in group_by)
-    spec = WindowSpec.of(domain, range, slide, offset)
+    groups, kinds = tuple(Group(g, g) for g in group_by), [type_of(g) for g in group_by]
+    spec = window_spec(domain, range, slide, offset, rows)
+    if isinstance(spec, RollingSpec):
+        rolling = RollingKernel(spec, groups, parsed)
+        return RollingNode(node, rolling, result_schema(rolling, domain, kinds), own_disorder)
     kernel = PaneKernel(spec, groups, parsed, source_group(node, groups))
-    return WindowNode(node, kernel, result_schema(kernel, domain, [type_of(g) for g in group_by]), own_disorder)
+    return WindowNode(node, kernel, result_schema(kernel, domain, kinds), own_disorder)
 
 
 def _typed(name: str, text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
@@ -119,7 +132,7 @@ class Script:
 
     def __init__(
         self,
-        plan: WindowNode,
+        plan: QueryNode,
         journal: Journal | None = None,
         sink: ListSink | None = None,
         late: ListSink | None = None,

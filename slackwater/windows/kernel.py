@@ -32,15 +32,11 @@ class Group:
     sql: str
 
 
-@dataclass(frozen=True)
-class PaneKernel:
-    """Folds rows into (pane, group) partials and merges partials; equal partials are kept once."""
+class Kernel:
+    """What all kernels share: groups, aggregates, and the columns of the partials that these are made of."""
 
-    spec: WindowSpec
     groups: tuple[Group, ...]
     aggregates: tuple[Aggregate, ...]
-    source: str | None = None
-    """The group column that holds the stream's source, if one does: its groups close on their own heartbeats."""
 
     @cached_property
     def columns(self) -> dict[Partial, tuple[str, ...]]:
@@ -52,6 +48,26 @@ class PaneKernel:
     def keys(self) -> list[str]:
         """Names of the group columns."""
         return [g.name for g in self.groups]
+
+    def values(self, merged: pl.DataFrame) -> pl.DataFrame:
+        """The aggregates' values over merged partials, beside all columns that are not partials."""
+        hidden = {n for names in self.columns.values() for n in names}
+        keep = [c for c in merged.columns if c not in hidden]
+        return merged.select(*keep, *(a.value(*self._fields(a)).alias(a.name) for a in self.aggregates))
+
+    def _fields(self, aggregate: Aggregate) -> list[str]:
+        return [n for p in aggregate.partials() for n in self.columns[p]]
+
+
+@dataclass(frozen=True)
+class PaneKernel(Kernel):
+    """Folds rows into (pane, group) partials and merges partials; equal partials are kept once."""
+
+    spec: WindowSpec
+    groups: tuple[Group, ...]
+    aggregates: tuple[Aggregate, ...]
+    source: str | None = None
+    """The group column that holds the stream's source, if one does: its groups close on their own heartbeats."""
 
     def pane_sql(self) -> str:
         """The pane of a row; `div` truncates toward zero, so the remainder goes first (times before 1970)."""
@@ -91,12 +107,3 @@ class PaneKernel:
                 after += [e.alias(n) for n, e in zip(names, united, strict=True)]
         merged = grouped.agg(exprs)
         return merged.with_columns(after) if after else merged
-
-    def values(self, merged: pl.DataFrame) -> pl.DataFrame:
-        """The aggregates' values over merged partials, beside all columns that are not partials."""
-        hidden = {n for names in self.columns.values() for n in names}
-        keep = [c for c in merged.columns if c not in hidden]
-        return merged.select(*keep, *(a.value(*self._fields(a)).alias(a.name) for a in self.aggregates))
-
-    def _fields(self, aggregate: Aggregate) -> list[str]:
-        return [n for p in aggregate.partials() for n in self.columns[p]]

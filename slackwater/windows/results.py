@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.kernel import WINDOW, PaneKernel
+from slackwater.windows.kernel import WINDOW, Kernel, PaneKernel
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -21,14 +23,38 @@ Kind = Literal["early", "final"]
 _INSTANT = pa.timestamp("us", tz="UTC")
 
 
-def result_schema(kernel: PaneKernel, domain: TimeDomain, group_types: list[pa.DataType]) -> pa.Schema:
+def result_schema(kernel: Kernel, domain: TimeDomain, group_types: list[pa.DataType]) -> pa.Schema:
     """Arrow schema of the results: groups, aggregates, then the columns of every result."""
-    time = _INSTANT if domain is TimeDomain.TIMESTAMP else pa.int64()
+    time = _time_type(domain)
     fields = [pa.field(g.name, t) for g, t in zip(kernel.groups, group_types, strict=True)]
     fields += [pa.field(a.name, a.type) for a in kernel.aggregates]
     fields += [pa.field(WINDOW_START, time), pa.field(WINDOW_END, time), pa.field(KIND, pa.string())]
     fields += [pa.field(EMITTED_AT, _INSTANT), pa.field(COMPLETENESS, pa.float64())]
     return pa.schema(fields)
+
+
+def _time_type(domain: TimeDomain) -> pa.DataType:
+    if domain.scale is not None:
+        return pa.decimal128(19, domain.scale)  # room for every tick: no window's end can be too large
+    return _INSTANT if domain is TimeDomain.TIMESTAMP else pa.int64()
+
+
+def in_schema(rows: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Result rows, with times in ticks, as the table that a user sees."""
+    table = rows.to_arrow()
+    for name in (WINDOW_START, WINDOW_END):
+        if pa.types.is_decimal(schema.field(name).type):
+            column = _ticks_as_decimals(rows[name], schema.field(name).type)
+            table = table.set_column(table.schema.get_field_index(name), name, column)
+    return table.cast(schema)
+
+
+def _ticks_as_decimals(ticks: pl.Series, kind: pa.DataType) -> pa.Array:
+    # A decimal is its ticks as a 128-bit whole number, the lower half first.
+    halves = np.empty((len(ticks), 2), dtype="<i8")
+    halves[:, 0] = ticks.to_numpy()
+    halves[:, 1] = halves[:, 0] >> 63
+    return pa.Array.from_buffers(kind, len(ticks), [None, pa.py_buffer(halves.tobytes())])
 
 
 def result_rows(kernel: PaneKernel, merged: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
@@ -43,7 +69,7 @@ def result_rows(kernel: PaneKernel, merged: pl.DataFrame, schema: pa.Schema, emi
         pl.lit(emitted_at, pl.Int64).alias(EMITTED_AT),
         pl.lit(1.0).alias(COMPLETENESS),
     )
-    return rows.to_arrow().cast(schema)
+    return in_schema(rows, schema)
 
 
 def result_sql(kernel: PaneKernel, domain: TimeDomain) -> dict[str, str]:
@@ -51,6 +77,8 @@ def result_sql(kernel: PaneKernel, domain: TimeDomain) -> dict[str, str]:
     start = f"({WINDOW} * {kernel.spec.slide}L + {kernel.spec.offset}L)"
     end = f"({start} + {kernel.spec.range}L)"
     stamp = "timestamp_micros({})" if domain is TimeDomain.TIMESTAMP else "{}"
+    if domain.scale is not None:
+        stamp = f"CAST({{}} AS DECIMAL(19, 0)) * {Decimal(1).scaleb(-domain.scale):f}BD"
     return {
         **{g: f"`{g}`" for g in kernel.keys},
         **kernel.value_sql(),

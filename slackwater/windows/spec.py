@@ -29,14 +29,16 @@ class WindowSpec:
     offset: int = 0
 
     @staticmethod
-    def of(domain: TimeDomain, range: Span, slide: Span | None, offset: Span | None) -> WindowSpec:
-        """Read and check what a user wrote; no slide means a tumbling window."""
+    def of(domain: TimeDomain, range: Span, slide: Span, offset: Span | None) -> WindowSpec:
+        """Read and check what a user wrote; a slide of the range itself means a tumbling window."""
         length = domain.span(range, "range")
         if length <= 0:
             raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
-        step = length if slide is None else domain.span(slide, "slide")
+        step = domain.span(slide, "slide")
         if step <= 0:
-            raise QueryError(f"slide={slide!r} must be longer than nothing; leave it out for a tumbling window")
+            raise QueryError(
+                f"slide={slide!r} must be longer than nothing; write slide={range!r} for a tumbling window"
+            )
         if step > length:
             raise QueryError(
                 f"slide={slide!r} is longer than range={range!r}: rows between the windows would be in none; "

@@ -84,10 +84,10 @@ def scattered(seed: int, window: dict[str, int], **more: Any) -> Scenario:
 SCENARIOS = {
     "sliding": scattered(1, {"range": 9, "slide": 3}),
     "seven by three": scattered(2, {"range": 7, "slide": 3}),
-    "tumbling with an offset": scattered(3, {"range": 10, "offset": 4}),
+    "tumbling with an offset": scattered(3, {"range": 10, "slide": 10, "offset": 4}),
     "no groups": scattered(4, {"range": 8, "slide": 2}, group_by=()),
     "filtered": scattered(5, {"range": 8, "slide": 4}, where="v > 0 OR k = 'a'"),
-    "projected": scattered(6, {"range": 6}, select={"k": "k", "v": "v * 2", "t": "t + 1"}),
+    "projected": scattered(6, {"range": 6, "slide": 6}, select={"k": "k", "v": "v * 2", "t": "t + 1"}),
     "sorted": scattered(7, {"range": 5, "slide": 1}, slack=0),
     "punctuated": scattered(8, {"range": 8, "slide": 4}, punctuated=True, source="k"),
     "punctuated as a whole": scattered(9, {"range": 8, "slide": 4}, punctuated=True),
@@ -121,8 +121,10 @@ SCENARIOS = {
     "controlled": scattered(19, {"range": 6, "slide": 3}, policy=sw.disorder_control("20%")),
     "a policy of its own": scattered(14, {"range": 6, "slide": 3}, slack=30, own=sw.bounded(1)),
     "one row": Scenario([[(3, "a", 1.0, 2)]], {"range": 10, "slide": 5}),
-    "nothing but empty pages": Scenario([[], []], {"range": 10}),
-    "only rows without a time": Scenario([[(None, "a", 1.0, None)], [(None, None, None, None)]], {"range": 10}),
+    "nothing but empty pages": Scenario([[], []], {"range": 10, "slide": 10}),
+    "only rows without a time": Scenario(
+        [[(None, "a", 1.0, None)], [(None, None, None, None)]], {"range": 10, "slide": 10}
+    ),
 }
 
 

@@ -38,23 +38,31 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("name twice in select", lambda r: r.select("k", k="v"), ["'k'", "twice"]),
     ("no columns", lambda r: r.select(), ["select()", "at least one"]),
     ("slide over range", lambda r: r.window("1 minute", "2 minutes"), ["slide='2 minutes'", "range='1 minute'"]),
-    ("no range", lambda r: r.window("0 seconds"), ["range='0 seconds'", "longer than nothing"]),
-    ("negative range", lambda r: r.window("-5 seconds"), ["range='-5 seconds'"]),
+    ("no range", lambda r: r.window("0 seconds", "0 seconds"), ["range='0 seconds'", "longer than nothing"]),
+    ("negative range", lambda r: r.window("-5 seconds", "-5 seconds"), ["range='-5 seconds'"]),
     ("no slide", lambda r: r.window("1 minute", "0 seconds"), ["slide='0 seconds'"]),
-    ("months", lambda r: r.window("1 month"), ["month", "no fixed length"]),
+    ("months", lambda r: r.window("1 month", "1 month"), ["month", "no fixed length"]),
     ("number for a timestamp", lambda r: r.window(30), ["range=30", "'30 minutes'"]),
-    ("no unit", lambda r: r.window("30"), ["'30'", "'30 minutes'"]),
-    ("unknown group", lambda r: r.window("1 minute").group_by("speed"), ["speed", "t, n, k, v"]),
-    ("group without a name", lambda r: r.window("1 minute").group_by("upper(k)"), ["upper(k)", "name"]),
-    ("unknown aggregate", lambda r: r.window("1 minute").agg(m="median(v)"), ["median", "approx_percentile"]),
-    ("unknown column in agg", lambda r: r.window("1 minute").agg(m="sum(speed)"), ["speed", "t, n, k, v"]),
-    ("wrong type in agg", lambda r: r.window("1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
-    ("no order", lambda r: r.window("1 minute").agg(m="first(map(k, v))"), ["agg", "map(k, v)"]),
-    ("distinct", lambda r: r.window("1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
-    ("no aggregate", lambda r: r.window("1 minute").agg(), ["agg()", "count(*)"]),
-    ("name twice", lambda r: r.window("1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
-    ("reserved name", lambda r: r.window("1 minute").agg(kind="count(*)"), ["'kind'", "another name"]),
-    ("hidden name", lambda r: r.window("1 minute").agg(__n="count(*)"), ["__n", "rename"]),
+    ("no unit", lambda r: r.window("30", "30"), ["'30'", "'30 minutes'"]),
+    ("unknown group", lambda r: r.window("1 minute", "1 minute").group_by("speed"), ["speed", "t, n, k, v"]),
+    ("group without a name", lambda r: r.window("1 minute", "1 minute").group_by("upper(k)"), ["upper(k)", "name"]),
+    (
+        "unknown aggregate",
+        lambda r: r.window("1 minute", "1 minute").agg(m="median(v)"),
+        ["median", "approx_percentile"],
+    ),
+    (
+        "unknown column in agg",
+        lambda r: r.window("1 minute", "1 minute").agg(m="sum(speed)"),
+        ["speed", "t, n, k, v"],
+    ),
+    ("wrong type in agg", lambda r: r.window("1 minute", "1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
+    ("no order", lambda r: r.window("1 minute", "1 minute").agg(m="first(map(k, v))"), ["agg", "map(k, v)"]),
+    ("distinct", lambda r: r.window("1 minute", "1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
+    ("no aggregate", lambda r: r.window("1 minute", "1 minute").agg(), ["agg()", "count(*)"]),
+    ("name twice", lambda r: r.window("1 minute", "1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
+    ("reserved name", lambda r: r.window("1 minute", "1 minute").agg(kind="count(*)"), ["'kind'", "another name"]),
+    ("hidden name", lambda r: r.window("1 minute", "1 minute").agg(__n="count(*)"), ["__n", "rename"]),
 ]
 
 
@@ -102,17 +110,17 @@ def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream, tmp_path:
 
 
 def test_a_query_starts_once(rows: sw.Stream) -> None:
-    query = rows.window("1 minute").agg(n="count(*)")
+    query = rows.window("1 minute", "1 minute").agg(n="count(*)")
     query.start(hold=True, name="one")
     with pytest.raises(sw.RunError, match="started already"):
         query.start()
     with pytest.raises(sw.RunError, match="'one' was used"):
-        rows.window("2 minutes").agg(n="count(*)").start(name="one")
+        rows.window("2 minutes", "2 minutes").agg(n="count(*)").start(name="one")
 
 
 def test_a_sink_that_cannot_be_written_is_named(rows: sw.Stream, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    query = rows.window("1 minute").agg(n="count(*)")
+    query = rows.window("1 minute", "1 minute").agg(n="count(*)")
     with pytest.raises(sw.SinkError, match="file/out"):
         query.start(sink=tmp_path / "file" / "out")
     with pytest.raises(sw.QueryError, match="two arguments"):
@@ -126,7 +134,11 @@ def test_nothing_started_and_a_stopped_session_are_said(spark: SparkSession, tmp
     with pytest.raises(sw.RunError, match="start one first"):
         s.run_available()
     df = spark.readStream.schema(SCHEMA).parquet(str(tmp_path))
-    query = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute")).window("1 minute").agg(n="count(*)")
+    query = (
+        s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
+        .window("1 minute", "1 minute")
+        .agg(n="count(*)")
+    )
     s.stop()
     with pytest.raises(sw.RunError, match="stopped"):
         query.start()
@@ -137,12 +149,12 @@ def test_a_journal_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
     df = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
     with sw.Session(spark, journal=tmp_path / "journal") as s:
         rows = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
-        rows.window("1 minute").agg(n="count(*)").start(name="q", hold=True)
+        rows.window("1 minute", "1 minute").agg(n="count(*)").start(name="q", hold=True)
     with sw.Session(spark, journal=tmp_path / "journal") as s:
         rows = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
         with pytest.raises(sw.JournalError, match=r"another query[\s\S]*range 1 minute[\s\S]*range 2 minutes"):
-            rows.window("2 minutes").agg(n="count(*)").start(name="q")
-        rows.window("2 minutes").agg(n="count(*)").start(name="other", hold=True)
+            rows.window("2 minutes", "2 minutes").agg(n="count(*)").start(name="q")
+        rows.window("2 minutes", "2 minutes").agg(n="count(*)").start(name="other", hold=True)
         with pytest.raises(sw.RunError, match="holds the queries q"):
             s.run_available()
         s.forget("q")
@@ -152,6 +164,6 @@ def test_a_journal_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
 def test_replays_and_streams_do_not_mix(spark: SparkSession, rows: sw.Stream, session: sw.Session) -> None:
     static = spark.createDataFrame([], SCHEMA)
     past = session.stream("past", static, time="t", arrival="t", disorder=sw.bounded("1 minute"))
-    rows.window("1 minute").agg(n="count(*)").start(hold=True)
+    rows.window("1 minute", "1 minute").agg(n="count(*)").start(hold=True)
     with pytest.raises(sw.RunError, match="second session"):
-        past.window("1 minute").agg(n="count(*)").start()
+        past.window("1 minute", "1 minute").agg(n="count(*)").start()

@@ -64,7 +64,7 @@ AGGREGATES = {"n": "count(*)", "total": "sum(v)", "mean": "avg(v)", "top": "max(
 @pytest.mark.parametrize(
     ("window", "sql"),
     [
-        ({"range": "20 seconds"}, "'20 seconds'"),
+        ({"range": "20 seconds", "slide": "20 seconds"}, "'20 seconds'"),
         ({"range": "30 seconds", "slide": "10 seconds"}, "'30 seconds', '10 seconds'"),
         ({"range": "7 seconds", "slide": "3 seconds"}, "'7 seconds', '3 seconds'"),
         (
@@ -99,7 +99,13 @@ def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp
     write_files(tmp_path, files=6)
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("1 minute"))
-        run = rows.where("v >= 0").window(range="20 seconds").group_by("k").agg(n="count(*)").start(hold=True)
+        run = (
+            rows.where("v >= 0")
+            .window(range="20 seconds", slide="20 seconds")
+            .group_by("k")
+            .agg(n="count(*)")
+            .start(hold=True)
+        )
         s.run_available(drain=False)
         before = run.results().num_rows
         assert run.metrics()["spark_jobs"] == run.metrics()["pages"] == 6
@@ -111,7 +117,7 @@ def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path
     write_files(tmp_path)
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("10 seconds"))
-        run = rows.where("1 = 0").window(range="20 seconds").agg(n="count(*)").start(hold=True)
+        run = rows.where("1 = 0").window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start(hold=True)
         s.run_available(drain=False)
         assert run.metrics()["heartbeat"] == "1970-01-01 00:01:18.999999"
         assert run.metrics()["rows"] == 200
@@ -122,7 +128,9 @@ def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> Non
     write_files(tmp_path)
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
-        query = rows.select("upper(k) AS key", double="v * 2").window(range="1 hour", offset="30 minutes")
+        query = rows.select("upper(k) AS key", double="v * 2").window(
+            range="1 hour", slide="1 hour", offset="30 minutes"
+        )
         run = query.group_by("key").agg(total="sum(double)", n="count(double)").start(hold=True)
         s.run_available()
         totals = {r["key"]: (r["total"], r["n"]) for r in run.results().to_pylist()}
@@ -135,8 +143,8 @@ def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None
     write_files(tmp_path)
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
-        one = rows.window(range="1 day").agg(n="count(*)").start(hold=True)
-        two = rows.where("k = 'k1'").window(range="1 day").agg(n="count(*)").start(hold=True)
+        one = rows.window(range="1 day", slide="1 day").agg(n="count(*)").start(hold=True)
+        two = rows.where("k = 'k1'").window(range="1 day", slide="1 day").agg(n="count(*)").start(hold=True)
         s.run_available()
         assert sum(one.results()["n"].to_pylist()) == 192
         expected = pl.read_parquet(tmp_path / "*.parquet").filter((pl.col("k") == "k1") & pl.col("t").is_not_null())
@@ -151,7 +159,7 @@ def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_pa
     write_files(folder, files=2)
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, folder), time="t", disorder=sw.bounded("0 seconds"))
-        run = rows.window(range="20 seconds").agg(n="count(*)").start()
+        run = rows.window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start()
         s._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
         first = run.metrics()["rows"]
         write_files(tmp_path / "in", files=3)
@@ -168,7 +176,7 @@ def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -
         late: list[list[str | None]] = []
         orders = s.stream("orders", df, time="try_cast(seq AS BIGINT)", disorder=sw.bounded(0))
         run = (
-            orders.window(range=10)
+            orders.window(range=10, slide=10)
             .agg(n="count(*)")
             .start(late=lambda rows, _: late.append([r.seq for r in rows.collect()]), hold=True)
         )

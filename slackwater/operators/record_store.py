@@ -1,0 +1,216 @@
+"""The record store (S4 section 3): slack buffer and window buffer; the contract, and the store in the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from slackwater.operators.element import Payload
+from slackwater.operators.operator import State
+from slackwater.operators.page import Page
+from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK
+from slackwater.windows.count_windows import CountWindows
+from slackwater.windows.partials import TIME
+from slackwater.windows.range_windows import RangeWindows
+from slackwater.windows.rolling import RollingKernel, rolling_rows
+from slackwater.windows.scans import lift
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """How a page's rows lie to the heartbeat."""
+
+    times: Ints
+    """Times, or ends of stretches of time, that the page has rows for, increasing."""
+    rows: Ints
+    """How many rows each has."""
+    late: int
+    """Rows at or below the heartbeat."""
+
+
+class RecordStore(Protocol):
+    """Rows of one query: those that wait for the heartbeat, and those that later windows still need."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the store in the journal and in metrics."""
+        ...
+
+    def absorb(self, page: Page, heartbeat: int) -> Judged:
+        """Take a page; a late row counts for later windows if these are range windows (D3)."""
+        ...
+
+    def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
+        """Results of the rows above the heartbeat before and up to this one; what is needed no more goes."""
+        ...
+
+    def state(self, whole: bool, heartbeat: int) -> State:
+        """Changes since this was last asked, or all."""
+        ...
+
+    def restore(self, states: Sequence[State], heartbeat: int) -> None:
+        """Continue from journaled states."""
+        ...
+
+    def settle(self) -> None:
+        """The journal has all that `state` gave; what went may be deleted."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes of the driver's memory."""
+        ...
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Figures for a person."""
+        ...
+
+
+class WindowBuffer(Protocol):
+    """Released rows that later windows still need, merged as far as they can be."""
+
+    @property
+    def takes_late(self) -> bool:
+        """Whether a row that was not released in time counts for later windows."""
+        ...
+
+    def release(self, rows: pl.DataFrame, heartbeat: int) -> pl.DataFrame:
+        """Merged partials of the window of each row, in the order of the rows."""
+        ...
+
+    def advance(self, heartbeat: int) -> None:
+        """Time has passed."""
+        ...
+
+    def absorb(self, elements: pl.DataFrame) -> None:
+        """Take rows at or below the heartbeat that get no result, as partials."""
+        ...
+
+    def elements(self, heartbeat: int) -> pl.DataFrame | None:
+        """All that `absorb` needs to build this again."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many are held."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Size in memory."""
+        ...
+
+
+def window_buffer(kernel: RollingKernel) -> WindowBuffer:
+    """The buffer for a kind of window."""
+    return RangeWindows(kernel) if kernel.spec.range is not None else CountWindows(kernel)
+
+
+def elements_of(kernel: RollingKernel, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows as partials, with their groups and times."""
+    return rows.select(*kernel.keys, TIME, *lift(kernel, rows))
+
+
+class ResidentRecords:
+    """Both buffers in the driver."""
+
+    kind = "resident"
+
+    def __init__(self, kernel: RollingKernel, schema: pa.Schema) -> None:
+        self.kernel = kernel
+        self.schema = schema
+        self.slack = SlackBuffer()
+        self.windows = window_buffer(kernel)
+        self._fresh: list[pl.DataFrame] = []
+        """Rows that came since the journal was last written."""
+        self._row_bytes = 0.0
+
+    def absorb(self, page: Page, heartbeat: int) -> Judged:
+        """Put the page's rows into the slack buffer, and late ones into the window buffer."""
+        rows = in_time_order(page.rows_of(self.kernel).filter(pl.col(TIME).is_not_null()))
+        time = rows[TIME].to_numpy()
+        late = passed(rows, heartbeat)
+        kept = rows.slice(late)
+        self.slack.add(kept)
+        if late and self.windows.takes_late:
+            self.windows.absorb(elements_of(self.kernel, rows.slice(0, late)))
+            kept = rows
+        if kept.height:
+            self._fresh.append(kept)
+            self._row_bytes = max(self._row_bytes, kept.estimated_size() / kept.height)
+        first = np.flatnonzero(np.diff(time, prepend=time[0] - 1)) if len(time) else np.empty(0, np.int64)
+        return Judged(time[first], np.diff(first, append=len(time)), late)
+
+    def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
+        """Take rows out of the slack buffer, and merge their windows."""
+        rows = self.slack.release(heartbeat)
+        if rows is None:
+            self.windows.advance(heartbeat)
+            return self.schema.empty_table()
+        merged = self.windows.release(rows, heartbeat)
+        return rolling_rows(self.kernel, rows, merged, self.schema, emitted_at)
+
+    def state(self, whole: bool, heartbeat: int) -> State:
+        """The rows that came since, or both buffers."""
+        tables: dict[str, pa.Table] = {}
+        if whole:
+            buffered, released = self.slack.all(), self.windows.elements(heartbeat)
+            if buffered is not None:
+                tables["rows"] = buffered.to_arrow()
+            if released is not None:
+                tables["window"] = released.to_arrow()
+        elif self._fresh:
+            tables["rows"] = pl.concat(self._fresh).to_arrow()
+        self._fresh = []
+        return State({}, tables, whole)
+
+    def restore(self, states: Sequence[State], heartbeat: int) -> None:
+        """What the heartbeat has passed goes to the window buffer."""
+        self.windows.advance(heartbeat)
+        for state in states:
+            if "window" in state.tables:
+                self.windows.absorb(frame_of(state.tables["window"]))
+        came = [frame_of(s.tables["rows"]) for s in states if "rows" in s.tables]
+        if came:
+            rows = in_time_order(pl.concat(came))
+            released = passed(rows, heartbeat)
+            self.windows.absorb(elements_of(self.kernel, rows.slice(0, released)))
+            self.slack.add(rows.slice(released))
+
+    def settle(self) -> None:
+        """The journal, if there is one, has all rows."""
+        self._fresh = []
+
+    @property
+    def bytes(self) -> int:
+        """By the size of the rows that came; exact figures are for `size`."""
+        return int((self.slack.rows + self.windows.rows) * self._row_bytes)
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows and bytes of both buffers."""
+        return {
+            "slack_rows": self.slack.rows,
+            "window_rows": self.windows.rows,
+            "state_bytes": self.slack.bytes + self.windows.bytes,
+        }
+
+
+def passed(rows: pl.DataFrame, heartbeat: int) -> int:
+    """How many rows, in the order of time, a heartbeat has passed."""
+    return 0 if heartbeat <= MIN_TICK else int(np.searchsorted(rows[TIME].to_numpy(), heartbeat, side="right"))
+
+
+def frame_of(table: pa.Table) -> pl.DataFrame:
+    """A table as polars has it."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

@@ -1,0 +1,127 @@
+"""The window operator of S4 section 3: rows wait in a record store, each gets one result when time has passed it.
+
+A row that comes after that has lost its own result; it still counts for range windows of later rows (D3). In count
+windows it would change the order of rows that are out, so there it is discarded, as in S4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slackwater.operators.element import Answer, Punctuation, payload_rows
+from slackwater.operators.operator import LATE, Emit, State, Unary
+from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.plan.nodes import RollingNode
+from slackwater.progress.clock import Clock
+from slackwater.progress.report import Report
+from slackwater.progress.time import MAX_TICK, MIN_TICK
+
+#: Makes the store for rows that are too many for the driver, from the resident one.
+SpillRecords = Callable[[ResidentRecords], RecordStore]
+
+
+class RollingAggregate(Unary):
+    """Final results of one query with a window for each row."""
+
+    def __init__(
+        self,
+        label: str,
+        node: RollingNode,
+        clock: Clock,
+        spill: SpillRecords | None = None,
+        resident_limit: int = 256 * 2**20,
+        route_late: bool = False,
+    ) -> None:
+        super().__init__(label)
+        self._clock = clock
+        self._spill = spill
+        self._limit = resident_limit
+        self._route_late = route_late
+        self._store: RecordStore = ResidentRecords(node.kernel, node.schema)
+        self._heartbeat = MIN_TICK
+        self._late_rows = self._results = 0
+        self._reports: list[Report] = []
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Put a page's rows into the store; count, and send on if wanted, those that came too late."""
+        try:
+            judged = self._store.absorb(page, self._heartbeat)
+        except PartialsTooLarge:
+            self._go_large()
+            judged = self._store.absorb(page, self._heartbeat)
+        self._late_rows += judged.late
+        # A row's own window is the only one that it can lose.
+        self._reports = [Report(self.label, page.number, judged.times, judged.rows, judged.late)]
+        self._send_late(page, judged.late, emit)
+        if self._store.kind == ResidentRecords.kind and self._store.bytes > self._limit:
+            self._go_large()
+
+    def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
+        """Release the rows that the heartbeat has passed, with their results; pass the time on."""
+        tick = punctuation.heartbeat.tick
+        if tick > self._heartbeat:
+            payload = self._store.release(self._heartbeat, tick, self._clock.now())
+            self._heartbeat = tick
+            rows = payload_rows(payload)
+            if rows:
+                self._results += rows
+                emit(Answer(payload))
+        emit(punctuation)
+
+    def report(self) -> list[Report]:
+        """What became of the page that was run last, for policies that aim at a share of lost rows."""
+        told, self._reports = self._reports, []
+        return told
+
+    def _send_late(self, page: Page, late: int, emit: Emit) -> None:
+        arrival = page.arrival()
+        missing = 0 if arrival is None else arrival.missing
+        if self._route_late and (late or missing):
+            payload = page.late(min(self._heartbeat + 1, MAX_TICK))
+            if payload_rows(payload):  # a filter may have dropped those without a time
+                emit(Answer(payload), LATE)
+
+    def _go_large(self) -> None:
+        if self._spill is None:
+            raise MemoryError(f"{self.label}: more rows than the driver may hold, and nowhere to spill them")
+        assert isinstance(self._store, ResidentRecords)
+        self._store = self._spill(self._store)
+
+    def state(self, whole: bool) -> State:
+        """Counts, the heartbeat, and the store's own changes."""
+        kept = self._store.state(whole, self._heartbeat)
+        kept.values = {
+            "store": self._store.kind,
+            "records": kept.values,
+            "heartbeat": self._heartbeat,
+            "counts": [self._late_rows, self._results],
+        }
+        return kept
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from journaled states; those of a store that was left for a larger one do not matter."""
+        values = states[-1].values
+        self._heartbeat = values["heartbeat"]
+        self._late_rows, self._results = values["counts"]
+        kind = values["store"]
+        if kind != self._store.kind:
+            self._go_large()
+        mine = [State(s.values["records"], s.tables, s.whole) for s in states if s.values["store"] == kind]
+        self._store.restore(mine, self._heartbeat)
+
+    def settle(self) -> None:
+        """What went may be deleted."""
+        self._store.settle()
+
+    def metrics(self) -> dict[str, Any]:
+        """Late rows, results, and the size of both buffers."""
+        return {
+            "late_rows": self._late_rows,
+            "lost_pairs": self._late_rows,
+            "windows": self._results,
+            "results": self._results,
+            "store": self._store.kind,
+            **self._store.size,
+        }

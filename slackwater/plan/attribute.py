@@ -1,0 +1,34 @@
+"""A plan over another windowing attribute than the stream's time (S4's WATTR): the same rows as another stream."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from zlib import crc32
+
+from slackwater.plan.nodes import RowNode, SelectNode, StreamNode
+
+
+def attribute(node: RowNode, written: str) -> str:
+    """What an attribute is in terms of the stream's own columns, where a projection has given it its name."""
+    while not isinstance(node, StreamNode):
+        if isinstance(node, SelectNode):
+            written = dict(node.columns).get(written.strip().strip("`"), written)
+        node = node.input
+    return written
+
+
+def on_stream(node: RowNode, stream: StreamNode) -> RowNode:
+    """The same filters and projections over another stream."""
+    if isinstance(node, StreamNode):
+        return stream
+    return replace(node, input=on_stream(node.input, stream))
+
+
+def apart(stream: str, written: str, settings: str) -> str:
+    """A name for the second stream, the same in every session that asks for the same.
+
+    >>> apart("services", "orderID", "CAST(orderID AS BIGINT) bounded(5)")
+    'services.orderID.d03f96f8'
+    """
+    return f"{stream}.{re.sub(r'[^A-Za-z0-9_]+', '_', written)}.{crc32(settings.encode()):08x}"

@@ -1,0 +1,130 @@
+"""Windows of a row of its own (S4 section 1): over (t - range, t], or over the last n rows, one result a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.errors import QueryError
+from slackwater.progress.time import Span, TimeDomain
+from slackwater.windows.aggregates import Aggregate, ApproxDistinct, ApproxPercentile
+from slackwater.windows.kernel import Group, Kernel
+from slackwater.windows.partials import TIME
+from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
+from slackwater.windows.spec import WindowSpec
+
+#: Hidden columns of spilled rows: their stretch of time, and their place in the page.
+CELL, PLACE = "__cell", "__place"
+
+#: No range or count may exceed this: sums of two of them still fit into 64 bits.
+_LARGEST = 2**61
+
+
+@dataclass(frozen=True)
+class RollingSpec:
+    """`[RANGE 30 seconds]` or `[RANGE 100 tuples]` of S4: exactly one of the two is given."""
+
+    range: int | None = None
+    """Length of the window that ends with a row, in ticks."""
+    rows: int | None = None
+    """How many rows the window has, the row itself included."""
+
+    @staticmethod
+    def of(domain: TimeDomain, range: Span | None, rows: int | None) -> RollingSpec:
+        """Read and check what a user wrote.
+
+        >>> RollingSpec.of(TimeDomain.TIMESTAMP, "30 seconds", None)
+        RollingSpec(range=30000000, rows=None)
+        >>> RollingSpec.of(TimeDomain.SEQUENCE, None, 100)
+        RollingSpec(range=None, rows=100)
+        """
+        if rows is not None:
+            if range is not None:
+                raise QueryError(
+                    f"range={range!r} and rows={rows!r}: a window has one length; leave one of them out"
+                )
+            if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= _LARGEST:
+                raise QueryError(f"rows={rows!r}: write how many rows a window has, as in rows=100")
+            return RollingSpec(rows=rows)
+        if range is None:
+            raise QueryError("a window needs a length: write range='30 seconds' or rows=100")
+        length = domain.span(range, "range")
+        if not 0 < length <= _LARGEST:
+            raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
+        return RollingSpec(range=length)
+
+
+def window_spec(
+    domain: TimeDomain, range: Span | None, slide: Span | None, offset: Span | None, rows: int | None
+) -> WindowSpec | RollingSpec:
+    """The windows that a user wrote: with a slide those that all rows share, without it one for each row."""
+    if slide is None:
+        if offset is not None:
+            raise QueryError(
+                f"offset={offset!r}: windows without a slide end with a row, wherever that is; add slide=, "
+                f"as in slide={range!r}, or leave offset out"
+            )
+        return RollingSpec.of(domain, range, rows)
+    if rows is not None:
+        raise QueryError(f"rows={rows!r} and slide={slide!r}: windows of rows have no slide; leave one of them out")
+    if range is None:
+        raise QueryError(f"slide={slide!r}: a window needs a length too, as in range='30 seconds'")
+    return WindowSpec.of(domain, range, slide, offset)
+
+
+@dataclass(frozen=True)
+class RollingKernel(Kernel):
+    """What is needed of a row, and the columns that carry it."""
+
+    spec: RollingSpec
+    groups: tuple[Group, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    def __post_init__(self) -> None:
+        for a in self.aggregates:
+            if isinstance(a, (ApproxDistinct, ApproxPercentile)):
+                raise QueryError(
+                    f"{a.name}={a.text!r}: one sketch for each row would be too much; give the window a slide, "
+                    "as in window(range='1 minute', slide='1 second')"
+                )
+            if pa.types.is_nested(a.type):
+                raise QueryError(
+                    f"{a.name}={a.text!r}: a window for each row has plain values only, this is {a.type}; "
+                    "take a field of it, or give the window a slide"
+                )
+
+    @cached_property
+    def arguments(self) -> dict[str, str]:
+        """Every distinct argument of an aggregate, with the name of the column that carries it."""
+        wanted = dict.fromkeys(p.argument for p in self.columns if p.argument != "*")
+        return {argument: f"__a{i}" for i, argument in enumerate(wanted)}
+
+    def row_sql(self) -> dict[str, str]:
+        """Spark SQL of what a row brings along, by column."""
+        return {
+            TIME: TIME,
+            **{g.name: g.sql for g in self.groups},
+            **{name: argument for argument, name in self.arguments.items()},
+        }
+
+
+def rolling_rows(
+    kernel: RollingKernel, rows: pl.DataFrame, merged: pl.DataFrame, schema: pa.Schema, emitted_at: int
+) -> pa.Table:
+    """Final results: the groups and times of the rows beside the merged partials of their windows."""
+    time = pl.col(TIME)
+    start = time - kernel.spec.range if kernel.spec.range is not None else pl.col(WINDOW_START)
+    both = pl.concat([rows.select(*kernel.keys, TIME), kernel.values(merged)], how="horizontal")
+    results = both.select(
+        *kernel.keys,
+        *(a.name for a in kernel.aggregates),
+        start.alias(WINDOW_START),
+        time.alias(WINDOW_END),
+        pl.lit("final").alias(KIND),
+        pl.lit(emitted_at, pl.Int64).alias(EMITTED_AT),
+        pl.lit(1.0).alias(COMPLETENESS),
+    )
+    return in_schema(results, schema)

@@ -1,0 +1,125 @@
+"""Windows of a row recomputed from scratch: for each row that was not late, all rows are looked at again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+Means = Callable[[list[Row]], Any]
+
+
+def _values(rows: list[Row], column: str) -> list[Any]:
+    return [r[column] for r in rows if r[column] is not None]
+
+
+def _total(values: list[Any]) -> Any:
+    return math.fsum(values) if values and isinstance(values[0], float) else sum(values) if values else None
+
+
+def _variance(values: list[float], less: int) -> float | None:
+    if len(values) <= less:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.fsum((v - mean) ** 2 for v in values) / (len(values) - less)
+
+
+def _least(rows: list[Row], column: str) -> Any:
+    values = [v for v in _values(rows, column) if v == v]
+    return min(values) if values else (math.nan if _values(rows, column) else None)
+
+
+def _most(rows: list[Row], column: str) -> Any:
+    values = _values(rows, column)
+    return math.nan if any(v != v for v in values) else max(values, default=None)
+
+
+def _root(value: float | None) -> float | None:
+    return None if value is None else math.sqrt(value)
+
+
+#: Text of each aggregate, and what it is over the rows of a window, which lie in order.
+AGGREGATES: dict[str, tuple[str, Means]] = {
+    "n": ("count(*)", len),
+    "nx": ("count(x)", lambda r: len(_values(r, "x"))),
+    "total": ("sum(x)", lambda r: _total(_values(r, "x"))),
+    "whole": ("sum(i)", lambda r: _total(_values(r, "i"))),
+    "mean": ("avg(x)", lambda r: _total(_values(r, "x")) / len(_values(r, "x")) if _values(r, "x") else None),
+    "low": ("min(x)", lambda r: _least(r, "x")),
+    "high": ("max(x)", lambda r: _most(r, "x")),
+    "low_s": ("min(s)", lambda r: _least(r, "s")),
+    "high_s": ("max(s)", lambda r: _most(r, "s")),
+    "high_i": ("max(i)", lambda r: _most(r, "i")),
+    "var": ("variance(x)", lambda r: _variance(_values(r, "x"), 1)),
+    "var_all": ("var_pop(x)", lambda r: _variance(_values(r, "x"), 0)),
+    "sd": ("stddev(x)", lambda r: _root(_variance(_values(r, "x"), 1))),
+    "begins": ("first(x)", lambda r: _end(r, "x", first=True)),
+    "ends": ("last(x)", lambda r: _end(r, "x", first=False)),
+    "begins_s": ("first(s)", lambda r: _end(r, "s", first=True)),
+    "ends_s": ("last(s)", lambda r: _end(r, "s", first=False)),
+}
+
+
+def _end(rows: list[Row], column: str, first: bool) -> Any:
+    """Rows in order; where a range window asks, `__by_value` lets the value decide among simultaneous ones."""
+    if not rows[0].get("__by_value"):
+        return rows[0 if first else -1][column]
+    at = rows[0 if first else -1]["t"]
+    values = sorted((r[column] for r in rows if r["t"] == at), key=lambda v: (v is not None, v))
+    return values[0 if first else -1]
+
+
+@dataclass
+class Recomputed:
+    """What should have come out."""
+
+    results: list[Row]
+    late: list[Row]
+
+
+def recompute(
+    pages: Sequence[list[Row]],
+    beats: Sequence[int | None],
+    keys: Sequence[str],
+    aggregates: dict[str, tuple[str, Means]],
+    range: int | None = None,
+    rows: int | None = None,
+) -> Recomputed:
+    """Results in order, and late rows; `beats[n]` is the heartbeat by which page n is judged."""
+    arrived: list[tuple[int, Row]] = []  # when a row could be seen: the heartbeat of its page, if it was late
+    late: list[Row] = []
+    for page, beat in zip(pages, beats, strict=True):
+        for row in page:
+            if row["t"] is None:
+                continue
+            if beat is not None and row["t"] <= beat:
+                late.append(row)
+                arrived.append((beat, row))
+            else:
+                arrived.append((row["t"] - 1, row))
+    on_time = [row for row, lost in ((r, any(r is x for x in late)) for _, r in arrived) if not lost]
+    on_time.sort(key=lambda r: r["t"])
+    results = []
+    for place, row in enumerate(on_time):
+        if range is not None:
+            # A late row counts for the windows that were open when it came: those that end above its heartbeat.
+            window = [
+                {**r, "__by_value": True}
+                for seen, r in arrived
+                if row["t"] - range < r["t"] <= row["t"] and seen < row["t"] and _alike(r, row, keys)
+            ]
+            window.sort(key=lambda r: r["t"])
+            start = row["t"] - range
+        else:
+            assert rows is not None
+            window = [r for r in on_time[: place + 1] if _alike(r, row, keys)][-rows:]
+            start = window[0]["t"]
+        made = {name: means(window) for name, (_, means) in aggregates.items()}
+        results.append({**{k: row[k] for k in keys}, **made, "window_start": start, "window_end": row["t"]})
+    return Recomputed(results, late)
+
+
+def _alike(one: Row, other: Row, keys: Sequence[str]) -> bool:
+    return all(one[k] == other[k] for k in keys)
