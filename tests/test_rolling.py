@@ -363,7 +363,7 @@ def test_a_stop_between_any_two_pages_changes_nothing(
 
 
 @contextmanager
-def spilling(folder: Path, cell_rows: int, limit: int = 0) -> Iterator[None]:
+def spilling(folder: Path, cell_rows: int, limit: int = 0, most_cells: int = 2) -> Iterator[None]:
     """Scripts spill from the limit on, into cells of about so many rows."""
     spill = partial(SpilledRecords, "q", pages=SparkPages(None, Place.of(folder)))  # type: ignore[arg-type]
     query = partial(add_query, resident_limit=limit, spill_records=spill)
@@ -371,6 +371,7 @@ def spilling(folder: Path, cell_rows: int, limit: int = 0) -> Iterator[None]:
         mock.patch.object(script_module, "add_query", query),
         mock.patch.object(spilled_records, "_CELL_ROWS", cell_rows),
         mock.patch.object(spilled_records, "_FEW_CHANGES", 4),
+        mock.patch.object(spilled_records, "_MOST_CELLS", most_cells),
         mock.patch.object(journal_files, "_SMALLEST_WHOLE", 3_000),
     ):
         yield
@@ -434,3 +435,24 @@ def test_spilled_rows_give_the_results_of_resident_ones(
     assert figures["store"] == "spilled"
     assert figures["late_rows"] > 0
     assert cells_left(tmp_path) == []
+
+
+def test_cells_become_wider_when_a_page_would_fall_into_too_many(tmp_path: Path) -> None:
+    pages = [
+        frame([[5, "a", 0, float(n)] for n in range(4)]),
+        frame([[t, "b", 0, 1.0] for t in range(0, 90, 3)]),
+        frame([[t, "a", 0, 2.0] for t in range(60, 2_000, 40)]),
+        frame([[t, "b", 0, 3.0] for t in range(1_500, 2_050, 25)]),
+    ]
+    with spilling(tmp_path, cell_rows=1, most_cells=4):
+        world = World(plan({"range": 100}, 700, ["g"], CHEAP), pages, tmp_path)
+        widths = []
+        for number in range(len(pages)):
+            script = world.start(Fate())
+            world._give(script, number)
+            widths.append(script.executor.graph.nodes["q/window"].operator._store._width)
+        script = world.live(Fate())
+    assert script is not None
+    assert_undisturbed(world, script, 700)
+    assert widths[0] < widths[1] < widths[2]
+    assert all(wide % narrow == 0 for narrow, wide in zip(widths, widths[1:], strict=False))
