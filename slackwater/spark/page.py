@@ -191,17 +191,23 @@ class SparkPage:
         except (PySparkException, Py4JJavaError) as error:
             if not _too_large(error):
                 raise
-            self.measure()
+            if self.origin.arrival is None:
+                self.origin.measure()
             raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
         self._ran(started, statistics)
         return _frame(table)
 
-    def measure(self) -> Arrival:
-        """Arrival statistics by a job of their own, unless they are known."""
-        if self.origin.arrival is None:
-            self.origin.measure()
-        assert self.origin.arrival is not None
-        return self.origin.arrival
+    def time_spread(self) -> tuple[int, int]:
+        """One job: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
+        row = self._kept().agg(F.count(TIME), F.percentile_approx(TIME, [0.05, 0.95])).first()
+        assert row is not None
+        return row[0], row[1][1] - row[1][0] + 1 if row[1] else 1
+
+    def cells_of(self, width: int) -> int:
+        """One job: into about how many cells of this width the rows fall."""
+        row = self._kept().agg(F.approx_count_distinct(F.expr(_cell_sql(width)))).first()
+        assert row is not None
+        return int(row[0])
 
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
         """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
@@ -209,7 +215,7 @@ class SparkPage:
         made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
         started = time.perf_counter()
         rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
-        cell = F.expr(f"({TIME} - pmod({TIME}, {width}L)) div {width}L").alias(CELL)
+        cell = F.expr(_cell_sql(width)).alias(CELL)
         numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
         numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
         self._ran(started, statistics)
@@ -316,6 +322,10 @@ def stage(rows: DataFrame, pages: SparkPages) -> Staged:
     seen = Observation()
     rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.parquet(place.address)
     return Staged(place.path.removeprefix(pages.root.path + "/"), int(seen.get["rows"]))
+
+
+def _cell_sql(width: int) -> str:
+    return f"({TIME} - pmod({TIME}, {width}L)) div {width}L"
 
 
 def _too_large(error: Exception) -> bool:

@@ -27,7 +27,7 @@ from slackwater.plan.nodes import StreamNode, stream_of
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
-from slackwater.spark.analysis import columns_of
+from slackwater.spark.analysis import columns_of, time_in_ticks
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
@@ -103,10 +103,11 @@ class Session:
         _, df, replay, trigger = self._inputs[node.name]
         written = attribute(stream.node, wattr)
         policy = node.disorder if disorder is None else disorder
+        time_in_ticks(df, written, "wattr")
         try:
             mine = stream_node(node.name, df, written, node.source, policy, "wattr")
         except QueryError as error:
-            if disorder is not None or policy.describe() not in str(error):
+            if disorder is not None:
                 raise
             raise QueryError(
                 f"wattr={wattr!r}: the policy of stream {node.name!r}, {policy.describe()}, is not for this "

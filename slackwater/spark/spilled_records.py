@@ -22,7 +22,6 @@ from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.record_store import Judged, ResidentRecords, elements_of, frame_of
 from slackwater.operators.slack_buffer import in_time_order
-from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.partials import TIME
@@ -41,8 +40,12 @@ _FEW_CHANGES = 200_000
 class SpillsRows(Protocol):
     """A page that can write its rows to files."""
 
-    def measure(self) -> Arrival:
-        """Arrival statistics, if need be by a job of their own."""
+    def time_spread(self) -> tuple[int, int]:
+        """Run: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
+        ...
+
+    def cells_of(self, width: int) -> int:
+        """Run: into about how many cells of this width the rows fall."""
         ...
 
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
@@ -64,7 +67,9 @@ class SpilledRecords:
         self._width: int | None = None
         self._rows_schema: pa.Schema | None = None
         self._pieces: dict[int, dict[int, int]] = {}
-        """For each piece the cells it has and their rows."""
+        """For each piece the cells it has, by their first tick, and their rows."""
+        self._widths: dict[int, int] = {}
+        """The width of each piece's cells."""
         self._next = 0
         self._kept: list[tuple[str, int]] = []
         """Files of the window buffer that the journal knows of, with their rows: a whole one, then changes."""
@@ -80,31 +85,29 @@ class SpilledRecords:
     def absorb(self, page: Page, heartbeat: int) -> Judged:
         """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
         assert isinstance(page, SpillsRows)
-        piece = self._next
-        self._rows_schema = page.spill_rows(self._kernel, self._fit(page), self._place(piece))
-        cells = self._register(piece)
-        width = self._cell_width
+        piece, width = self._next, self._fit(page)
+        self._rows_schema = page.spill_rows(self._kernel, width, self._place(piece))
+        cells = self._register(piece, width)
         order = sorted(cells)
-        times = np.array([(c + 1) * width - 1 for c in order], np.int64)
-        judged = Judged(times, np.array([cells[c] for c in order], np.int64), self._take_late(piece, heartbeat))
-        self._forget(piece, [c for c in order if (c + 1) * width - 1 <= heartbeat])
-        return judged
+        ends = np.array(order, np.int64) + width - 1
+        late = self._take_late(piece, heartbeat)
+        self._forget(piece, MIN_TICK, heartbeat)
+        return Judged(ends, np.array([cells[c] for c in order], np.int64), late)
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Cell after cell through the window buffer; many results are staged as files."""
         parts = _Parts(self._pages, self._schema)
-        if self._pieces:
-            width = self._cell_width
-            for cell in sorted({c for cells in self._pieces.values() for c in cells if c * width <= heartbeat}):
-                last = min(heartbeat, (cell + 1) * width - 1)
-                rows = self._read(cell, list(self._pieces), before, last)
-                if rows.height:
-                    merged = self._windows.release(rows, last)
-                    parts.add(rolling_rows(self._kernel, rows, merged, self._schema, emitted_at))
-                    self._keep_released(elements_of(self._kernel, rows))
-                if (cell + 1) * width - 1 <= heartbeat:
-                    for piece in list(self._pieces):
-                        self._forget(piece, [cell])
+        width = self._width or 1
+        starts = {c // width * width for cells in self._pieces.values() for c in cells if c <= heartbeat}
+        for start in sorted(starts):
+            last = min(heartbeat, start + width - 1)
+            rows = self._read(list(self._pieces), start, before, last)
+            if rows.height:
+                merged = self._windows.release(rows, last)
+                parts.add(rolling_rows(self._kernel, rows, merged, self._schema, emitted_at))
+                self._keep_released(elements_of(self._kernel, rows))
+            for piece in list(self._pieces):
+                self._forget(piece, start, last)
         self._windows.advance(heartbeat)
         return parts.payload()
 
@@ -121,7 +124,7 @@ class SpilledRecords:
         schema = None if self._rows_schema is None else base64.b64encode(self._rows_schema.serialize()).decode()
         return State(
             {
-                "pieces": [[piece, list(map(list, cells.items()))] for piece, cells in self._pieces.items()],
+                "pieces": [[p, self._widths[p], list(map(list, c.items()))] for p, c in self._pieces.items()],
                 "next": [self._next, self._next_file],
                 "width": self._width,
                 "window": [list(kept) for kept in self._kept],
@@ -132,7 +135,8 @@ class SpilledRecords:
     def restore(self, states: Sequence[State], heartbeat: int) -> None:
         """Continue with the journaled files; those that no record speaks of are deleted."""
         values = states[-1].values
-        self._pieces = {piece: {c: n for c, n in cells} for piece, cells in values["pieces"]}
+        self._pieces = {piece: {c: n for c, n in cells} for piece, _, cells in values["pieces"]}
+        self._widths = {piece: width for piece, width, _ in values["pieces"]}
         (self._next, self._next_file), self._width = values["next"], values["width"]
         self._kept = [(name, rows) for name, rows in values["window"]]
         self._whole_due = False
@@ -176,17 +180,18 @@ class SpilledRecords:
             "state_bytes": self._windows.bytes,
         }
 
-    @property
-    def _cell_width(self) -> int:
-        assert self._width is not None
-        return self._width
-
     def _fit(self, page: SpillsRows) -> int:
-        """The width of a cell: chosen once, by the first rows."""
+        """The width of a cell: by the first rows, and wider when a page would fall into too many cells.
+
+        A new width is a multiple of the ones before, so that their cells lie within its own.
+        """
         if self._width is None:
-            arrival = page.measure()
-            self._choose(arrival.rows, (arrival.highest or 0) - (arrival.lowest or 0) + 1)
-        return self._cell_width
+            self._choose(*page.time_spread())
+        assert self._width is not None
+        cells = page.cells_of(self._width)
+        if cells > 4 * _MOST_CELLS:
+            self._width *= -(-cells // _MOST_CELLS)
+        return self._width
 
     def _choose(self, rows: int, span: int) -> None:
         self._width = max(1, span * _CELL_ROWS // max(rows, 1), span // _MOST_CELLS)
@@ -196,36 +201,38 @@ class SpilledRecords:
 
     def _write_resident(self, rows: pl.DataFrame) -> None:
         time = rows[TIME].to_numpy()
-        self._choose(rows.height, int(time[-1]) - int(time[0]) + 1)
+        middle = time[rows.height // 20 : -(rows.height // 20) or None]
+        self._choose(rows.height, int(middle[-1]) - int(middle[0]) + 1)
+        assert self._width is not None
         self._rows_schema = rows.to_arrow().schema
-        numbered = rows.with_columns((pl.col(TIME) // self._cell_width).alias(CELL)).with_row_index(PLACE)
+        numbered = rows.with_columns((pl.col(TIME) // self._width).alias(CELL)).with_row_index(PLACE)
         place = self._place(self._next)
         for (cell,), part in numbered.group_by(CELL, maintain_order=True):
             folder = f"{place.path}/{CELL}={cell}"
             place.files.create_dir(folder, recursive=True)
             with place.files.open_output_stream(f"{folder}/part-0.parquet") as stream:
                 pq.write_table(part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow(), stream)
-        self._register(self._next)
+        self._register(self._next, self._width)
 
-    def _register(self, piece: int) -> dict[int, int]:
+    def _register(self, piece: int, width: int) -> dict[int, int]:
         place = self._place(piece)
         cells: dict[int, int] = {}
         for info in place.files.get_file_info(fs.FileSelector(place.path, recursive=True)):
             folder, _, name = info.path.rpartition("/")
             if name.endswith(".parquet"):
-                cell = int(folder.rpartition("=")[2])
+                cell = int(folder.rpartition("=")[2]) * width
                 with place.files.open_input_file(info.path) as file:
                     cells[cell] = cells.get(cell, 0) + pq.read_metadata(file).num_rows
         self._next = piece + 1
-        self._pieces[piece] = cells
+        self._pieces[piece], self._widths[piece] = cells, width
         return dict(cells)
 
     def _take_late(self, piece: int, heartbeat: int) -> int:
         if heartbeat <= MIN_TICK:
             return 0
         late = 0
-        for cell in [c for c in self._pieces[piece] if c * self._cell_width <= heartbeat]:
-            rows = self._read(cell, [piece], MIN_TICK, heartbeat)
+        for start in sorted({c // self._widths[piece] for c in self._pieces[piece] if c <= heartbeat}):
+            rows = self._read([piece], start * self._widths[piece], MIN_TICK, heartbeat, self._widths[piece])
             late += rows.height
             if rows.height and self._windows.takes_late:
                 elements = elements_of(self._kernel, rows)
@@ -233,14 +240,16 @@ class SpilledRecords:
                 self._keep_released(elements)
         return late
 
-    def _read(self, cell: int, pieces: list[int], before: int, last: int) -> pl.DataFrame:
+    def _read(
+        self, pieces: list[int], start: int, before: int, last: int, width: int | None = None
+    ) -> pl.DataFrame:
         """Rows of a cell above `before` and up to `last`, in the order of time and arrival."""
         assert self._rows_schema is not None
         parts = [self._rows_schema.empty_table()]
         for piece in pieces:
-            if cell in self._pieces[piece]:
+            for cell in self._within(piece, start, start + (width or self._width or 1) - 1):
                 table = pq.read_table(
-                    f"{self._place(piece).path}/{CELL}={cell}",
+                    self._cell(piece, cell).path,
                     filesystem=self._root.files,
                     columns=[*self._rows_schema.names, PLACE],
                     filters=(pc.field(TIME) > before) & (pc.field(TIME) <= last),
@@ -248,6 +257,13 @@ class SpilledRecords:
                 )
                 parts.append(table.sort_by(PLACE).drop_columns([PLACE]).cast(self._rows_schema))
         return in_time_order(frame_of(pa.concat_tables(parts)))
+
+    def _within(self, piece: int, first: int, last: int) -> list[int]:
+        """The cells of a piece that begin from `first` to `last`."""
+        return sorted(c for c in self._pieces[piece] if first <= c <= last)
+
+    def _cell(self, piece: int, start: int) -> Place:
+        return self._place(piece).child(f"{CELL}={start // self._widths[piece]}")
 
     def _keep_released(self, elements: pl.DataFrame) -> None:
         """Write partials of released rows, for the window buffer after a restart."""
@@ -258,13 +274,16 @@ class SpilledRecords:
             pq.write_table(elements.to_arrow(), stream)
         self._fresh.append((name, elements.height))
 
-    def _forget(self, piece: int, cells: list[int]) -> None:
-        held = self._pieces[piece]
-        gone = [c for c in cells if held.pop(c, None) is not None]
+    def _forget(self, piece: int, first: int, last: int) -> None:
+        """Drop the cells of a piece from `first` on that end by `last`."""
+        held, width = self._pieces[piece], self._widths[piece]
+        gone = [c for c in self._within(piece, first, last) if c + width - 1 <= last]
+        for cell in gone:
+            del held[cell]
         if held:
-            self._doomed += [self._place(piece).child(f"{CELL}={c}") for c in gone]
+            self._doomed += [self._cell(piece, c) for c in gone]
         else:
-            del self._pieces[piece]
+            del self._pieces[piece], self._widths[piece]
             self._doomed.append(self._place(piece))
 
 

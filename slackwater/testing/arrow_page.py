@@ -101,10 +101,15 @@ class ArrowPage:
         self._execute()
         return self._frame.select(pl.sql_expr(sql).alias(name) for name, sql in kernel.row_sql().items())
 
-    def measure(self) -> Arrival:
-        """Arrival statistics now."""
-        self._execute()
-        return self._origin.arrival[0]
+    def time_spread(self) -> tuple[int, int]:
+        """How many rows there are, and over how many ticks the middle nine tenths of them lie."""
+        times = self._frame[TIME].drop_nulls().sort().to_list()
+        few = len(times) // 20
+        return len(times), times[-1 - few] - times[few] + 1 if times else 1
+
+    def cells_of(self, width: int) -> int:
+        """Into how many cells of this width the rows fall."""
+        return (self._frame[TIME].drop_nulls() // width).n_unique()
 
     def spill_rows(self, kernel: RollingKernel, width: int, place: Any) -> pa.Schema:
         """The rows that have a time as Parquet files, in a folder for each `width` of it."""

@@ -141,13 +141,22 @@ class RangeWindows:
             place = np.arange(len(at))
         else:
             place = spread(np.arange(len(at)), at, len(code))
-            folded = fold(self._kernel, lifted.with_columns(pl.Series(_RUN, place)), [_RUN]).drop(_RUN)
-            lifted = pl.concat([lifted.select(CODE, TIME)[at], folded], how="horizontal")
+            lifted = self._folded(lifted, at, place)
         if order is None:
             return lifted, place
         of_row = np.empty(len(code), np.int64)
         of_row[order] = place
         return lifted, of_row
+
+    def _folded(self, lifted: pl.DataFrame, at: Ints, place: Ints) -> pl.DataFrame:
+        """Simultaneous rows of a group merged into one; those that are alone stay as they are."""
+        many = np.diff(at, append=lifted.height) > 1
+        together = np.flatnonzero(many[place])
+        runs = lifted[together].with_columns(pl.Series(_RUN, place[together]))
+        merged = fold(self._kernel, runs, [_RUN]).drop(_RUN)
+        named = pl.concat([lifted.select(CODE, TIME)[at[many]], merged], how="horizontal")
+        both = pl.concat([lifted[at], named.select(lifted.columns)])
+        return both[np.where(many, len(at) + np.cumsum(many) - 1, np.arange(len(at)))]
 
     def _with_suffixes(self, merged: pl.DataFrame, code: Ints, time: Ints, wanted: Bools) -> pl.DataFrame:
         for run in self._before:

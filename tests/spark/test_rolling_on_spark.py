@@ -192,7 +192,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
     write_pages(tmp_path / "in")
 
     def refuse(page: SparkPage, kernel: object) -> None:
-        page.measure()
+        page.origin.measure()
         raise PartialsTooLarge
 
     def answer() -> tuple[str, list[dict[str, Any]]]:
