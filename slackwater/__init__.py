@@ -2,6 +2,7 @@
 
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
 from slackwater.progress.bounded import bounded
+from slackwater.progress.drop_ratio import drop_ratio
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
@@ -19,4 +20,5 @@ __all__ = [
     "SlackwaterError",
     "Stream",
     "bounded",
+    "drop_ratio",
 ]

@@ -1,0 +1,105 @@
+"""The reference of a stream: the largest time seen that can be believed, so that one corrupt timestamp moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: An advance of the reference is a jump when it is so many times what nine of ten advances stay below.
+JUMP = 4.0
+#: A jump is believed when this share of the rows since it was first seen lies behind it,
+SHARE = 0.05
+#: at least so many of them,
+ROWS = 3
+#: in so many pages. Behind an outage that is time enough to see whether what was held back comes now.
+PAGES = 3
+#: Rows after which a jump that was not believed is forgotten.
+FORGET = 300
+#: Advances that are remembered, and how many of them are needed to know a jump.
+ADVANCES, KNOWN = 100, 5
+
+
+class Reference:
+    """Follows the largest time; a jump must be confirmed by other rows, until then what lies behind it is ignored.
+
+    >>> r = Reference()
+    >>> for time in range(0, 70, 10):
+    ...     _ = r.pass_page(time, rows=1)
+    >>> r.pass_page(10**9, rows=1), r.time                 # one row far ahead: not believed
+    (False, 60)
+    >>> for time in range(70, 200, 10):
+    ...     _ = r.pass_page(time, rows=1)
+    >>> r.time
+    190
+    """
+
+    def __init__(self) -> None:
+        self.time: int | None = None
+        self._advances: list[int] = []
+        # Since a jump was first seen: rows behind it, all rows, pages.
+        self._behind = self._rows = self._pages = 0
+
+    @property
+    def usual(self) -> int:
+        """The advance that nine of ten pages stay below."""
+        return int(np.quantile(self._advances, 0.9)) if self._advances else 0
+
+    def pass_page(self, highest: int, rows: int, times: Callable[[], Floats] | None = None) -> bool:
+        """Take a page; `times` gives, if asked, increasing times that stand for equal shares of its rows.
+
+        True if a jump is believed now.
+        """
+        if self.time is None or len(self._advances) < KNOWN:
+            self._advance(highest)
+            return False
+        limit = self.time + int(JUMP * self.usual)
+        if self._pages:
+            self._rows += rows
+        if highest <= limit:
+            self._advance(highest)
+        elif self._jump(highest, rows, limit, np.full(1, float(highest)) if times is None else times()):
+            return True
+        if self._rows > FORGET:
+            self._behind = self._rows = self._pages = 0
+        return False
+
+    def _jump(self, highest: int, rows: int, limit: int, times: Floats) -> bool:
+        inside = int(np.searchsorted(times, float(limit), side="right"))
+        self._rows = self._rows if self._pages else rows
+        self._behind += max(1, round(rows * (1 - inside / len(times))))
+        self._pages += 1
+        if self._behind < SHARE * self._rows:
+            # A handful of rows: go on without them.
+            if inside:
+                self._advance(int(times[inside - 1]))
+        elif self._pages >= PAGES and self._behind >= ROWS:
+            self.time, self._behind, self._rows, self._pages = highest, 0, 0, 0
+            return True
+        return False
+
+    def _advance(self, time: int) -> None:
+        if self.time is None:
+            self.time = time
+        elif time > self.time:
+            self._advances.append(time - self.time)
+            del self._advances[:-ADVANCES]
+            self.time = time
+
+    def state(self) -> dict[str, Any]:
+        """Time, advances, and what is known of a jump."""
+        return {
+            "time": self.time,
+            "advances": list(self._advances),
+            "jump": [self._behind, self._rows, self._pages],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self.time = state["time"]
+        self._advances = list(state["advances"])
+        self._behind, self._rows, self._pages = state["jump"]
