@@ -28,11 +28,13 @@ from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
 CELLS = 100
 #: After a change, time moves again when it has gone on for so long that the slack is at most this part of it,
-SEEN = 0.7
+SEEN = 0.6
 #: by all cells since the change and by so many of the newest alone.
 NEWEST = 4
 #: Cells that there must be at least before time moves for the first time.
 FIRST = 5
+#: After a change for the better only the newest cells count, if so many rows of theirs may be lost.
+ENOUGH = 5
 #: The name under which rows count when no query reports.
 _ROWS = ""
 
@@ -74,7 +76,7 @@ def drop_ratio(
     stretch="10 minutes") behind the warm-up, also when delays change, as far as that can be known when a window closes.
 
     Warm-up: nothing is promised before five pages, and before the stream has gone on for so long that the slack it
-    asks for is at most 0.7 of that. The same pause comes when rows begin to come later than before. A jump of time
+    asks for is at most 0.6 of that. The same pause comes when rows begin to come later than before. A jump of time
     far ahead is believed only when three pages and 5 % of the rows confirm it, so a corrupt timestamp does no harm.
     With `timeout`, a stream that has been silent for so long is taken to have sent all (S1 section 3.4).
 
@@ -228,10 +230,12 @@ class DropRatioTracker(Tracker):
     def _judge(self, jumped: bool, place: int) -> None:
         """Choose the slack; None while the heartbeat must stand."""
         n = min(self._recent, len(self._lateness))
-        later, sooner = self._lateness.changed(n, self._onset)
+        comparable = self._comparable(n)
+        later, sooner = self._lateness.changed(comparable)
+        later = max(later, self._lateness.missing(comparable, self._moved))
         if later:
             self._alarm(later, jumped)
-        elif sooner and not self._unknown:
+        elif sooner and not self._unknown and self._lateness.rows[-sooner:].sum() * self._p >= ENOUGH:
             self._recent = n = sooner
             self._since = None
         self._warned = bool(later)
@@ -245,11 +249,19 @@ class DropRatioTracker(Tracker):
                 self._recent, self._onset = cells, 0
         self._slack = None if later or self._unknown else int(np.ceil(slack))
 
+    def _comparable(self, n: int) -> int:
+        """How many of the newest cells show lateness in full; none while it is growing after a change."""
+        if self._onset:
+            return 0
+        if self._since is None or self._slack is None:
+            return n
+        return sum(b - self._since >= self._slack for b in self._before[-n:])
+
     def _alarm(self, later: int, jumped: bool) -> None:
         """Rows come later than before: one page may be chance, more are a change."""
         if jumped:
             self._onset, self._unknown, self._since = 1, True, self._reference.time
-        elif not self._onset and (later > 1 or self._warned):
+        elif later > 1 or self._warned:
             self._onset, self._unknown = max(later, 2), True
             self._since = self._before[-min(self._onset, len(self._before))]
 

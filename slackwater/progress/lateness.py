@@ -24,6 +24,8 @@ SHARES: Floats = np.diff(_EDGES)
 LATER = 5.0
 #: Sooner than before: so many, over at least SETTLED cells.
 SOONER, SETTLED = 6.0, 16
+#: Rows are missing when so many times those that came have not.
+MISSING = 1.0
 #: The newest cells are compared with the rest in these numbers.
 _NEWEST = (1, 2, 4, 8, 16, 32)
 _QUANTILES = (0.5, 0.75, 0.9, 0.97)
@@ -71,18 +73,18 @@ class Lateness:
         places = np.minimum(np.searchsorted(heard, np.multiply(shares, heard[-1])), len(order) - 1)
         return [max(0.0, float(v)) for v in values[order][places]]
 
-    def changed(self, cells: int, since: int) -> tuple[int, int]:
+    def changed(self, cells: int) -> tuple[int, int]:
         """Over how many of the newest cells rows come later than in the rest of the last `cells`; and sooner.
 
         The shares of rows beyond a few quantiles of the older cells are compared, not the tail alone: when delays
         grow, the middle of the distribution tells at once, the tail only when the late rows have arrived. What was
-        usual before (bursts) is no change. `since`: one more number of newest cells to look at.
+        usual before (bursts) is no change.
         """
+        if cells < 12:
+            return 0, 0
         values, rows = self.values[-cells:], self.rows[-cells:]
         n = len(values)
         base = n - min(8, n // 3)
-        if base < 8:
-            return 0, 0
         totals = rows.sum(1)
         bounds = _quantiles(values[:base], rows[:base])
         if not len(bounds):
@@ -90,22 +92,43 @@ class Lateness:
         beyond = np.stack([(rows * (values > bound)).sum(1) for bound in bounds])
         shares = beyond[:, :base].sum(1) / totals[:base].sum()
         rest = beyond[:, :base] - shares[:, None] * totals[:base]
-        variance = _variance(rest, totals[:base], shares)
+        variance, steps = _variance(rest, totals[:base], shares)
         sums = np.append(np.zeros((len(bounds), 1)), np.cumsum(rest, 1), axis=1)
         newest, heard = np.cumsum(beyond[:, ::-1], 1), np.cumsum(totals[::-1])
         later = sooner = 0
-        for j in {*_NEWEST, since}:
+        for j in _NEWEST:
             if not 0 < j <= min(n - 8, n // 2 + 1) or heard[j - 1] <= 0 or heard[-1] <= heard[j - 1]:
                 continue
             others = heard[-1] - heard[j - 1]
             more = newest[:, j - 1] - (newest[:, -1] - newest[:, j - 1]) / others * heard[j - 1]
-            z = more / np.sqrt(variance * heard[j - 1] * (1 + heard[j - 1] / others) + 1)
+            spread = heard[j - 1] * (1 + heard[j - 1] / others)
+            z = more / np.sqrt(variance * spread + 1)
             usual = (sums[:, j:] - sums[:, :-j]).max(1) if j < base else np.zeros(len(bounds))
             if ((z > LATER) & (more > 3) & (more > 1.2 * usual)).any():
                 later = max(later, j)
+            z = more / np.sqrt(steps * spread + 1)
             if j >= SETTLED and (z < -SOONER).any() and not (z > 2).any():
-                sooner = max(sooner, j)
+                sooner = min(sooner or j, j)
         return later, sooner
+
+    def missing(self, cells: int, moved: list[int]) -> int:
+        """Over how many of the newest cells far fewer rows have come than time has moved for: they may be late."""
+        if cells < 12:
+            return 0
+        totals, times = self.rows[-cells:].sum(1), np.array(moved[-cells:], dtype=np.float64)
+        base = len(totals) - 4
+        if times[:base].sum() <= 0:
+            return 0
+        rest = totals[:base].sum() / times[:base].sum() * times - totals
+        blocks = rest[base % 4 : base].reshape(-1, 4).sum(1)
+        variance = max(float((blocks**2).mean()) / 4, float(totals[:base].mean()))
+        sums = np.append(0.0, np.cumsum(rest[:base]))
+        for j in (1, 2, 4):
+            less, came = float(rest[-j:].sum()), float(totals[-j:].sum())
+            usual = float((sums[j:] - sums[:-j]).max())
+            if less > LATER * np.sqrt(variance * j) and less > MISSING * came and less > 1.2 * usual:
+                return j
+        return 0
 
     def state(self) -> dict[str, Any]:
         """Both tables as arrays."""
@@ -135,10 +158,15 @@ def _quantiles(values: Floats, rows: Floats) -> Floats:
     return found
 
 
-def _variance(rest: Floats, totals: Floats, shares: Floats) -> Floats:
-    """Of the number of rows beyond a bound, per row; in blocks of four cells, for neighbours are alike."""
+def _variance(rest: Floats, totals: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Of the number of rows beyond a bound, per row; in blocks of four cells, for neighbours are alike.
+
+    The second is by differences of neighbouring blocks, so that a change among them is no variance.
+    """
     whole = rest.shape[1] // 4 * 4
     blocks = rest[:, -whole:].reshape(len(rest), -1, 4).sum(2)
-    seen = (blocks**2).sum(1) / max(float(totals[-whole:].sum()), 1e-9)
-    found: Floats = np.maximum(np.maximum(seen, shares * (1 - shares)), 1e-12)
-    return found
+    per_block = max(float(totals[-whole:].mean()) * 4, 1e-9)
+    least = np.maximum(shares * (1 - shares), 1e-12)
+    variance: Floats = np.maximum((blocks**2).mean(1) / per_block, least)
+    steps: Floats = np.maximum((np.diff(blocks, axis=1) ** 2).mean(1) / 2 / per_block, least)
+    return variance, steps

@@ -18,7 +18,7 @@ from slackwater.progress.report import Report
 Floats = NDArray[np.float64]
 
 #: The share aimed at, of the share allowed; more is kept in reserve where a slack COST times as long buys it.
-FULL, RESERVE, COST = 0.96, 0.6, 1.06
+FULL, RESERVE, COST = 0.96, 0.6, 1.07
 #: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
 FREE, LEAST, FEW = 1.5, 0.5, 2.5
 #: So many closings in a stretch count as much as the lateness of its rows.
@@ -124,9 +124,9 @@ class RequiredSlack:
             return float(tried[np.argmax(enough)] if enough.any() else tried[-1])
 
         # A stretch may hold one closing more than the average does.
-        lumps = min(20.0, max(1.0, np.ceil(closings) / closings)) if closings < 20 else 1.0
+        lumps = min(20.0, max(1.0, np.ceil(closings - 0.25) / closings))
         whole = rows.stretch_share(pairs) * share
-        free = max(LEAST, FEW * (1 - closings / (closings + CLOSINGS)))
+        free = max(LEAST, FEW * (CLOSINGS / (closings + CLOSINGS)) ** 2)
         aim = share / lumps * float(kept_free(whole, 1.0, free)) / max(whole, 1e-9)
         slack = least(FULL * aim)
         if budget is None:
@@ -134,6 +134,8 @@ class RequiredSlack:
         lateness = (weights * np.clip(rows.values - slack, 0, self._range)).sum(1) / self._range
         exactly = np.array([0.0] * (n - len(kept)) + [float(k[1][k[0] > slack].sum()) for k in kept])
         dispersion = exact * _dispersion(exactly) + (1 - exact) * _dispersion(lateness)
+        # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
+        dispersion = min(dispersion, 3 * max(1.0, total / max(float(rows.rows.sum()), 1.0)))
         slack = max(slack, min(least(RESERVE * share / lumps), COST * slack))
         return max(slack, least(budget.share(share, dispersion) / lumps))
 
