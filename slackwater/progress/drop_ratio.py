@@ -29,7 +29,7 @@ from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 CELLS = 100
 #: After a change, time moves again when it has gone on for so long that the slack is at most this part of it,
 SEEN = 0.6
-#: by all cells since the change and by so many of the newest alone.
+#: by all cells since the change and by so many of the newest alone, of whose rows 80 % are at most half of it late.
 NEWEST = 4
 #: Cells that there must be at least before time moves for the first time.
 FIRST = 5
@@ -246,7 +246,12 @@ class DropRatioTracker(Tracker):
             slack = max(slack, self._needed(newest, None))
             self._unknown = not self._known(slack, cells, bool(later))
             if not self._unknown and self._onset:
-                self._recent, self._onset = cells, 0
+                # It may be over already, as after a burst; if not, only what came since then counts.
+                if self._lateness.changed(n)[0]:
+                    self._recent = cells
+                else:
+                    self._since = None
+                self._onset = 0
         self._slack = None if later or self._unknown else int(np.ceil(slack))
 
     def _comparable(self, n: int) -> int:
@@ -273,7 +278,9 @@ class DropRatioTracker(Tracker):
             return True
         if later or self._since is None or cells < FIRST:
             return False
-        return slack <= SEEN * (self._before[-1] - self._since)
+        span = self._before[-1] - self._since
+        most = self._lateness.quantiles((0.8,), NEWEST)[0]
+        return slack <= SEEN * span and most <= span / 2
 
     def _needed(self, cells: int, place: int | None) -> float:
         """The largest need of all queries, by so many cells; by rows alone if there is no place for a budget."""

@@ -63,9 +63,9 @@ class Lateness:
         self.values = np.concatenate([self.values, padded[:1]])[-self._cells :]
         self.rows = np.concatenate([self.rows, padded[1:]])[-self._cells :]
 
-    def quantiles(self, shares: tuple[float, ...]) -> list[float]:
-        """The lateness that these shares of the rows stay at or below; 0 where that is not late."""
-        values, rows = self.values.ravel(), self.rows.ravel()
+    def quantiles(self, shares: tuple[float, ...], newest: int = 0) -> list[float]:
+        """The lateness that these shares of the rows (of the newest cells) stay at or below; 0 if that is not late."""
+        values, rows = self.values[-newest:].ravel(), self.rows[-newest:].ravel()
         order = np.argsort(values)
         heard = np.cumsum(rows[order])
         if not len(heard) or heard[-1] <= 0:
