@@ -20,6 +20,8 @@ ROWS = 3
 PAGES = 3
 #: Rows after which a jump that was not believed is forgotten.
 FORGET = 300
+#: Pages without an advance after which the very first times are taken for corrupt.
+STUCK = 20
 #: Advances that are remembered, and how many of them are needed to know a jump.
 ADVANCES, KNOWN = 100, 5
 
@@ -55,7 +57,7 @@ class Reference:
         True if a jump is believed now.
         """
         if self.time is None or len(self._advances) < KNOWN:
-            self._advance(highest)
+            self._begin(highest, rows, times)
             return False
         limit = self.time + int(JUMP * self.usual)
         if self._pages:
@@ -67,6 +69,24 @@ class Reference:
         if self._rows > FORGET:
             self._behind = self._rows = self._pages = 0
         return False
+
+    def _begin(self, highest: int, rows: int, times: Callable[[], Floats] | None) -> None:
+        """At the start a page of some rows is its own measure; a first time that nothing ever reaches is dropped."""
+        if times is not None and rows >= 20:
+            spread = times()
+            low, high = np.quantile(spread, (0.05, 0.95))
+            believed = spread[spread <= high + JUMP * (high - low)]
+            if float(highest) > high + JUMP * (high - low):
+                highest = int(believed[-1])
+        if self.time is not None and highest <= self.time:
+            self._pages += 1
+            self._behind = highest if self._pages == 1 else max(self._behind, highest)
+            if self._pages < STUCK:
+                return
+            self.time = None
+            highest = self._behind
+        self._behind = self._pages = 0
+        self._advance(highest)
 
     def _jump(self, highest: int, rows: int, limit: int, times: Floats) -> bool:
         inside = int(np.searchsorted(times, float(limit), side="right"))

@@ -34,7 +34,7 @@ def kept_free(budget: Floats | float, dispersion: float, deviations: float) -> F
     """What may be expected to be lost, so that with so many standard deviations it is still within the budget."""
     budget = np.maximum(budget, 0.0)
     half = deviations * deviations * dispersion / 2
-    found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * budget + half * half / dispersion))
+    found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * (budget + half / 2)))
     return found
 
 
@@ -110,8 +110,9 @@ class RequiredSlack:
         tried = _tried(rows.values[late], weights[late], needs, counts)
         if len(tried) == 1:
             return 0.0
-        closings = max(rows.advance / max(1, self._slide), 1e-9)
-        exact = 0.0 if budget is None else closings / (closings + CLOSINGS)
+        # Of one window end no distance is known; without any, each row is a window of one tick.
+        closings = max(rows.advance / (self._slide or self._range), 1e-9)
+        exact = 0.0 if budget is None or self._first is None else closings / (closings + CLOSINGS)
         lost = (1 - exact) * _by_lateness(rows.values[late], weights[late], tried, self._range)
         if exact:
             lost = lost + exact * _beyond(needs, counts, tried)
