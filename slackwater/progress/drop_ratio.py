@@ -1,9 +1,8 @@
 """A stated share of lost rows, and the shortest wait that allows it: S4's DRATIO with its feedback made exact.
 
-S4 moves its heartbeat by an offset until the share of dropped rows fits. Here every report tells what any slack would
-have lost, so the slack is computed, for all queries of the stream (`required_slack`). What has been lost in the last
-stretch bounds what may be lost next. When rows come later than before (`lateness`), time stands still until it has
-been seen how late: the longest delays are the last to arrive.
+S4 moves its heartbeat by an offset until the share of dropped rows fits. Here every report tells what any slack
+would have lost, so the slack is computed (`required_slack`). What was lost in the last stretch bounds what may be
+lost next. When rows come later than before (`lateness`), time stands still until it has been seen how late.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ def drop_ratio(
 ) -> DropRatio:
     """Wait only so long that at most the share `p` is lost (S4's DRATIO): 0.01 or "1%".
 
-    Lost is a row for a window that has been answered; it still counts for its open windows. So the share is of (row,
-    window) pairs, of the query that loses most. It holds in every stretch of pages (or of arrival time, as in
-    stretch="10 minutes") behind the warm-up, also when delays change, as far as that can be known when a window closes.
+    Lost is a row for a window that has been answered; it still counts for its open windows. So the share is of
+    (row, window) pairs, of the query that loses most. It is kept in every stretch of pages (or of arrival time, as
+    in stretch="10 minutes") behind the warm-up, also when delays change, as far as is known when a window closes.
 
     Warm-up: nothing is promised before five pages, and before the stream has gone on for so long that the slack it
     asks for is at most 0.6 of that. The same pause comes when rows begin to come later than before. A jump of time
@@ -288,7 +287,9 @@ class DropRatioTracker(Tracker):
         if self._since is not None:
             spans = np.array([float(b) - self._since for b in self._before[-cells:]])
         stretch, known = self._part(self._places[-1])
-        inside = [m for m, at in zip(self._moved, self._places, strict=True) if at > self._places[-1] - self._stretch]
+        inside = [
+            m for m, at in zip(self._moved, self._places, strict=True) if at > self._places[-1] - self._stretch
+        ]
         rows = Rows(
             self._lateness.values[-cells:],
             self._lateness.rows[-cells:],

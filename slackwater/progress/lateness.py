@@ -39,7 +39,7 @@ def ranks_of(rows: int) -> tuple[Floats, Floats]:
 
 
 class Lateness:
-    """Samples of the last cells (a cell is a page or, in a long stretch, several): values, and rows they stand for."""
+    """Samples of the last cells (a page or, in a long stretch, several): values, and the rows they stand for."""
 
     def __init__(self, cells: int) -> None:
         self._cells = cells
@@ -64,7 +64,7 @@ class Lateness:
         self.rows = np.concatenate([self.rows, padded[1:]])[-self._cells :]
 
     def quantiles(self, shares: tuple[float, ...], newest: int = 0) -> list[float]:
-        """The lateness that these shares of the rows (of the newest cells) stay at or below; 0 if that is not late."""
+        """The lateness that these shares of the rows (of the newest cells) stay at or below; at least 0."""
         values, rows = self.values[-newest:].ravel(), self.rows[-newest:].ravel()
         order = np.argsort(values)
         heard = np.cumsum(rows[order])

@@ -1,4 +1,4 @@
-"""The reference of a stream: the largest time seen that can be believed, so that one corrupt timestamp moves nothing."""
+"""The reference of a stream: the largest time that can be believed, so that a corrupt timestamp moves nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Reference:
         return False
 
     def _begin(self, highest: int, rows: int, times: Callable[[], Floats] | None) -> None:
-        """At the start a page of some rows is its own measure; a first time that nothing ever reaches is dropped."""
+        """At the start a page of some rows is its own measure; a first time that nothing reaches is dropped."""
         if times is not None and rows >= 20:
             spread = times()
             low, high = np.quantile(spread, (0.05, 0.95))

@@ -1,4 +1,4 @@
-"""What slack a query needs to lose at most a share of its (row, window) pairs: from its reports and its rows' lateness.
+"""What slack a query needs to lose at most a share of its pairs: from its reports and its rows' lateness.
 
 With the reference M before a page, a pair of a window with last tick e is kept just when slack >= M - e. So reports
 tell exactly what any slack would have lost. Where only few windows close in a stretch, they say little; then the
@@ -163,12 +163,11 @@ class RequiredSlack:
         pairs, lost, needs, counts = small["heard"]
         self._heard = (pairs, lost, np.array(needs, dtype=np.float64), np.array(counts, dtype=np.float64))
         self.pairs, self.lost = np.asarray(arrays["pairs"]).tolist(), np.asarray(arrays["lost"]).tolist()
-        ends = np.cumsum(np.asarray(arrays["lengths"]))[:-1] if len(arrays["lengths"]) else []
-        if len(arrays["lengths"]):
-            split = (np.split(np.asarray(arrays[k], dtype=np.float64), ends) for k in ("needs", "counts"))
-            self._needs = list(zip(*split, strict=True))
-        else:
-            self._needs = []
+        self._needs, begin = [], 0
+        for length in np.asarray(arrays["lengths"]).tolist():
+            needed, counted = (np.array(arrays[k][begin : begin + length]) for k in ("needs", "counts"))
+            self._needs.append((needed, counted))
+            begin += length
 
 
 class Rows:
@@ -209,7 +208,7 @@ def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:
     # Up to the next of 64 steps between powers of two: never less than what is needed, at most 1.6 % more.
     step = np.exp2(np.floor(np.log2(needs))) / 64
     values, where = np.unique(np.ceil(needs / step) * step, return_inverse=True)
-    return values, np.bincount(where, counts)
+    return values, np.bincount(where, counts).astype(np.float64)
 
 
 def _beyond(values: Floats, weights: Floats, bounds: Floats) -> Floats:
@@ -248,7 +247,7 @@ def _tried(values: Floats, weights: Floats, needs: Floats, counts: Floats) -> Fl
 
 
 def _dispersion(lost: Floats) -> float:
-    """Variance over mean of what is lost, in blocks of four cells; by differences, so that a change is no variance."""
+    """Variance over mean of what is lost, in blocks of four cells; by differences: a change is no variance."""
     whole = len(lost) // 4 * 4
     if whole < 8:
         return 1.0

@@ -1,13 +1,14 @@
-"""A light trial of a disorder policy: pages go through its tracker, windows are counted by arithmetic, no operators.
+"""A light trial of a disorder policy: pages go through its tracker, windows are counted by arithmetic.
 
-It gives what a policy is judged by: the share of lost (row, window) pairs, in all and in the worst stretch of pages,
-how long after its end a window is final, and how many rows wait above the heartbeat.
+It gives what a policy is judged by: the share of lost (row, window) pairs, in all and in the worst stretch of
+pages, how long after its end a window is final, and how many rows wait above the heartbeat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Paged:
 
     @staticmethod
     def _of(times: Ints, begins: Ints, ats: Ints) -> Paged:
-        sketches = [_sketch(times[a:b]) for a, b in zip(begins[:-1], begins[1:], strict=True)]
+        sketches = [_sketch(times[a:b]) for a, b in pairwise(begins)]
         return Paged(times, begins, ats, sketches)
 
     def __len__(self) -> int:
@@ -66,7 +67,9 @@ class Paged:
         """The arrival statistics of a page."""
         rows = self.page(k)
         low, high = (int(rows.min()), int(rows.max())) if len(rows) else (None, None)
-        return Arrival(len(rows), 0, low, high, int(self.ats[k]), sketch=self.sketches[k])
+        # From the lowest on, so that the sum of a large page does not leave 64 bits.
+        total = None if low is None else low * len(rows) + int((rows - low).sum())
+        return Arrival(len(rows), 0, low, high, int(self.ats[k]), total=total, sketch=self.sketches[k])
 
     def highest_before(self) -> Ints:
         """The largest time before each page and, at the end, after the last; MIN_TICK before the first."""
@@ -149,7 +152,8 @@ class Outcome:
         begin, end = int(ats[min(warm_up, len(ats) - 1)]), int(ats[-1])
         lasts = lasts[(lasts >= begin) & (lasts < end - (end - int(ats[0])) // 10)]
         closed = np.searchsorted(self.heartbeats[1:], lasts)
-        return ats[np.minimum(closed, len(ats) - 1)] - (lasts + 1)
+        waits: Ints = ats[np.minimum(closed, len(ats) - 1)] - (lasts + 1)
+        return waits
 
     def buffered(self) -> Ints:
         """Rows above the heartbeat after each page."""
