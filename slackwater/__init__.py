@@ -3,6 +3,7 @@
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
 from slackwater.progress.bounded import bounded
 from slackwater.progress.disorder_control import disorder_control
+from slackwater.progress.drop_ratio import drop_ratio
 from slackwater.progress.environment_policy import global_counter, sensors
 from slackwater.progress.learned import learned
 from slackwater.progress.max_delay import max_delay
@@ -26,6 +27,7 @@ __all__ = [
     "Stream",
     "bounded",
     "disorder_control",
+    "drop_ratio",
     "global_counter",
     "learned",
     "max_delay",

@@ -1,0 +1,402 @@
+"""A stated share of lost rows, and the shortest wait that allows it: S4's DRATIO with its feedback made exact.
+
+S4 moves its heartbeat by an offset until the share of dropped rows fits. Here every report tells what any slack
+would have lost, so the slack is computed (`required_slack`). What was lost in the last stretch bounds what may be
+lost next. When rows come later than before (`lateness`), time stands still until it has been seen how late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import numpy as np
+from datasketches import kll_doubles_sketch
+
+from slackwater.errors import QueryError
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.lateness import Floats, Lateness, ranks_of
+from slackwater.progress.reference import Reference
+from slackwater.progress.report import Report
+from slackwater.progress.required_slack import AHEAD, Budget, RequiredSlack, Rows
+from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+
+#: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
+CELLS = 100
+#: After a change, time moves again when it has gone on for so long that the slack is at most this part of it,
+SEEN = 0.6
+#: by all cells since the change and by so many of the newest alone, of whose rows 80 % are at most half of it late.
+NEWEST = 4
+#: Cells that there must be at least before time moves for the first time.
+FIRST = 5
+#: After a change for the better only the newest cells count, if so many rows of theirs may be lost.
+ENOUGH = 5
+#: The name under which rows count when no query reports.
+_ROWS = ""
+
+
+@dataclass(frozen=True)
+class DropRatio:
+    """At most the share `p` of (row, window) pairs is lost in every stretch; see `drop_ratio`."""
+
+    p: float
+    stretch: int | str = 100
+    timeout: int | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset({"sketch"})
+    needs_sources: ClassVar[bool] = False
+
+    def tracker(self, domain: TimeDomain) -> DropRatioTracker:
+        """A fresh tracker."""
+        by_time = isinstance(self.stretch, str)
+        return DropRatioTracker(
+            self.p,
+            microseconds(self.stretch) if isinstance(self.stretch, str) else self.stretch,
+            by_time,
+            self.timeout,
+        )
+
+    def describe(self) -> str:
+        """The policy as the user would write it."""
+        stretch = "" if self.stretch == 100 else f", stretch={self.stretch!r}"
+        timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
+        return f"drop_ratio({self.p!r}{stretch}{timeout})"
+
+
+def drop_ratio(
+    p: float | str, *, stretch: int | str | timedelta = 100, timeout: str | timedelta | None = None
+) -> DropRatio:
+    """Wait only so long that at most the share `p` is lost (S4's DRATIO): 0.01 or "1%".
+
+    Lost is a row for a window that has been answered; it still counts for its open windows. So the share is of
+    (row, window) pairs, of the query that loses most. It is kept in every stretch of pages (or of arrival time, as
+    in stretch="10 minutes") behind the warm-up, also when delays change, as far as is known when a window closes.
+
+    Warm-up: nothing is promised before five pages, and before the stream has gone on for so long that the slack it
+    asks for is at most 0.6 of that. The same pause comes when rows begin to come later than before. A jump of time
+    far ahead is believed only when three pages and 5 % of the rows confirm it, so a corrupt timestamp does no harm.
+    With `timeout`, a stream that has been silent for so long is taken to have sent all (S1 section 3.4).
+
+    >>> drop_ratio("1%").describe()
+    'drop_ratio(0.01)'
+    >>> drop_ratio(0.05, stretch="10 minutes").describe()
+    "drop_ratio(0.05, stretch='10 minutes')"
+    """
+    limit = None if timeout is None else microseconds(timeout)
+    if limit is not None and limit <= 0:
+        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
+    return DropRatio(_share(p), _stretch(stretch), limit)
+
+
+def _share(p: float | str) -> float:
+    wanted = "write a share between 0 and 1 such as 0.01, or '1%'"
+    try:
+        if isinstance(p, str):
+            text = p.strip()
+            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        elif isinstance(p, bool):
+            raise TypeError
+        else:
+            share = float(p)
+    except (TypeError, ValueError):
+        raise QueryError(f"drop_ratio({p!r}) is not a share; {wanted}") from None
+    if not 0 < share < 1:
+        hint = f"; {p} percent is '{p}%'" if not isinstance(p, str) and 1 <= share < 100 else ""
+        zero = "; to lose nothing, write bounded(...) with the longest delay" if share == 0 else ""
+        raise QueryError(f"drop_ratio({p!r}) is not between 0 and 1; {wanted}{hint}{zero}")
+    return share
+
+
+def _stretch(stretch: int | str | timedelta) -> int | str:
+    wanted = "write a number of pages such as 100, or a length of arrival time such as '10 minutes'"
+    if isinstance(stretch, bool) or not isinstance(stretch, (int, str, timedelta)):
+        raise QueryError(f"stretch={stretch!r} is neither pages nor time; {wanted}")
+    length = stretch if isinstance(stretch, int) else microseconds(stretch)
+    if length <= 0:
+        raise QueryError(f"stretch={stretch!r} must be longer than nothing; {wanted}")
+    return f"{length} microseconds" if isinstance(stretch, timedelta) else stretch
+
+
+class DropRatioTracker(Tracker):
+    """Keeps the heartbeat behind the reference by the slack that the query with the largest need asks for.
+
+    It holds time back while rows come later than they did, until what is still to come can be judged.
+    """
+
+    def __init__(self, p: float, stretch: int, by_time: bool, timeout: int | None) -> None:
+        self._p, self._stretch, self._by_time, self._timeout = p, stretch, by_time, timeout
+        self._cell_length = max(1, -(-stretch // CELLS))
+        self._reference = Reference()
+        self._lateness = Lateness(CELLS)
+        self._queries: dict[str, RequiredSlack] = {}
+        # Of each cell: where it lies (page number or arrival), the reference before it, how far that then moved.
+        self._places: list[int] = []
+        self._before: list[int] = []
+        self._moved: list[int] = []
+        # The reference that admitted pages met: of those that have not arrived, and of the last ones by number.
+        self._waiting: list[int | None] = []
+        self._met: dict[int, int | None] = {}
+        self._pages = 0
+        self._began: int | None = None
+        self._last_arrival = MIN_TICK
+        # How many of the newest cells count; None: all. Since which reference lateness can be seen.
+        self._recent = 0
+        self._since: int | None = None
+        # Cells since a change for the worse while it is still unknown how late rows will be.
+        self._onset = 0
+        self._warned = False
+        self._unknown = True
+        self._slack: int | None = None
+        self._heartbeat = Heartbeat.NONE
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """The slack and one tick behind the reference; never goes back."""
+        return self._heartbeat
+
+    def admit(self, page: int) -> None:
+        """Note the reference that the page meets."""
+        self._waiting.append(self._reference.time)
+        self._met[page] = self._reference.time
+        if len(self._met) > 2 * CELLS:
+            del self._met[next(iter(self._met))]
+
+    def hear(self, report: Report) -> None:
+        """Note what the pages' pairs would have needed."""
+        if report.query not in self._queries:
+            self._queries[report.query] = RequiredSlack(CELLS)
+        self._queries[report.query].hear(report, self._met.get(report.page))
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take a page's times; then see how far the heartbeat may go."""
+        met = self._waiting.pop(0) if self._waiting else self._reference.time
+        self._last_arrival = max(self._last_arrival, arrival.at)
+        self._pages += 1
+        place = self._last_arrival if self._by_time else self._pages
+        self._began = place if self._began is None else self._began
+        if arrival.highest is None or not arrival.timed:
+            return
+        jumped = self._take(arrival, met, place)
+        self._judge(jumped, place)
+        if self._slack is not None and self._reference.time is not None:
+            self._raise(self._reference.time - self._slack - 1)
+
+    def _take(self, arrival: Arrival, met: int | None, place: int) -> bool:
+        assert arrival.highest is not None
+        sketch = None if arrival.sketch is None else kll_doubles_sketch.deserialize(arrival.sketch)
+
+        def times(ranks: Floats) -> Floats:
+            if sketch is None:
+                return np.full(len(ranks), float(arrival.highest or 0))
+            return np.asarray(sketch.get_quantiles(ranks), dtype=np.float64)
+
+        even = (np.arange(min(arrival.timed, 100)) + 0.5) / min(arrival.timed, 100)
+        old = self._reference.time
+        jumped = self._reference.pass_page(arrival.highest, arrival.timed, lambda: times(even))
+        now = self._reference.time
+        assert now is not None
+        new_cell = not self._places or place // self._cell_length > self._places[-1] // self._cell_length
+        # After a jump the page is judged as if it came once more: what was held back may go on coming.
+        base = now - self._reference.usual if jumped else met
+        ranks, shares = ranks_of(arrival.timed)
+        late = np.full(len(ranks), -np.inf) if base is None else float(base) - times(ranks)
+        self._lateness.add(late, shares * arrival.timed, new_cell)
+        moved = 0 if old is None or jumped else now - old
+        if new_cell:
+            self._places.append(place)
+            self._before.append(MIN_TICK if met is None else met)
+            self._moved.append(moved)
+            self._recent += 1
+            self._onset += 1 if self._onset else 0
+        else:
+            self._moved[-1] += moved
+        for kept in (self._places, self._before, self._moved):
+            del kept[:-CELLS]
+        if not self._queries:
+            self._queries[_ROWS] = RequiredSlack(CELLS)
+        for name, query in self._queries.items():
+            if name == _ROWS:
+                query.count(arrival.timed)
+            query.arrive(arrival.highest, new_cell)
+        if len(self._queries) > 1:
+            self._queries.pop(_ROWS, None)
+        return jumped
+
+    # --- how far time may go
+
+    def _judge(self, jumped: bool, place: int) -> None:
+        """Choose the slack; None while the heartbeat must stand."""
+        n = min(self._recent, len(self._lateness))
+        comparable = self._comparable(n)
+        later, sooner = self._lateness.changed(comparable)
+        later = max(later, self._lateness.missing(comparable, self._moved))
+        if later:
+            self._alarm(later, jumped)
+        elif sooner and not self._unknown and self._lateness.rows[-sooner:].sum() * self._p >= ENOUGH:
+            self._recent = n = sooner
+            self._since = None
+        self._warned = bool(later)
+        cells = min(self._onset or n, n)
+        slack = self._needed(cells, place)
+        if self._unknown:
+            newest = min(NEWEST, cells)
+            slack = max(slack, self._needed(newest, None))
+            self._unknown = not self._known(slack, cells, bool(later))
+            if not self._unknown and self._onset:
+                # It may be over already, as after a burst; if not, only what came since then counts.
+                if self._lateness.changed(n)[0]:
+                    self._recent = cells
+                else:
+                    self._since = None
+                self._onset = 0
+        self._slack = None if later or self._unknown else int(np.ceil(slack))
+
+    def _comparable(self, n: int) -> int:
+        """How many of the newest cells show lateness in full; none while it is growing after a change."""
+        if self._onset:
+            return 0
+        if self._since is None or self._slack is None:
+            return n
+        return sum(b - self._since >= self._slack for b in self._before[-n:])
+
+    def _alarm(self, later: int, jumped: bool) -> None:
+        """Rows come later than before: one page may be chance, more are a change."""
+        if jumped:
+            self._onset, self._unknown, self._since = 1, True, self._reference.time
+        elif later > 1 or self._warned:
+            self._onset, self._unknown = max(later, 2), True
+            self._since = self._before[-min(self._onset, len(self._before))]
+
+    def _known(self, slack: float, cells: int, later: bool) -> bool:
+        """Whether the stream has gone on for so long that more than this slack would have been seen."""
+        if self._since is None:
+            self._since = next((b for b in self._before if b > MIN_TICK), None)
+        if cells >= CELLS:
+            return True
+        if later or self._since is None or cells < FIRST:
+            return False
+        span = self._before[-1] - self._since
+        most = self._lateness.quantiles((0.8,), NEWEST)[0]
+        return slack <= SEEN * span and most <= span / 2
+
+    def _needed(self, cells: int, place: int | None) -> float:
+        """The largest need of all queries, by so many cells; by rows alone if there is no place for a budget."""
+        spans = np.full(cells, np.inf)
+        if self._since is not None:
+            spans = np.array([float(b) - self._since for b in self._before[-cells:]])
+        stretch, known = self._part(self._places[-1])
+        inside = [
+            m for m, at in zip(self._moved, self._places, strict=True) if at > self._places[-1] - self._stretch
+        ]
+        rows = Rows(
+            self._lateness.values[-cells:],
+            self._lateness.rows[-cells:],
+            spans,
+            sum(inside) / known,
+            stretch,
+        )
+        slack = 0.0
+        for query in self._queries.values():
+            budget = None if place is None else self._budget(query, place, known)
+            slack = max(slack, query.slack(self._p, rows, budget))
+        return slack
+
+    def _part(self, place: int) -> tuple[float, float]:
+        """How many cells a stretch has, and which part of a stretch has been seen."""
+        assert self._began is not None
+        first = 0 if self._by_time else 1
+        known = min(1.0, max((place - self._began + first) / self._stretch, 1 / CELLS))
+        inside = sum(at > place - self._stretch for at in self._places)
+        return inside / known, known
+
+    def _budget(self, query: RequiredSlack, place: int, known: float) -> Budget:
+        places = np.array(self._places[-len(query.lost) :])
+        lost, pairs = np.array(query.lost, dtype=np.float64), np.array(query.pairs, dtype=np.float64)
+        staying = places[:, None] > place - self._stretch * (1 - AHEAD)
+        inside = float(pairs[places > place - self._stretch].sum())
+        return Budget(inside / known, (lost[:, None] * staying).sum(0))
+
+    # --- silence
+
+    def tick(self, now: int) -> None:
+        """After a silence of `timeout`, promise all that was seen."""
+        wake = self.wake_at()
+        if wake is not None and now >= wake and self._reference.time is not None:
+            self._raise(self._reference.time)
+
+    def wake_at(self) -> int | None:
+        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
+        time = self._reference.time
+        if self._timeout is None or time is None or self._heartbeat.tick >= time:
+            return None
+        return self._last_arrival + self._timeout
+
+    def _raise(self, tick: int) -> None:
+        self._heartbeat = max(self._heartbeat, Heartbeat(max(tick, Heartbeat.NONE.tick)))
+
+    # --- what is kept and shown
+
+    def state(self) -> dict[str, Any]:
+        """The cells as arrays, the rest as values."""
+        state: dict[str, Any] = {
+            "reference": self._reference.state(),
+            **self._lateness.state(),
+            "places": np.array(self._places, dtype=np.int64),
+            "before": np.array(self._before, dtype=np.int64),
+            "moved": np.array(self._moved, dtype=np.int64),
+            "waiting": list(self._waiting),
+            "met": [[page, time] for page, time in self._met.items()],
+            "counts": [self._pages, self._began, self._last_arrival],
+            "change": [self._recent, self._since, self._onset, self._warned, self._unknown],
+            "slack": self._slack,
+            "heartbeat": self._heartbeat.tick,
+            "queries": [],
+        }
+        for number, (name, query) in enumerate(self._queries.items()):
+            small, arrays = query.state()
+            state["queries"].append([name, small])
+            state.update({f"query_{number}_{key}": array for key, array in arrays.items()})
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._reference.restore(state["reference"])
+        self._lateness.restore(state)
+        self._places, self._before, self._moved = (
+            np.asarray(state[key]).astype(np.int64).tolist() for key in ("places", "before", "moved")
+        )
+        self._waiting = list(state["waiting"])
+        self._met = {page: time for page, time in state["met"]}
+        self._pages, self._began, self._last_arrival = state["counts"]
+        self._recent, self._since, self._onset, self._warned, self._unknown = state["change"]
+        self._slack = state["slack"]
+        self._heartbeat = Heartbeat(state["heartbeat"])
+        self._queries = {}
+        for number, (name, small) in enumerate(state["queries"]):
+            self._queries[name] = RequiredSlack(CELLS)
+            start = f"query_{number}_"
+            arrays = {key.removeprefix(start): array for key, array in state.items() if key.startswith(start)}
+            self._queries[name].restore(small, arrays)
+
+    def metrics(self) -> dict[str, Any]:
+        """Shares lost (of the query that lost most), the slack, and how late rows come."""
+        p50, p90, p99, most = self._lateness.quantiles((0.5, 0.9, 0.99, 1.0))
+        return {
+            "lost_in_stretch": max((self._lost_in_stretch(q) for q in self._queries.values()), default=0.0),
+            "lost_in_all": max((q.all_lost / max(1, q.all_pairs) for q in self._queries.values()), default=0.0),
+            "slack": self._slack,
+            "stands_still": self._slack is None,
+            "reference": self._reference.time,
+            "lateness": {"p50": int(p50), "p90": int(p90), "p99": int(p99), "max": int(most)},
+        }
+
+    def _lost_in_stretch(self, query: RequiredSlack) -> float:
+        if not self._places:
+            return 0.0
+        now = self._last_arrival if self._by_time else self._pages
+        inside = [at > now - self._stretch for at in self._places[-len(query.lost) :]]
+        pairs = sum(p for p, counts in zip(query.pairs, inside, strict=False) if counts)
+        return sum(n for n, counts in zip(query.lost, inside, strict=False) if counts) / max(1, pairs)

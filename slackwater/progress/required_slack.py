@@ -1,0 +1,256 @@
+"""What slack a query needs to lose at most a share of its pairs: from its reports and its rows' lateness.
+
+With the reference M before a page, a pair of a window with last tick e is kept just when slack >= M - e. So reports
+tell exactly what any slack would have lost. Where only few windows close in a stretch, they say little; then the
+lateness of rows counts for more: a row that comes x behind M is lost, at slack s, to the windows that end in the
+last x - s ticks before it, which on average over the windows' places is the share min(x - s, RANGE) / RANGE.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.progress.report import Report
+
+Floats = NDArray[np.float64]
+
+#: The share aimed at, of the share allowed; more is kept in reserve where a slack COST times as long buys it.
+FULL, RESERVE, COST = 0.96, 0.6, 1.07
+#: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
+FREE, LEAST, FEW = 1.5, 0.5, 2.5
+#: So many closings in a stretch count as much as the lateness of its rows.
+CLOSINGS = 10.0
+#: The rest of the budget must do for these parts of a stretch.
+AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
+#: Needs kept of one cell; more are rounded up together.
+MOST = 256
+_TAIL: Floats = np.geomspace(1e-5, 1, 160)
+
+
+def kept_free(budget: Floats | float, dispersion: float, deviations: float) -> Floats:
+    """What may be expected to be lost, so that with so many standard deviations it is still within the budget."""
+    budget = np.maximum(budget, 0.0)
+    half = deviations * deviations * dispersion / 2
+    found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * (budget + half / 2)))
+    return found
+
+
+class RequiredSlack:
+    """The last cells of one query: pairs, lost pairs, and how much slack the late ones would have needed."""
+
+    def __init__(self, cells: int) -> None:
+        self._cells = cells
+        self.pairs: list[int] = []
+        self.lost: list[int] = []
+        self._needs: list[tuple[Floats, Floats]] = []
+        self.all_pairs = self.all_lost = 0
+        # The windows as reports show them: distance of their ends, one end, their length (at most).
+        self._slide, self._range = 0, 1
+        self._first: int | None = None
+        self._heard: tuple[int, int, Floats, Floats] = (0, 0, np.zeros(0), np.zeros(0))
+        self._furthest: int | None = None
+
+    def hear(self, report: Report, before: int | None) -> None:
+        """Take a report of a page that met the reference `before`; it is put to the cell of the next arrival."""
+        self.all_pairs, self.all_lost = self.all_pairs + report.all, self.all_lost + report.lost
+        if not len(report.lasts):
+            return
+        self._first = int(report.lasts[0]) if self._first is None else self._first
+        self._slide = int(np.gcd.reduce(np.append(report.lasts - self._first, self._slide)))
+        self._furthest = int(report.lasts[-1])
+        needs, counts = np.zeros(0), np.zeros(0)
+        if before is not None:
+            needs = float(before) - report.lasts.astype(np.float64)
+            late = needs > 0
+            needs, counts = needs[late], report.pairs[late].astype(np.float64)
+        pairs, lost, old, older = self._heard
+        self._heard = (pairs + report.all, lost + report.lost, np.append(old, needs), np.append(older, counts))
+
+    def count(self, rows: int) -> None:
+        """Where no query reports, each row stands for one pair of a window of one tick."""
+        pairs, lost, needs, counts = self._heard
+        self._heard = (pairs + rows, lost, needs, counts)
+
+    def arrive(self, highest: int | None, new_cell: bool) -> None:
+        """The page has arrived: what was heard goes to its cell."""
+        if highest is not None and self._furthest is not None:
+            # Windows of a row end less than a range behind it.
+            self._range = max(self._range, self._furthest - highest + 1)
+        self._furthest = None
+        pairs, lost, needs, counts = self._heard
+        self._heard = (0, 0, np.zeros(0), np.zeros(0))
+        if new_cell or not self.pairs:
+            self.pairs.append(pairs)
+            self.lost.append(lost)
+            self._needs.append(_rounded(needs, counts))
+        else:
+            self.pairs[-1] += pairs
+            self.lost[-1] += lost
+            old, older = self._needs[-1]
+            self._needs[-1] = _rounded(np.append(old, needs), np.append(older, counts))
+        for kept in (self.pairs, self.lost, self._needs):
+            del kept[: -self._cells]
+
+    def slack(self, share: float, rows: Rows, budget: Budget | None) -> float:
+        """The slack that loses the share at most, by the cells in `rows`; without a budget: by their rows alone."""
+        n = len(rows.values)
+        pairs = np.array([0] * (n - len(self.pairs)) + self.pairs[-n:], dtype=np.float64)
+        total = float(pairs.sum())
+        if total <= 0:
+            return 0.0
+        per_row = pairs / np.maximum(rows.rows.sum(1), 1e-9)
+        weights = rows.rows * per_row[:, None]
+        kept = self._needs[-n:]
+        needs = np.concatenate([np.zeros(0), *(k[0] for k in kept)])
+        counts = np.concatenate([np.zeros(0), *(k[1] for k in kept)])
+        late = rows.values > 0
+        tried = _tried(rows.values[late], weights[late], needs, counts)
+        if len(tried) == 1:
+            return 0.0
+        # Of one window end no distance is known; without any, each row is a window of one tick.
+        closings = max(rows.advance / (self._slide or self._range), 1e-9)
+        exact = 0.0 if budget is None or self._first is None else closings / (closings + CLOSINGS)
+        lost = (1 - exact) * _by_lateness(rows.values[late], weights[late], tried, self._range)
+        if exact:
+            lost = lost + exact * _beyond(needs, counts, tried)
+        # Only cells that came long enough after the change could show so much lateness.
+        seen = np.maximum(_beyond(rows.spans, pairs, np.nextafter(tried, -np.inf)), total / n)
+        shares = np.maximum.accumulate((lost / seen)[::-1])[::-1]
+
+        def least(allowed: float) -> float:
+            enough = shares <= allowed
+            return float(tried[np.argmax(enough)] if enough.any() else tried[-1])
+
+        # A stretch may hold one closing more than the average does.
+        lumps = min(20.0, max(1.0, np.ceil(closings - 0.25) / closings))
+        whole = rows.stretch_share(pairs) * share
+        free = max(LEAST, FEW * (CLOSINGS / (closings + CLOSINGS)) ** 2)
+        aim = share / lumps * float(kept_free(whole, 1.0, free)) / max(whole, 1e-9)
+        slack = least(FULL * aim)
+        if budget is None:
+            return slack
+        lateness = (weights * np.clip(rows.values - slack, 0, self._range)).sum(1) / self._range
+        exactly = np.array([0.0] * (n - len(kept)) + [float(k[1][k[0] > slack].sum()) for k in kept])
+        dispersion = exact * _dispersion(exactly) + (1 - exact) * _dispersion(lateness)
+        # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
+        dispersion = min(dispersion, 3 * max(1.0, total / max(float(rows.rows.sum()), 1.0)))
+        slack = max(slack, min(least(RESERVE * share / lumps), COST * slack))
+        return max(slack, least(budget.share(share, dispersion) / lumps))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Small values, and arrays."""
+        small = {
+            "windows": [self._slide, self._first, self._range, self._furthest],
+            "all": [self.all_pairs, self.all_lost],
+            "heard": [self._heard[0], self._heard[1], self._heard[2].tolist(), self._heard[3].tolist()],
+        }
+        arrays = {
+            "pairs": np.array(self.pairs, dtype=np.int64),
+            "lost": np.array(self.lost, dtype=np.int64),
+            "lengths": np.array([len(k[0]) for k in self._needs], dtype=np.int64),
+            "needs": np.concatenate([np.zeros(0), *(k[0] for k in self._needs)]),
+            "counts": np.concatenate([np.zeros(0), *(k[1] for k in self._needs)]),
+        }
+        return small, arrays
+
+    def restore(self, small: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._slide, self._first, self._range, self._furthest = small["windows"]
+        self.all_pairs, self.all_lost = small["all"]
+        pairs, lost, needs, counts = small["heard"]
+        self._heard = (pairs, lost, np.array(needs, dtype=np.float64), np.array(counts, dtype=np.float64))
+        self.pairs, self.lost = np.asarray(arrays["pairs"]).tolist(), np.asarray(arrays["lost"]).tolist()
+        self._needs, begin = [], 0
+        for length in np.asarray(arrays["lengths"]).tolist():
+            needed, counted = (np.array(arrays[k][begin : begin + length]) for k in ("needs", "counts"))
+            self._needs.append((needed, counted))
+            begin += length
+
+
+class Rows:
+    """The lateness of rows in some cells, as all queries see it."""
+
+    def __init__(self, values: Floats, rows: Floats, spans: Floats, advance: float, stretch: float) -> None:
+        self.values = values
+        self.rows = rows
+        self.spans = spans
+        """How far the reference had moved, before each cell, since lateness could be seen; inf if long enough."""
+        self.advance = advance
+        """How far the reference moves in a stretch."""
+        self._stretch = stretch
+        """Cells in a stretch, as far as is known."""
+
+    def stretch_share(self, pairs: Floats) -> float:
+        """Pairs of a stretch, if it were all like these cells."""
+        return float(pairs.sum()) * self._stretch / max(1, len(pairs))
+
+
+class Budget:
+    """What may still be lost: pairs of a stretch, and what was lost in the last parts of it."""
+
+    def __init__(self, pairs: float, lost: Floats) -> None:
+        self._pairs = pairs
+        self._lost = lost
+        """For each part of AHEAD: lost in the last stretch but for that part, which will have left it by then."""
+
+    def share(self, share: float, dispersion: float) -> float:
+        """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
+        rest = kept_free(share * self._pairs - self._lost, dispersion, FREE)
+        return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
+
+
+def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    if len(needs) <= MOST:
+        return needs, counts
+    # Up to the next of 64 steps between powers of two: never less than what is needed, at most 1.6 % more.
+    step = np.exp2(np.floor(np.log2(needs))) / 64
+    values, where = np.unique(np.ceil(needs / step) * step, return_inverse=True)
+    return values, np.bincount(where, counts).astype(np.float64)
+
+
+def _beyond(values: Floats, weights: Floats, bounds: Floats) -> Floats:
+    """The weight of the values above each bound."""
+    order = np.argsort(values)
+    sums = np.append(0.0, np.cumsum(weights[order]))
+    found: Floats = sums[-1] - sums[np.searchsorted(values[order], bounds, side="right")]
+    return found
+
+
+def _by_lateness(values: Floats, weights: Floats, slacks: Floats, length: int) -> Floats:
+    """Pairs lost at each slack to windows of this range, on average over their places."""
+    order = np.argsort(values)
+    values, weights = values[order], weights[order]
+    sums, moments = (np.append(0.0, np.cumsum(a)) for a in (weights, weights * values))
+
+    def excess(bound: Floats) -> Floats:
+        place = np.searchsorted(values, bound, side="right")
+        found: Floats = (moments[-1] - moments[place]) - bound * (sums[-1] - sums[place])
+        return found
+
+    lost: Floats = np.maximum(0.0, excess(slacks) - excess(slacks + length)) / length
+    return lost
+
+
+def _tried(values: Floats, weights: Floats, needs: Floats, counts: Floats) -> Floats:
+    """The slacks to choose from: none, and what rows and pairs would have needed, more of the long ones."""
+    found = [np.zeros(1)]
+    for kept, weight in ((values, weights), (needs, counts)):
+        order = np.argsort(-kept)
+        heard = np.cumsum(weight[order])
+        if len(kept) and heard[-1] > 0:
+            found.append(kept[order][np.minimum(np.searchsorted(heard, _TAIL * heard[-1]), len(kept) - 1)])
+    tried: Floats = np.unique(np.concatenate(found))
+    return tried
+
+
+def _dispersion(lost: Floats) -> float:
+    """Variance over mean of what is lost, in blocks of four cells; by differences: a change is no variance."""
+    whole = len(lost) // 4 * 4
+    if whole < 8:
+        return 1.0
+    blocks = lost[-whole:].reshape(-1, 4).sum(1)
+    mean = float(blocks.mean())
+    return max(1.0, float(np.mean(np.diff(blocks) ** 2)) / 2 / mean) if mean > 0 else 1.0
