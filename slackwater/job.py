@@ -8,14 +8,14 @@ from __future__ import annotations
 import difflib
 import glob
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slackwater.errors import SlackwaterError
-from slackwater.progress.bounded import bounded
+from slackwater.policies import POLICIES, make_policy
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, microseconds
 from slackwater.spark.session import Session
@@ -31,18 +31,6 @@ class JobError(SlackwaterError):
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How a disorder policy is written in a job file: `{name = value, option = …}`."""
-
-    make: Callable[..., Disorder]
-    options: tuple[str, ...]
-    example: str
-
-
-POLICIES: Mapping[str, Policy] = {"bounded": Policy(bounded, ("timeout",), '{bounded = "20 seconds"}')}
-
-
-@dataclass(frozen=True)
 class StreamJob:
     """`[streams.NAME]`."""
 
@@ -52,6 +40,7 @@ class StreamJob:
     options: tuple[tuple[str, str], ...]
     schema: str | None
     time: str
+    source: str | None
     disorder: Disorder
     replay: bool
     arrival: str | None
@@ -143,7 +132,19 @@ def parse_job(text: str, folder: Path) -> Job:
     )
 
 
-_STREAM_KEYS = ("format", "path", "options", "schema", "time", "disorder", "replay", "arrival", "page", "trigger")
+_STREAM_KEYS = (
+    "format",
+    "path",
+    "options",
+    "schema",
+    "time",
+    "source",
+    "disorder",
+    "replay",
+    "arrival",
+    "page",
+    "trigger",
+)
 
 
 def _stream(where: str, name: str, values: object, folder: Path) -> StreamJob:
@@ -179,6 +180,7 @@ def _stream(where: str, name: str, values: object, folder: Path) -> StreamJob:
         options=_options(f"{where}.options", table.table("options")),
         schema=schema,
         time=table.need("time", 'time = "sent"'),
+        source=table.text("source"),
         disorder=_disorder(f"{where}.disorder", table.values.get("disorder")),
         replay=replay,
         arrival=arrival,
@@ -188,7 +190,7 @@ def _stream(where: str, name: str, values: object, folder: Path) -> StreamJob:
 
 
 def _disorder(where: str, value: object) -> Disorder:
-    examples = ", ".join(p.example for p in POLICIES.values())
+    examples = " or ".join(POLICIES[name].example for name in ("bounded", "drop_ratio"))
     if value is None:
         raise JobError(f"{where} is missing; say how late rows may come, as in disorder = {examples}")
     if not isinstance(value, dict) or not value:
@@ -205,7 +207,7 @@ def _disorder(where: str, value: object) -> Disorder:
     settings = _Table(where, value, (name, *POLICIES[name].options)).values
     with _about(where):
         try:
-            return POLICIES[name].make(settings[name], **{k: v for k, v in settings.items() if k != name})
+            return make_policy(name, settings)
         except (TypeError, AttributeError):
             raise JobError(f"{value!r} cannot be read; write for example {POLICIES[name].example}") from None
 
@@ -383,6 +385,7 @@ def _declare(stream: StreamJob, session: Session) -> Stream:
             stream.name,
             frame,
             time=stream.time,
+            source=stream.source,
             disorder=stream.disorder,
             arrival=stream.arrival,
             page=stream.page or "10 seconds",

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import slackwater as sw
 from slackwater.job import Columns, Job, JobError, build, parse_job, read_job
+from slackwater.policies import POLICIES
 from slackwater.progress.bounded import bounded
+from slackwater.progress.disorder import Disorder
 from slackwater.spark.session import Session
 
 FOLDER = Path("/jobs")
@@ -124,7 +127,7 @@ def _without(text: str, key: str) -> str:
         ),
         pytest.param(
             STREAM.replace("{bounded", "{bouned") + QUERY,
-            "streams.calls.disorder: unknown policy 'bouned' (did you mean 'bounded'?); known policies: bounded",
+            "streams.calls.disorder: unknown policy 'bouned' (did you mean 'bounded'?); known policies: bounded, ",
             id="policy",
         ),
         pytest.param(
@@ -249,3 +252,55 @@ def test_a_sink_that_is_a_file_is_refused(spark: SparkSession, folder: Path) -> 
     job = parse_job(STREAM + QUERY + '[sink]\npath = "out"\n', folder)
     with Session(spark) as session, pytest.raises(JobError, match=r"sink\.path: .* is a file; give a folder"):
         build(job, session)
+
+
+SOURCES = {"a": "2 seconds", "b": "5 seconds"}
+COUNTER = ("10 ms", "40 ms")
+
+
+@pytest.mark.parametrize(
+    ("written", "policy"),
+    [
+        ('{bounded = "20 seconds"}', sw.bounded("20 seconds")),
+        ('{drop_ratio = "1%", stretch = "10 minutes"}', sw.drop_ratio(0.01, stretch="10 minutes")),
+        ("{learned = true}", sw.learned()),
+        ("{learned = 500, alpha = 0.25, adaptive = true}", sw.learned(500, 0.25, adaptive=True)),
+        ('{disorder_control = "5%", every = "1 second"}', sw.disorder_control("5%", every="1 second")),
+        ("{max_delay = true}", sw.max_delay()),
+        ('{punctuated = "upto", timeout = "1 hour"}', sw.punctuated("upto", timeout="1 hour")),
+        ('{sensors = "2 seconds", rate = [5, "1 second"]}', sw.sensors("2 seconds", rate=(5, "1 second"))),
+        ('{sensors = {a = "2 seconds", b = "5 seconds"}, timeout = 9}', sw.sensors(SOURCES, timeout=9)),
+        ('{global_counter = ["10 ms", "40 ms"], latency = 7}', sw.global_counter(COUNTER, latency=7)),
+        ('{global_counter = {a = ["10 ms", "40 ms"]}}', sw.global_counter({"a": COUNTER})),
+        ('{skew = [[[0, "5 seconds"]]], timeout = 9}', sw.skew([[(0, "5 seconds")]], timeout=9)),
+        (
+            '{skew = [[[], [0, 5]], [[[1, 9], {n = 3, delta = 0}], []]], sources = ["a", "b"], timeout = 9}',
+            sw.skew([[None, (0, 5)], [[(1, 9), sw.tuples(3, 0)], None]], sources=["a", "b"], timeout=9),
+        ),
+    ],
+)
+def test_every_policy_can_be_written(written: str, policy: Disorder) -> None:
+    text = STREAM.replace('{bounded = "20 seconds", timeout = "1 minute"}', written)
+    stream = parsed(text + 'source = "device"\n' + QUERY).streams[0]
+    assert (stream.disorder, stream.source) == (policy, "device")
+
+
+def test_every_example_of_a_policy_is_one() -> None:
+    for name, policy in POLICIES.items():
+        made = parsed(STREAM.replace('{bounded = "20 seconds", timeout = "1 minute"}', policy.example) + QUERY)
+        assert made.streams[0].disorder.describe().startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('{skew = "5 seconds"}', "write a row for each source"),
+        ("{skew = [[{n = 3}]]}", "a tuple-based bound is written {n = 3, delta = 0}"),
+        ("{drop_ratio = 3}", "is not between 0 and 1"),
+        ("{disorder_control = 101}", "must lie between 0 and 1"),
+        ("{sensors = -4}", "negative"),
+        ("{learned = true, alpha = 2}", "alpha"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(written: str, message: str) -> None:
+    assert message in refusal(STREAM.replace('{bounded = "20 seconds", timeout = "1 minute"}', written) + QUERY)

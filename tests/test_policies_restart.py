@@ -43,6 +43,8 @@ POLICIES: dict[str, tuple[Disorder, bool]] = {
     ),
     "learned, in groups": (sw.learned(window=20, groups=4), True),
     "disorder control": (sw.disorder_control("5%"), False),
+    "drop ratio": (sw.drop_ratio("5%"), False),
+    "drop ratio by time": (sw.drop_ratio("20%", stretch="20 seconds", timeout="30 seconds"), True),
     "max delay": (sw.max_delay(), False),
 }
 

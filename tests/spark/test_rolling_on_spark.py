@@ -28,7 +28,7 @@ SCENARIOS = {
     "no groups": scattered(4, {"range": 20}, group_by=(), aggregates=PLAIN),
     "filtered": scattered(5, {"rows": 3}, where="v > 0 OR k = 'a'", aggregates=PLAIN),
     "projected": scattered(6, {"range": 6}, select={"k": "k", "v": "v * 2", "t": "t + 1"}, aggregates=PLAIN),
-    "only rows without a time": Scenario([[(None, "a", 1.0)]], {"range": 10}, aggregates=PLAIN),
+    "only rows without a time": Scenario([[(None, "a", 1.0, None)]], {"range": 10}, aggregates=PLAIN),
 }
 
 
