@@ -12,6 +12,7 @@ from slackwater.progress.skew_policy import skew, tuples
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
+from slackwater.windows.early import early
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "bounded",
     "disorder_control",
     "drop_ratio",
+    "early",
     "global_counter",
     "learned",
     "max_delay",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import LATE, MAIN, Operator
+from slackwater.operators.prodder import Prodder
 from slackwater.operators.rolling_aggregate import RollingAggregate, SpillRecords
 from slackwater.operators.select import Select
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import Spill, WindowAggregate
-from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode
+from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode, stream_of
 from slackwater.progress.disorder import Disorder
+from slackwater.windows.aim import Aim
+from slackwater.windows.early import Early
 
 
 def source_label(stream: str) -> str:
@@ -28,6 +31,7 @@ def add_query(
     spill: Spill | None = None,
     resident_limit: int = 256 * 2**20,
     spill_records: SpillRecords | None = None,
+    early: Early | None = None,
 ) -> list[str]:
     """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
     labels: list[str] = []
@@ -39,13 +43,15 @@ def add_query(
 
     def rows(node: RowNode) -> tuple[str, str]:
         if isinstance(node, StreamNode):
-            return _follow(executor, node, window.label, plan.disorder, by_source)
+            feed = _follow(executor, node, window.label, plan.disorder, by_source)
+            return feed if prodder is None else (add(prodder, [feed]), MAIN)
         feed = rows(node.input)
         if isinstance(node, SelectNode):
             return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
         return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
 
     window: Operator
+    prodder: Prodder | None = None
     if isinstance(plan, RollingNode):
         by_source = False
         window = RollingAggregate(
@@ -53,7 +59,13 @@ def add_query(
         )
     else:
         by_source = plan.kernel.source is not None
-        window = WindowAggregate(f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None)
+        window = WindowAggregate(
+            f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None, early
+        )
+        if early is not None:
+            spec, domain = plan.kernel.spec, stream_of(plan).domain
+            aim = Aim(early.offset(spec, domain), spec.slide, early.accuracy)
+            prodder = Prodder(f"{name}/prodder", spec, domain, aim, early.every)
     add(window, [rows(plan.input)])
     if late is not None:
         add(Sink(f"{name}/late", late), [(window.label, LATE)])

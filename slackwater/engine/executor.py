@@ -14,7 +14,7 @@ from slackwater.engine.graph import Graph, Node
 from slackwater.engine.journal import Emission, Journal, NoJournal, Record, Recovered
 from slackwater.engine.queue import Entry
 from slackwater.errors import RunError
-from slackwater.operators.element import Answer, Element, Punctuation, Staged
+from slackwater.operators.element import Answer, Element, Prod, Punctuation, Staged
 from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
@@ -146,6 +146,17 @@ class Executor:
         self._dirty = True
         return ticket
 
+    def prod(self, labels: Sequence[str], prod: Prod) -> None:
+        """Ask operators that read a source for an answer now: the prod travels behind what waits on their arcs."""
+        self._check()
+        self._admissions += 1
+        for label in labels:
+            node = self.graph.nodes[label]
+            for queue, feed in zip(node.inputs, node.feeds, strict=True):
+                if feed is not None and self.graph.nodes[feed].feeds == [None]:
+                    queue.push(Entry(prod, self._admissions))
+        self._dirty = True
+
     def wake_at(self) -> int | None:
         """When the clock alone could move something."""
         times = [t for node in self.graph if (t := node.operator.wake_at()) is not None]
@@ -228,6 +239,8 @@ class Executor:
                 asked[source.label] = source
         before = sum(len(q) for _, q in self.graph.arcs())
         now = self.clock.now()
+        for node in self.graph:
+            node.operator.tick(now, self._emitter(node, self._admissions))
         for source in asked.values():
             source.operator.answer(now, self._emitter(source, self._admissions))
         said = sum(len(q) for _, q in self.graph.arcs()) > before
@@ -303,6 +316,8 @@ class Executor:
         element = entry.element
         if isinstance(element, Punctuation):
             return {**element.saved(), "admission": entry.admission}
+        if isinstance(element, Prod):
+            return {**element.saved(), "admission": entry.admission}
         if isinstance(element, Answer):
             raise TypeError("an answer waits on an arc at a commit; sinks take answers before they are committed")
         if entry.saved is None:
@@ -315,6 +330,8 @@ class Executor:
         self._admissions = max(self._admissions, saved["admission"])
         if "heartbeat" in saved:
             return Entry(Punctuation.load(saved), saved["admission"])
+        if "prod" in saved:
+            return Entry(Prod.load(saved), saved["admission"])
         assert self._pages is not None
         self._saved.append(saved["page"])
         return Entry(self._pages.load(saved["page"]), saved["admission"], saved["page"])

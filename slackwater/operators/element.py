@@ -38,6 +38,27 @@ class Punctuation:
 
 
 @dataclass(frozen=True, slots=True)
+class Prod:
+    """Answer now (S5 section 3.1): every operator gives what it has so far; what a final result needs stays.
+
+    It speaks of the windows that end after `after` and at or before `until`, and of the groups that meet `where`.
+    """
+
+    until: int | None = None
+    after: int | None = None
+    where: str | None = None
+
+    def saved(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"prod": [self.until, self.after, self.where]}
+
+    @staticmethod
+    def load(saved: dict[str, Any]) -> Prod:
+        """From what `saved` gave."""
+        return Prod(*saved["prod"])
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """Rows too many for the driver: a folder of Parquet files on the journal's file system."""
 
@@ -59,6 +80,8 @@ class Answer:
     """Rows on their way to a sink: results of windows, or rows that came too late for some."""
 
     payload: Payload
+    early: bool = False
+    """Whether it answers a prod; the final answer is still to come."""
 
 
-Element: TypeAlias = Page | Punctuation | Answer
+Element: TypeAlias = Page | Punctuation | Prod | Answer

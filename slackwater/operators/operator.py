@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from slackwater.operators.element import Answer, Element, Punctuation
+from slackwater.operators.element import Answer, Element, Prod, Punctuation
 from slackwater.operators.page import Page
 from slackwater.progress.report import Report
 
@@ -80,6 +80,10 @@ class Operator(ABC):
         """A report has come back to here; a source lets its policy learn from it."""
         return None
 
+    def tick(self, now: int, emit: Emit) -> None:
+        """Nothing is ready, and wall-clock time is this: an operator that watches the clock may say something."""
+        return None
+
     def end(self, emit: Emit) -> None:
         """There will be no more input; sources say so with a last punctuation."""
         return None
@@ -113,6 +117,8 @@ class Unary(Operator):
         element = inputs[0].pop()
         if isinstance(element, Punctuation):
             self.on_punctuation(element, emit)
+        elif isinstance(element, Prod):
+            self.on_prod(element, emit)
         elif isinstance(element, Answer):
             self.on_answer(element, emit)
         else:
@@ -125,6 +131,10 @@ class Unary(Operator):
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
         """Time has passed."""
         emit(punctuation)
+
+    def on_prod(self, prod: Prod, emit: Emit) -> None:
+        """An answer is wanted now; an operator that holds nothing lets the prod pass (S5 section 3.3)."""
+        emit(prod)
 
     def on_answer(self, answer: Answer, emit: Emit) -> None:
         """Rows for a sink have come."""

@@ -15,7 +15,7 @@ from slackwater.operators.page import Page
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import WINDOW, PaneKernel
 from slackwater.windows.panes import PaneRing
-from slackwater.windows.results import result_rows
+from slackwater.windows.results import ordered_values, result_rows
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Results:
 
     payload: Payload
     windows: int
+    merged: pl.DataFrame | None = None
+    """Their merged partials, where these are in the driver."""
+    values: pl.DataFrame | None = None
+    """Their values, by window (WINDOW) and group, where these are in the driver."""
 
 
 class PaneStore(Protocol):
@@ -40,6 +44,14 @@ class PaneStore(Protocol):
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Final results of the windows that are closed `after` and were not `before`; nothing is purged."""
+        ...
+
+    def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        """Merged partials of these windows, by window (WINDOW) and group, in the driver."""
+        ...
+
+    def span(self) -> tuple[int, int] | None:
+        """Smallest and largest pane held."""
         ...
 
     def purge(self, closed: Closed) -> None:
@@ -87,11 +99,21 @@ class ResidentPanes:
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Merge the panes of these windows."""
-        merged = self.ring.windows(before, after)
-        if merged is None or merged.height == 0:
+        merged = self.merged(before, after)
+        if merged is None:
             return None
-        windows = merged[WINDOW].n_unique()
-        return Results(result_rows(self.kernel, merged, self.schema, emitted_at), windows)
+        values = ordered_values(self.kernel, merged)
+        rows = result_rows(self.kernel, values, self.schema, emitted_at)
+        return Results(rows, merged[WINDOW].n_unique(), merged, values)
+
+    def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        """Merge the panes of these windows."""
+        merged = self.ring.windows(before, after)
+        return None if merged is None or merged.height == 0 else merged
+
+    def span(self) -> tuple[int, int] | None:
+        """Smallest and largest pane held."""
+        return self.ring.span()
 
     def purge(self, closed: Closed) -> None:
         """Forget what no open window needs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from slackwater.operators.element import Answer, Payload, Punctuation, payload_rows
+from slackwater.operators.element import Answer, Payload, Prod, Punctuation, payload_rows
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
 
@@ -38,6 +38,9 @@ class Sink(Unary):
 
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
         """Time is of no interest outside."""
+
+    def on_prod(self, prod: Prod, emit: Emit) -> None:
+        """What it asked for has come before it."""
 
     def take(self) -> list[tuple[int, Payload]]:
         """The staged rows with their commit ids."""

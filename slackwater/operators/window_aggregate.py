@@ -12,15 +12,19 @@ from typing import Any
 
 import polars as pl
 
-from slackwater.operators.element import Answer, Punctuation, payload_rows
+from slackwater.operators.element import Answer, Prod, Punctuation, payload_rows
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.plan.nodes import WindowNode, stream_of
 from slackwater.progress.clock import Clock
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.windows.closed import SOURCE, Closed
+from slackwater.windows.early import Early
+from slackwater.windows.estimates import Estimates
+from slackwater.windows.results import early_rows, ordered_values
 
 #: Makes the store for partials that are too many for the driver, from the resident one.
 Spill = Callable[[ResidentPanes], PaneStore]
@@ -37,6 +41,7 @@ class WindowAggregate(Unary):
         spill: Spill | None = None,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
+        early: Early | None = None,
     ) -> None:
         super().__init__(label)
         self._node = node
@@ -50,7 +55,8 @@ class WindowAggregate(Unary):
         self._kept_closed: pl.DataFrame | None = None
         """What the journal knows of the sources' windows."""
         self._late = LateCounts(self._spec, stream_of(node).domain)
-        self._windows = self._results = 0
+        self._windows = self._results = self._early = self._refused = 0
+        self._estimates = Estimates(node.kernel, early or Early())
         self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -62,6 +68,7 @@ class WindowAggregate(Unary):
             counts = self._panes.absorb(page, self._closed)
         report = self._late.count(counts, self._closed, self.label, page.number)
         self._reports.append(report)
+        self._estimates.page(self._clock.now(), report.lasts, report.pairs)
         arrival = page.arrival()
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
@@ -81,6 +88,8 @@ class WindowAggregate(Unary):
         closed = self._closed.advanced(self._spec, punctuation.heartbeat, punctuation.sources)
         if closed is not self._closed:
             results = self._panes.results(self._closed, closed, self._clock.now())
+            if results is not None and results.merged is not None and results.values is not None:
+                self._estimates.final(results.merged, results.values, self._clock.now())
             if results is not None and payload_rows(results.payload):
                 self._results += payload_rows(results.payload)
                 self._windows += results.windows
@@ -88,6 +97,37 @@ class WindowAggregate(Unary):
             self._closed = closed
             self._panes.purge(closed)
         emit(punctuation)
+
+    def on_prod(self, prod: Prod, emit: Emit) -> None:
+        """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass."""
+        try:
+            merged = self._asked(prod)
+        except PartialsTooLarge:
+            self._refused += 1
+            merged = None
+        if merged is not None and merged.height:
+            now = self._clock.now()
+            values = ordered_values(self._node.kernel, merged)
+            estimated = self._estimates.early(merged, values, now)
+            self._early += estimated.height
+            emit(Answer(early_rows(self._node.kernel, estimated, self._node.schema, now), early=True))
+        emit(prod)
+
+    def _asked(self, prod: Prod) -> pl.DataFrame | None:
+        span = self._panes.span()
+        if span is None:
+            return None
+        until = self._spec.bounds(self._spec.last_window(span[1]))[1] if prod.until is None else prod.until
+        before = self._closed
+        if prod.after is not None:
+            before = before.advanced(self._spec, Heartbeat(prod.after - 1), None)
+        after = before.advanced(self._spec, Heartbeat(until - 1), None)
+        if after is before:
+            return None
+        merged = self._panes.merged(before, after)
+        if merged is None or prod.where is None:
+            return merged
+        return merged.filter(pl.sql_expr(prod.where))
 
     def _go_large(self) -> None:
         if self._spill is None:
@@ -102,7 +142,8 @@ class WindowAggregate(Unary):
             "store": self._panes.kind,
             "panes": kept.values,
             "closed": self._closed.everyone,
-            "counts": [self._windows, self._results],
+            "counts": [self._windows, self._results, self._early],
+            "estimates": self._estimates.state(),
             "late": self._late.state(),
         }
         named, known = self._closed.named, self._kept_closed
@@ -116,7 +157,8 @@ class WindowAggregate(Unary):
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
-        self._windows, self._results = values["counts"]
+        self._windows, self._results, self._early = values["counts"]
+        self._estimates.restore(values["estimates"])
         self._late.restore(values["late"])
         self._closed = replace(self._closed, everyone=values["closed"], named=_named(states))
         self._kept_closed = self._closed.named
@@ -136,6 +178,9 @@ class WindowAggregate(Unary):
             **self._late.metrics(),
             "windows": self._windows,
             "results": self._results,
+            "early_results": self._early,
+            **({"prods_refused": self._refused} if self._refused else {}),
+            **self._estimates.metrics(),
             "store": self._panes.kind,
             **self._panes.size,
         }

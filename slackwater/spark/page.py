@@ -163,7 +163,7 @@ class SparkPage:
         try:
             table = frame.groupBy(*keys).agg(*made).toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            if not _too_large(error):
+            if not too_large(error):
                 raise
             if unknown:
                 self.origin.measure()
@@ -189,7 +189,7 @@ class SparkPage:
         try:
             table = frame.select(*made).toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            if not _too_large(error):
+            if not too_large(error):
                 raise
             if self.origin.arrival is None:
                 self.origin.measure()
@@ -242,7 +242,7 @@ class SparkPage:
         try:
             return rows.toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            if not _too_large(error):
+            if not too_large(error):
                 raise
             return stage(rows, self.origin.pages)
         finally:
@@ -328,7 +328,7 @@ def _cell_sql(width: int) -> str:
     return f"({TIME} - pmod({TIME}, {width}L)) div {width}L"
 
 
-def _too_large(error: Exception) -> bool:
+def too_large(error: Exception) -> bool:
     """Whether Spark refused to bring a result to the driver for its size."""
     return "spark.driver.maxResultSize" in str(error)
 

@@ -45,6 +45,14 @@ class Run:
         """
         return self._session._metrics(self)
 
+    def prod(self, until: object = None, where: str | None = None) -> None:
+        """Ask for an answer now (S5): early results of the open windows, from what has arrived.
+
+        `until` restricts it to windows that end by then (a time of the stream: a datetime or text for timestamps, a
+        number else), `where` to groups, by a condition on the group columns. The answer goes to the query's sink.
+        """
+        self._session._prod(self, until, where)
+
     def await_termination(self) -> None:
         """Wait until the streams of this query end; an error that stopped it is raised."""
         self._session._wait(stream_of(self.plan).name)

@@ -31,6 +31,7 @@ from slackwater.spark.analysis import columns_of, time_in_ticks
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
+from slackwater.spark.prods import check_early, read_prod
 from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
@@ -38,6 +39,7 @@ from slackwater.spark.spill import SpilledPanes
 from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
+from slackwater.windows.early import Early
 
 
 class Session:
@@ -144,7 +146,9 @@ class Session:
 
     # --- queries
 
-    def _start(self, query: Query, sink: SinkLike, late: SinkLike, name: str | None, hold: bool) -> Run:
+    def _start(
+        self, query: Query, sink: SinkLike, late: SinkLike, name: str | None, hold: bool, early: Early | None
+    ) -> Run:
         if self._stopped:
             raise RunError("the session has been stopped; make a new one")
         plan, stream = query.plan, stream_of(query.plan)
@@ -155,6 +159,8 @@ class Session:
             raise QueryError(f"name={label!r}: a query's name has no slash in it")
         if label in self._runs:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
+        if early is not None:
+            check_early(plan, early)
         output = make_sink(sink, f"{self._id}-{label}", self._pages, plan.schema)
         late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, None)
         if self._journal is not None:
@@ -162,7 +168,7 @@ class Session:
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
         limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
         labels = loop.call(
-            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records)
+            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records, early)
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
@@ -288,6 +294,15 @@ class Session:
             "spark_jobs": self._pages.jobs,
             "spark_seconds": round(self._pages.spark_seconds, 3),
         }
+
+    def _prod(self, run: Run, until: object, where: str | None) -> None:
+        if not run.active:
+            raise RunError(f"query {run.name!r} has been stopped")
+        assert self._loop is not None
+        prod = read_prod(run.plan, until, where)
+        loop = self._loop
+        loop.call(lambda: loop.executor.prod(run.labels, prod))
+        loop.call(loop.executor.run_until_idle)
 
     # --- stopping
 

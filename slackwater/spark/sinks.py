@@ -33,7 +33,9 @@ class MemorySink:
         if isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
             payload = pq.read_table(place.path, filesystem=place.files)
-        self._tables.append(payload if self._schema is None else payload.cast(self._schema))
+        # Early results have more columns than final ones.
+        plain = self._schema is not None and payload.schema.names == self._schema.names
+        self._tables.append(payload.cast(self._schema) if plain else payload)
 
     def table(self) -> pa.Table:
         """All rows so far."""

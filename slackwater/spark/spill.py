@@ -11,15 +11,17 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyarrow import fs
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.operators.operator import State
-from slackwater.operators.page import Page
+from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.page import SparkPage, stage
+from slackwater.spark.page import SparkPage, stage, too_large
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.closed import CLOSED, SOURCE, Closed
 from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, WINDOW, PaneKernel, source_text
@@ -60,14 +62,56 @@ class SpilledPanes:
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """One Spark job merges the panes of these windows into staged result rows."""
-        spec = self._kernel.spec
-        low = before.lowest_open_pane(spec)
-        highest = after.highest_closed()
-        held = {p for panes in self._pieces.values() for p in panes if low is None or p >= low}
-        held = {p for p in held if highest is not None and p < spec.panes(highest)[1]}
+        held = self._held(before, after)
         if not held:
             return None
         started = time.perf_counter()
+        merged = self._windows(held, before, after).withColumn(EMITTED_AT, F.lit(emitted_at))
+        kinds = _spark_types(self._schema)
+        columns = [
+            F.expr(sql).cast(kinds[name]).alias(name)
+            for name, sql in result_sql(self._kernel, self._domain).items()
+        ]
+        staged = stage(merged.select(*columns), self._pages)
+        self._pages.spent(time.perf_counter() - started)
+        spec = self._kernel.spec
+        first, last = spec.first_window(min(held)), spec.last_window(max(held))
+        if before.everyone is not None and before.named is None:
+            first = max(first, before.everyone + 1)
+        return Results(staged, min(last, after.highest_closed() or last) - first + 1)
+
+    def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        """One Spark job merges the panes of these windows and brings them to the driver, if it can hold them."""
+        held = self._held(before, after)
+        if not held:
+            return None
+        started = time.perf_counter()
+        try:
+            table = self._windows(held, before, after).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not too_large(error):
+                raise
+            raise PartialsTooLarge("more windows and groups than spark.driver.maxResultSize") from error
+        self._pages.spent(time.perf_counter() - started)
+        merged = pl.from_arrow(table)
+        assert isinstance(merged, pl.DataFrame)
+        return merged if merged.height else None
+
+    def span(self) -> tuple[int, int] | None:
+        """Smallest and largest pane held."""
+        panes = [p for piece in self._pieces.values() for p in piece]
+        return (min(panes), max(panes)) if panes else None
+
+    def _held(self, before: Closed, after: Closed) -> set[int]:
+        """The panes of the windows that `after` has closed and `before` had not."""
+        spec = self._kernel.spec
+        low, highest = before.lowest_open_pane(spec), after.highest_closed()
+        held = {p for panes in self._pieces.values() for p in panes if low is None or p >= low}
+        return {p for p in held if highest is not None and p < spec.panes(highest)[1]}
+
+    def _windows(self, held: set[int], before: Closed, after: Closed) -> DataFrame:
+        """Merged partials by window and group."""
+        spec = self._kernel.spec
         paths = [
             self._place(piece).child(f"{PANE}={pane}").address
             for piece, panes in self._pieces.items()
@@ -83,24 +127,12 @@ class SpilledPanes:
             _TO, F.expr(f"least({last_of}, {_AFTER})")
         )
         keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.keys)]
-        merged = (
+        return (
             ends.where(f"{_FROM} <= {_TO}")
             .withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
             .groupBy(*keys)
             .agg(*(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items()))
-            .withColumn(EMITTED_AT, F.lit(emitted_at))
         )
-        kinds = _spark_types(self._schema)
-        columns = [
-            F.expr(sql).cast(kinds[name]).alias(name)
-            for name, sql in result_sql(self._kernel, self._domain).items()
-        ]
-        staged = stage(merged.select(*columns), self._pages)
-        self._pages.spent(time.perf_counter() - started)
-        first, last = spec.first_window(min(held)), spec.last_window(max(held))
-        if before.everyone is not None and before.named is None:
-            first = max(first, before.everyone + 1)
-        return Results(staged, min(last, highest or last) - first + 1)
 
     def _limited(self, partials: DataFrame, before: Closed, after: Closed) -> DataFrame:
         """Partials with the last window emitted for their source, before and after."""

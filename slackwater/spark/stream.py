@@ -19,6 +19,7 @@ from slackwater.spark.analysis import arrow_type, columns_of, filtered, simple_n
 from slackwater.spark.declare import check_policy
 from slackwater.spark.sinks import SinkLike
 from slackwater.windows.aggregates import parse_aggregate
+from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.partials import TIME
 from slackwater.windows.results import RESULT_COLUMNS, result_schema
@@ -142,7 +143,12 @@ class Query:
     plan: QueryNode
 
     def start(
-        self, sink: SinkLike = None, late: SinkLike = None, name: str | None = None, hold: bool = False
+        self,
+        sink: SinkLike = None,
+        late: SinkLike = None,
+        name: str | None = None,
+        hold: bool = False,
+        early: Early | None = None,
     ) -> Run:
         """Start the query.
 
@@ -150,9 +156,9 @@ class Query:
         them in memory (late rows are then only counted), a folder gets Parquet files, a function gets
         (DataFrame, commit_id). `name` is the query's name in the journal. With `hold`, a streaming source is not
         read before `session.run_available()` or before another query of it starts without `hold`: so that
-        several queries see a stream from its first row.
+        several queries see a stream from its first row. `early` asks for early answers, as in sw.early(at=0.75).
         """
-        return self.session._start(self, sink, late, name, hold)
+        return self.session._start(self, sink, late, name, hold, early)
 
     def describe(self) -> str:
         """The plan in a few lines."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal, Record
-from slackwater.operators.element import Payload, Staged
+from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.plan.nodes import (
     QueryNode,
     RollingNode,
@@ -30,6 +30,7 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.windows.aggregates import parse_aggregate
+from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.results import result_schema
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
@@ -138,13 +139,14 @@ class Script:
         late: ListSink | None = None,
         strategy: Strategy | None = None,
         commit_every: int = 64,
+        early: Early | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.plan = plan
         self.executor = Executor(self.clock, journal, strategy, InRecord(), commit_every)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        add_query(self.executor, "q", plan, self.sink, late)
+        self._labels = add_query(self.executor, "q", plan, self.sink, late, early=early)
         self._source = source_label("s")
         seen = self.executor.consumed(self._source)
         self._number = -1 if seen is None else seen
@@ -157,6 +159,12 @@ class Script:
         stream = stream_of(self.plan)
         page = ArrowPage(rows, self._number, self.clock.now(), stream.time, stream.source, stream.punctuation)
         self.executor.admit(self._source, page)
+        self.executor.run_until_idle()
+        return self
+
+    def prod(self, until: int | None = None, where: str | None = None) -> Script:
+        """Ask for an answer now."""
+        self.executor.prod(self._labels, Prod(until, None, where))
         self.executor.run_until_idle()
         return self
 

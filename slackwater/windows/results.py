@@ -57,19 +57,53 @@ def _ticks_as_decimals(ticks: pl.Series, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(ticks), [None, pa.py_buffer(halves.tobytes())])
 
 
-def result_rows(kernel: PaneKernel, merged: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
-    """Final results of merged windows, ordered by window and group."""
+def ordered_values(kernel: PaneKernel, merged: pl.DataFrame) -> pl.DataFrame:
+    """Values of merged windows, ordered by window and group."""
+    return kernel.values(merged.sort([WINDOW, *_sortable(merged, kernel.keys)]))
+
+
+def result_rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
+    """Final results of windows with these values."""
+    return _rows(kernel, values.with_columns(pl.lit(1.0).alias(COMPLETENESS)), schema, emitted_at, "final")
+
+
+def early_rows(kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
+    """Early results of windows with these values, estimates and intervals."""
+    return _rows(kernel, estimated, early_schema(schema, kernel), emitted_at, "early")
+
+
+def _rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int, kind: Kind) -> pa.Table:
     start = pl.col(WINDOW) * kernel.spec.slide + kernel.spec.offset
-    rows = kernel.values(merged.sort([WINDOW, *_sortable(merged, kernel.keys)])).select(
-        *kernel.keys,
-        *(a.name for a in kernel.aggregates),
+    named = values.with_columns(
         start.alias(WINDOW_START),
         (start + kernel.spec.range).alias(WINDOW_END),
-        pl.lit("final").alias(KIND),
+        pl.lit(kind).alias(KIND),
         pl.lit(emitted_at, pl.Int64).alias(EMITTED_AT),
-        pl.lit(1.0).alias(COMPLETENESS),
     )
-    return in_schema(rows, schema)
+    return in_schema(named.select(schema.names), schema)
+
+
+def early_schema(schema: pa.Schema, kernel: PaneKernel) -> pa.Schema:
+    """The columns of final results, and behind them what early ones have beside."""
+    for a in kernel.aggregates:
+        schema = schema.append(pa.field(seen(a.name), a.type))
+        schema = schema.append(pa.field(low(a.name), pa.float64())).append(pa.field(high(a.name), pa.float64()))
+    return schema
+
+
+def seen(name: str) -> str:
+    """Column of S5's value: that of what has arrived."""
+    return f"{name}_seen"
+
+
+def low(name: str) -> str:
+    """Column of the lower end of an interval."""
+    return f"{name}_low"
+
+
+def high(name: str) -> str:
+    """Column of the upper end of an interval."""
+    return f"{name}_high"
 
 
 def result_sql(kernel: PaneKernel, domain: TimeDomain) -> dict[str, str]:

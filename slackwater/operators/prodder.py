@@ -1,0 +1,109 @@
+"""The Prodder (S5 section 3.2): watches time at the beginning of a plan and sends prods along with the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.operators.element import Prod
+from slackwater.operators.operator import Emit, State, Unary
+from slackwater.operators.page import Page
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.aim import Aim
+from slackwater.windows.spec import WindowSpec
+
+
+class Prodder(Unary):
+    """Prods each window once, some way into its last slide, and all open windows every so often.
+
+    It watches the session's clock; where windows go by something else than timestamps, the largest one seen.
+    """
+
+    def __init__(self, label: str, spec: WindowSpec, domain: TimeDomain, aim: Aim, every: int | None) -> None:
+        super().__init__(label)
+        self._spec = spec
+        self._by_clock = domain is TimeDomain.TIMESTAMP
+        self._aim = aim
+        self._every = every
+        self._under_way: list[Page] = []
+        self._highest: int | None = None
+        self._prodded: int | None = None
+        """The last window that was prodded."""
+        self._next: int | None = None
+        """When all open windows are prodded next."""
+        self._prods = 0
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Let it pass; its largest time is known once it has been worked on."""
+        self._under_way.append(page)
+        emit(page)
+
+    def tick(self, now: int, emit: Emit) -> None:
+        """Send the prods that are due."""
+        self._learn()
+        if self._highest is None:
+            return
+        due = self._due(now if self._by_clock else self._highest)
+        if due is not None and (self._prodded is None or due > self._prodded):
+            last = due - 1 if self._prodded is None else self._prodded
+            self._prodded = due
+            self._send(Prod(self._spec.bounds(due)[1], self._spec.bounds(last)[1]), emit)
+        if self._every is not None and (self._next is None or now >= self._next):
+            if self._next is not None:
+                self._send(Prod(), emit)
+            self._next = (now // self._every + 1) * self._every
+
+    def _send(self, prod: Prod, emit: Emit) -> None:
+        self._prods += 1
+        emit(prod)
+
+    def _due(self, time: int) -> int | None:
+        """The last window whose instant has come."""
+        offset = self._aim.offset
+        if offset is None:
+            return None
+        return (time - self._spec.offset - (self._spec.range - self._spec.slide) - offset) // self._spec.slide
+
+    def wake_at(self) -> int | None:
+        """When the next prod is due by the clock."""
+        if self._highest is None:
+            return None
+        times = [] if self._next is None else [self._next]
+        if self._by_clock and self._aim.offset is not None and self._prodded is not None:
+            start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
+            times.append(start + self._aim.offset)
+        return min(times, default=None)
+
+    def _learn(self) -> None:
+        waiting = []
+        for page in self._under_way:
+            arrival = page.arrival()
+            if arrival is None:
+                waiting.append(page)
+            elif arrival.highest is not None:
+                self._highest = max(self._highest or arrival.highest, arrival.highest)
+        self._under_way = waiting
+
+    def state(self, whole: bool) -> State:
+        """What has been prodded."""
+        self._learn()
+        return State(
+            {
+                "highest": self._highest,
+                "prodded": self._prodded,
+                "next": self._next,
+                "prods": self._prods,
+                "aim": self._aim.state(),
+            }
+        )
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from the last state."""
+        values = states[-1].values
+        self._highest, self._prodded = values["highest"], values["prodded"]
+        self._next, self._prods = values["next"], values["prods"]
+        self._aim.restore(values["aim"])
+
+    def metrics(self) -> dict[str, Any]:
+        """How often it has prodded, and where in the slide."""
+        return {"prods": self._prods, **self._aim.metrics()}

@@ -1,0 +1,58 @@
+"""Prods as a user writes them, read against the query that they are for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import polars as pl
+
+from slackwater.errors import QueryError
+from slackwater.operators.element import Prod
+from slackwater.plan.nodes import QueryNode, WindowNode, stream_of
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.early import Early
+
+
+def check_early(plan: QueryNode, early: Early) -> None:
+    """Refuse early answers where there can be none."""
+    if not isinstance(plan, WindowNode):
+        raise QueryError("early=: a window for each row is answered when the row is; give the window a slide")
+    early.offset(plan.kernel.spec, stream_of(plan).domain)
+
+
+def read_prod(plan: QueryNode, until: object, where: str | None) -> Prod:
+    """The prod, in ticks."""
+    if not isinstance(plan, WindowNode):
+        raise QueryError("prod(): a window for each row is answered when the row is; give the window a slide")
+    if where is not None:
+        _check_condition(plan, where)
+    return Prod(None if until is None else _tick(stream_of(plan).domain, until), None, where)
+
+
+def _check_condition(plan: WindowNode, where: str) -> None:
+    keys = plan.kernel.keys
+    groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
+    try:
+        groups.filter(pl.sql_expr(where))
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise QueryError(
+            f"prod(where={where!r}): {first}; write a plain condition on the group columns "
+            f"({', '.join(keys) if keys else 'this query has none'}), as in where=\"carrier = 'AA'\""
+        ) from None
+
+
+def _tick(domain: TimeDomain, until: object) -> int:
+    if domain is TimeDomain.TIMESTAMP:
+        try:
+            moment = datetime.fromisoformat(until) if isinstance(until, str) else until
+        except ValueError:
+            moment = None
+        if not isinstance(moment, datetime):
+            raise QueryError(f"prod(until={until!r}): write a datetime, or text as in until='2013-01-14 06:00'")
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    if isinstance(until, (int, Decimal)) and not isinstance(until, bool):
+        return domain.span(until, "until")
+    raise QueryError(f"prod(until={until!r}): write a number, like the times of the stream")

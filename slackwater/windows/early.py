@@ -1,0 +1,79 @@
+"""When early answers are wanted: the settings that a user writes (S5 sections 3.2 and 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+
+from slackwater.errors import QueryError
+from slackwater.progress.time import Span, TimeDomain, microseconds
+from slackwater.windows.spec import WindowSpec
+
+
+@dataclass(frozen=True)
+class Early:
+    """When to prod, and what the answers should be like; see `early`."""
+
+    at: Fraction | Span | None = None
+    every: int | None = None
+    accuracy: float | None = None
+    coverage: float = 0.9
+
+    def offset(self, spec: WindowSpec, domain: TimeDomain) -> int | None:
+        """How far into a window's last slide it is prodded, in ticks; None if prods do not go by windows."""
+        if self.at is None:
+            return None
+        if isinstance(self.at, Fraction):
+            return int(self.at * spec.slide)
+        offset = domain.span(self.at, "at")
+        if not offset >= 0:
+            raise QueryError(f"early(at={self.at!r}) is negative; write how far into the slide, as in '7 seconds'")
+        return offset
+
+    def describe(self) -> str:
+        """As the user would write it."""
+        at = float(self.at) if isinstance(self.at, Fraction) else self.at
+        parts = [] if self.at is None else [f"at={at!r}"]
+        parts += [] if self.every is None else [f"every={TimeDomain.TIMESTAMP.show_span(self.every)!r}"]
+        parts += [] if self.accuracy is None else [f"accuracy={self.accuracy!r}"]
+        parts += [] if self.coverage == 0.9 else [f"coverage={self.coverage!r}"]
+        return f"early({', '.join(parts)})"
+
+
+def early(
+    at: float | Span | None = None,
+    *,
+    every: str | timedelta | None = None,
+    accuracy: float | None = None,
+    coverage: float = 0.9,
+) -> Early:
+    """Answer windows before they are final (S5): prods by the clock, or none but those of `run.prod()`.
+
+    >>> early(at=0.75).describe(), early(every="5 seconds").describe()
+    ('early(at=0.75)', "early(every='5 seconds')")
+
+    Args:
+        at: prod each window when this share of its last slide has passed (S5's aggressiveness is 1 − at), or so
+            far into it, as in "90 seconds". Time passes by the session's clock, or where the windows' attribute is
+            no timestamp, by the largest one seen.
+        every: prod all open windows so often, by the clock.
+        accuracy: hold the running accuracy of early answers at this by moving `at`.
+        coverage: share of final values that should lie within `<name>_low` and `<name>_high`.
+    """
+    share: Fraction | Span | None
+    if isinstance(at, (float, Fraction)) or (isinstance(at, int) and not isinstance(at, bool) and at in (0, 1)):
+        share = Fraction(str(at))
+        if not 0 <= share <= 1:
+            raise QueryError(f"early(at={at!r}): a share of the slide lies between 0 and 1, as in at=0.75")
+    else:
+        share = at
+    period = None if every is None else microseconds(every)
+    if period is not None and period <= 0:
+        raise QueryError(f"early(every={every!r}) must be longer than nothing, as in every='5 seconds'")
+    for name, value, example in (("accuracy", accuracy, 0.98), ("coverage", coverage, 0.9)):
+        if value is not None and not 0 < value < 1:
+            raise QueryError(f"early({name}={value!r}) must lie between 0 and 1, as in {name}={example}")
+    if accuracy is not None and share is None:
+        share = Fraction(3, 4)
+    return Early(share, period, accuracy, coverage)

@@ -1,0 +1,156 @@
+"""Prods (S5 chapter 3): any interleaving of pages, prods, heartbeats and restarts leaves final results as they are.
+
+Each early value (`<name>_seen`) equals a recomputation over exactly the rows that had arrived for its window, and a
+prod for some windows or groups touches only these.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import fs
+
+import slackwater as sw
+from slackwater.engine.journal_files import FileJournal
+from slackwater.progress.bounded import bounded
+from slackwater.progress.time import TimeDomain
+from slackwater.testing import ListSink, Script, arrow_plan
+from slackwater.windows.spec import WindowSpec
+from tests.oracle import AGGREGATES, recompute
+from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+
+CHOSEN = {name: AGGREGATES[name] for name in ("n", "total", "mean", "low", "high", "ends")}
+SECOND = 1_000_000
+
+
+def query(stream: Stream, window: tuple[int, int]) -> Any:
+    aggregates = {name: text for name, (text, _) in CHOSEN.items()}
+    return arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(stream.slack), **aggregates)
+
+
+def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
+
+
+@given(
+    stream=bounded_streams(),
+    window=WINDOWS,
+    prods=st.lists(st.tuples(st.integers(0, 10), st.one_of(st.none(), st.integers(-60, 90)), st.booleans())),
+    stops=st.sets(st.integers(0, 10)),
+)
+def test_prods_show_what_has_arrived_and_change_no_final_result(
+    stream: Stream, window: tuple[int, int], prods: list[tuple[int, int | None, bool]], stops: set[int]
+) -> None:
+    spec = WindowSpec(*window)
+    calm = Script(query(stream, window))
+    with tempfile.TemporaryDirectory() as folder:
+        sink = ListSink()
+
+        def begin() -> Script:
+            return Script(query(stream, window), FileJournal(fs.LocalFileSystem(), folder), sink)
+
+        script = begin()
+        for number, page in enumerate(stream.pages):
+            calm.page(page)
+            script.page(page)
+            for at, until, some in prods:
+                if at != number:
+                    continue
+                before = len(sink.rows)
+                script.prod(until, "g = 'a'" if some else None)
+                early = sink.rows[before:]
+                assert all(r["kind"] == "early" for r in early)
+                closed = {(r["window_start"], r["g"]) for r in finals(sink.rows)}
+                heartbeat = script.metrics()["source:s"]["heartbeat"]
+                arrived = pl.concat([SAMPLE.clear(), *stream.pages[: number + 1]]).drop_nulls("t")
+                wanted = [
+                    r
+                    for r in recompute(arrived, spec, ["g"], CHOSEN)
+                    if r["window_end"] - 1 > heartbeat
+                    and (until is None or r["window_end"] <= until)
+                    and (not some or r["g"] == "a")
+                ]
+                assert not {(r["window_start"], r["g"]) for r in early} & closed
+                got = [{**r, **{name: r[f"{name}_seen"] for name in CHOSEN}} for r in early]
+                assert_same_rows(got, wanted, ["window_start", "g"])
+            if number in stops:
+                script = begin()
+        calm.drain()
+        script.drain()
+    assert_same_rows(finals(sink.rows), finals(calm.results), ["window_start", "g"])
+
+
+def by_the_clock(slide: str) -> Any:
+    domain = TimeDomain.TIMESTAMP
+    return arrow_plan(SAMPLE, "30 seconds", slide, disorder=bounded("5 seconds"), domain=domain, n="count(*)")
+
+
+def test_a_prod_that_comes_too_early_or_too_late_passes_on_harmlessly() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, 10, n="count(*)")).prod()
+    assert script.results == []
+    script.page(frame([[5], [25]])).prod(until=10).prod(until=-100)
+    assert [(r["kind"], r["window_start"]) for r in script.results] == [("final", 0)]
+    script.prod()
+    assert [(r["kind"], r["window_start"], r["n_seen"]) for r in script.results[1:]] == [("early", 20, 1)]
+
+
+def test_figure_3_1_a_sum_is_110_early_and_135_in_the_end() -> None:
+    """S5 Figure 3.1: RANGE 50; prodded at 50, then a late tuple of volume 25, then the punctuation."""
+    plan = arrow_plan(SAMPLE, 50, 50, disorder=bounded(20), total="sum(i)")
+    volumes = [(11, 40), (23, 20), (32, 30), (45, 20)]
+    script = Script(plan).page(frame([[t, None, None, None, v] for t, v in volumes])).prod(until=50)
+    script.page(frame([[52, None, None, None, 26], [48, None, None, None, 25]])).page(frame([[75]]))
+    assert [(r["kind"], r["window_start"], r["total"]) for r in script.results] == [
+        ("early", 0, 110),
+        ("final", 0, 135),
+    ]
+
+
+def test_a_prodder_prods_each_window_once_at_its_share_of_the_slide() -> None:
+    plan = by_the_clock("10 seconds")
+    script = Script(plan, early=sw.early(at=0.75))
+    for second in range(0, 60):
+        script.until(second * SECOND).page(frame([[second * SECOND]]))
+    early = [r for r in script.results if r["kind"] == "early"]
+    assert [(r["emitted_at"].timestamp(), r["window_end"].timestamp()) for r in early][-3:] == [
+        (37.5, 40),
+        (47.5, 50),
+        (57.5, 60),
+    ]
+    assert [r["n_seen"] for r in early][-3:] == [28, 28, 28]
+
+
+def test_a_prodder_may_prod_every_so_often() -> None:
+    plan = by_the_clock("30 seconds")
+    script = Script(plan, early=sw.early(every="10 seconds"))
+    for second in range(1, 60):
+        script.until(second * SECOND).page(frame([[second * SECOND]]))
+    early = [(r["emitted_at"].timestamp(), r["n_seen"]) for r in script.results if r["kind"] == "early"]
+    assert early == [(10, 10), (20, 20), (30, 29), (30, 1), (40, 11), (50, 21)]
+
+
+def test_where_windows_go_by_numbers_the_prodder_follows_the_largest_seen() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(5), n="count(*)"), early=sw.early(at=0.5))
+    for t in range(0, 40):
+        script.page(frame([[t]]))
+    early = [(r["window_start"], r["n_seen"]) for r in script.results if r["kind"] == "early"]
+    assert early[1:] == [(10, 6), (20, 6), (30, 6)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sw.early(at=1.5), "between 0 and 1"),
+        (lambda: sw.early(every="0 seconds"), "longer than nothing"),
+        (lambda: sw.early(accuracy=98), "accuracy=0.98"),
+        (lambda: sw.early(coverage=0), "coverage=0.9"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(sw.QueryError, match=message):
+        make()
