@@ -71,7 +71,7 @@ def points(axes: Axes, rows: pl.DataFrame, behind: bool, most: int = 180) -> Non
     rows = rows.with_columns(y=y)
     kept, lost = rows.filter(~pl.col("lost")), rows.filter("lost")
     if kept.height > most:
-        slowest = kept.top_k(40 if behind else 0, by="y")
+        slowest = kept.sort("y", maintain_order=True).tail(40 if behind else 0)
         kept = pl.concat([kept.sample(most - slowest.height, seed=1), slowest])
     lost = lost.sample(min(lost.height, 70), seed=1)
     axes.plot(kept["arrival"].round(2), kept["y"].round(2), ".", ms=3, color=ROWS, label="row", zorder=1)
