@@ -133,7 +133,8 @@ class RequiredSlack:
         if budget is None:
             return slack
         lateness = (weights * np.clip(rows.values - slack, 0, self._range)).sum(1) / self._range
-        exactly = np.array([0.0] * (n - len(kept)) + [float(k[1][k[0] > slack].sum()) for k in kept])
+        cells = np.repeat(np.arange(n - len(kept), n), [len(k[0]) for k in kept])
+        exactly = np.bincount(cells, np.where(needs > slack, counts, 0.0), n)
         dispersion = exact * _dispersion(exactly) + (1 - exact) * _dispersion(lateness)
         # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
         dispersion = min(dispersion, 3 * max(1.0, total / max(float(rows.rows.sum()), 1.0)))
