@@ -70,7 +70,7 @@ def test_steady_delays_lose_at_most_p_in_every_stretch(
 def test_delays_that_change_at_any_instant_lose_at_most_p_and_what_nobody_could_foresee(
     delays: list[make.Delay], spec: tuple[float, float], data: st.DataObject, seed: int
 ) -> None:
-    """One page of a hundred is the whole of p = 1 %, and the first pages of a new kind are lost before they are known.
+    """One page of a hundred is the whole of p = 1 %, and first pages of a new kind are lost before they are known.
 
     Delays that grow fifty times from one page to the next cost at most such a page and a half.
     """
