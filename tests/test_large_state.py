@@ -20,7 +20,7 @@ from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.testing.script import InRecord
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
@@ -99,3 +99,12 @@ def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> N
     executor.admit("source:s", ArrowPage(frame([[1]]), 0, 0, "t"))
     with pytest.raises(MemoryError, match="q/window: more window state than the driver may hold"):
         executor.run_until_idle()
+
+
+def test_without_a_journal_nothing_is_kept_for_one() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, 10, n="count(*)"))
+    for n in range(20):
+        script.page(frame([[n * 10]]))
+    panes = script.executor.graph.nodes["q/window"].operator._panes  # type: ignore[attr-defined]
+    assert panes.ring.take_fresh() is None
+    assert panes.ring.pane_count == 1

@@ -281,7 +281,7 @@ class Session:
             "heartbeat": stream.domain.show(beat),
             "lag_seconds": (self._clock.now() - beat) / 1e6 if known else None,
             **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
-            "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
+            "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
             "policy": policy,
             **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
             "queued": sum(f["queued"] for f in figures.values()),
