@@ -80,6 +80,10 @@ class Operator(ABC):
         """A report has come back to here; a source lets its policy learn from it."""
         return None
 
+    def resume(self, now: int) -> None:
+        """The process is back after a stop or a crash, at this instant of the wall clock."""
+        return None
+
     def end(self, emit: Emit) -> None:
         """There will be no more input; sources say so with a last punctuation."""
         return None

@@ -62,6 +62,8 @@ def _show(span: int) -> str:
 class MaxDelayTracker(Tracker):
     """Follows the largest delay; one row that was on its way for a day holds time back by a day, for good."""
 
+    absolute_clock: ClassVar[bool] = True
+
     def __init__(self, timeout: int | None) -> None:
         self._timeout = timeout
         self._delay: int | None = None
