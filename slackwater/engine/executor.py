@@ -157,6 +157,11 @@ class Executor:
                     queue.push(Entry(prod, self._admissions))
         self._dirty = True
 
+    def resume(self) -> None:
+        """All queries of a journal are back on a clock that has gone on without them."""
+        for node in self.graph:
+            node.operator.resume(self.clock.now())
+
     def wake_at(self) -> int | None:
         """When the clock alone could move something."""
         times = [t for node in self.graph if (t := node.operator.wake_at()) is not None]

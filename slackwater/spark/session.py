@@ -67,6 +67,7 @@ class Session:
         self._ingests: dict[str, Ingest] = {}
         self._loop: Loop | None = None
         self._clock: Clock | None = None
+        self._resumed = False
         self._stopped = False
 
     # --- streams
@@ -174,10 +175,16 @@ class Session:
         self._runs[label] = run
         if not self._missing():
             # What waits in the journal for several queries may go on only when all of them are back.
-            loop.release()
+            self._release(loop)
             if not hold:
                 self._start_ingests(available_now=False)
         return run
+
+    def _release(self, loop: Loop) -> None:
+        if not self._resumed and isinstance(self._clock, SystemClock):
+            loop.call(loop.executor.resume)
+        self._resumed = True
+        loop.release()
 
     def _running(self, replay: bool) -> Loop:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
@@ -229,7 +236,7 @@ class Session:
             loop = self._loop
             loop.call(lambda: loop.executor.forget(f"{name}/"))
             if not self._missing():
-                loop.release()
+                self._release(loop)
 
     # --- running
 
@@ -287,7 +294,7 @@ class Session:
             "heartbeat": stream.domain.show(beat),
             "lag_seconds": (self._clock.now() - beat) / 1e6 if known else None,
             **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
-            "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
+            "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
             "policy": policy,
             **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
             "queued": sum(f["queued"] for f in figures.values()),
