@@ -82,6 +82,7 @@ class Operator(ABC):
 
     def tick(self, now: int, emit: Emit) -> None:
         """Nothing is ready, and wall-clock time is this: an operator that watches the clock may say something."""
+        return None
 
     def resume(self, now: int) -> None:
         """The process is back after a stop or a crash, at this instant of the wall clock."""
