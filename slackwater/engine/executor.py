@@ -14,7 +14,7 @@ from slackwater.engine.graph import Graph, Node
 from slackwater.engine.journal import Emission, Journal, NoJournal, Record, Recovered
 from slackwater.engine.queue import Entry
 from slackwater.errors import RunError
-from slackwater.operators.element import Answer, Element, Prod, Punctuation, Staged
+from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation, Staged
 from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
@@ -265,7 +265,7 @@ class Executor:
     def _commit(self) -> None:
         if self._dirty:
             for node in self.graph:
-                while isinstance(node.operator, Sink) and node.ready():
+                while node.behind_answers and node.ready():
                     self._run(node)
             self._dirty = False
             record = self._record()
@@ -318,8 +318,8 @@ class Executor:
             return {**element.saved(), "admission": entry.admission}
         if isinstance(element, Prod):
             return {**element.saved(), "admission": entry.admission}
-        if isinstance(element, Answer):
-            raise TypeError("an answer waits on an arc at a commit; sinks take answers before they are committed")
+        if isinstance(element, (Answer, Provisional)):
+            raise TypeError("an answer waits on an arc at a commit; answers are taken before that")
         if entry.saved is None:
             assert self._pages is not None
             entry.saved = element.save()

@@ -21,6 +21,8 @@ class Output(Protocol):
 class Sink(Unary):
     """Numbers the commits of one output and removes punctuations."""
 
+    takes_answers = True
+
     def __init__(self, label: str, output: Output) -> None:
         super().__init__(label)
         self.output = output

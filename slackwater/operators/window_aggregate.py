@@ -42,6 +42,7 @@ class WindowAggregate(Unary):
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
         early: Early | None = None,
+        inner: bool = False,
     ) -> None:
         super().__init__(label)
         self._node = node
@@ -50,6 +51,8 @@ class WindowAggregate(Unary):
         self._spill = spill
         self._limit = resident_limit
         self._route_late = route_late
+        self._inner = inner
+        """Whether its results are rows of another aggregate."""
         self._panes: PaneStore = ResidentPanes(node.kernel, node.schema)
         self._closed = Closed(by_source=node.kernel.source is not None)
         self._kept_closed: pl.DataFrame | None = None
@@ -99,11 +102,17 @@ class WindowAggregate(Unary):
         emit(punctuation)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
-        """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass."""
+        """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass.
+
+        The windows and groups of a prod are those of the topmost aggregate. Those below it give all that these may
+        be made of; one that cannot stops the prod, for an answer without its rows would be wrong.
+        """
         try:
-            merged = self._asked(prod)
+            merged = self._asked(Prod(prod.until) if self._inner else prod)
         except PartialsTooLarge:
             self._refused += 1
+            if self._inner:
+                return
             merged = None
         if merged is not None and merged.height:
             now = self._clock.now()
@@ -114,7 +123,7 @@ class WindowAggregate(Unary):
         emit(prod)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:
-        span = self._panes.span()
+        span = self._span()
         if span is None:
             return None
         until = self._spec.bounds(self._spec.last_window(span[1]))[1] if prod.until is None else prod.until
@@ -124,10 +133,16 @@ class WindowAggregate(Unary):
         after = before.advanced(self._spec, Heartbeat(until - 1), None)
         if after is before:
             return None
-        merged = self._panes.merged(before, after)
+        merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
         return merged.filter(pl.sql_expr(prod.where))
+
+    def _span(self) -> tuple[int, int] | None:
+        return self._panes.span()
+
+    def _merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        return self._panes.merged(before, after)
 
     def _go_large(self) -> None:
         if self._spill is None:

@@ -11,19 +11,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import TimestampType
 
-from slackwater.engine.build import add_query
+from slackwater.engine.build import add_query, aggregate_labels
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.operators.operator import MAIN
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.results_as_rows import Nesting
 from slackwater.operators.rolling_aggregate import SpillRecords
 from slackwater.operators.window_aggregate import Spill
 from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import StreamNode, stream_of
+from slackwater.plan.nodes import StreamNode, first_query, stream_of
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
@@ -31,6 +32,7 @@ from slackwater.spark.analysis import columns_of, time_in_ticks
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
+from slackwater.spark.nested import aggregate_figures, result_pages
 from slackwater.spark.prods import check_early, read_prod
 from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
@@ -167,8 +169,15 @@ class Session:
             self._journal.register(label, describe(plan))
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
         limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
+        nesting = Nesting(
+            result_pages(self._pages),
+            self._pages.drop_staged,
+            lambda level: self._spill(f"{label}-inner{level}", stream),
+        )
         labels = loop.call(
-            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records, early)
+            lambda: add_query(
+                loop.executor, label, plan, output, late_output, panes, limit, records, early, nesting
+            )
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
@@ -275,9 +284,9 @@ class Session:
         assert self._loop is not None and self._clock is not None
         figures = self._loop.executor.metrics()
         source = figures.get(run.source, {})
-        window = figures.get(f"{run.name}/window", {})
+        windows = [figures.get(label, {}) for label in aggregate_labels(run.name, run.plan)]
         stream = stream_of(run.plan)
-        own = run.plan.disorder
+        own = first_query(run.plan).disorder
         port = MAIN if own is None else own.describe()
         policy = dict(source.get("policies", {}).get(port, {}))
         beat = policy.pop("heartbeat", MIN_TICK)
@@ -289,7 +298,7 @@ class Session:
             **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
             "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
             "policy": policy,
-            **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
+            **aggregate_figures(windows),
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,
             "spark_seconds": round(self._pages.spark_seconds, 3),
