@@ -86,6 +86,11 @@ class Graph:
                 feeder = self.nodes[label]
                 yield from self.sources_behind(feeder, range(len(feeder.inputs)))
 
+    def behind(self, label: str) -> list[str]:
+        """The operator and all that feed it, back to the sources."""
+        feeds = [feed for feed in self.nodes[label].feeds if feed is not None]
+        return [label, *(found for feed in feeds for found in self.behind(feed))]
+
     def arcs(self) -> Iterator[tuple[str, Queue]]:
         """Every queue with a name that is the same after a restart."""
         for node in self:

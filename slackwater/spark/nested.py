@@ -14,7 +14,6 @@ from slackwater.spark.shape import Shape
 from slackwater.spark.store import SparkPages
 from slackwater.windows.results import WINDOW_END, row_columns
 
-
 #: Figures that speak of the rows of the stream.
 LATE_FIGURES = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window")
 

@@ -166,9 +166,10 @@ class Query:
 
         `sink` takes the results, `late` the rows that came too late for some window or have no time: None keeps
         them in memory (late rows are then only counted), a folder gets Parquet files, a function gets
-        (DataFrame, commit_id). `name` is the query's name in the journal. With `hold`, a streaming source is not
-        read before `session.run_available()` or before another query of it starts without `hold`: so that
-        several queries see a stream from its first row. `early` asks for early answers, as in sw.early(at=0.75).
+        (DataFrame, commit_id) and may give back a prod, sw.prod(…) or True, to ask for early answers. `name` is the
+        query's name in the journal. With `hold`, a streaming source is not read before `session.run_available()`
+        or before another query of it starts without `hold`: so that several queries see a stream from its first
+        row. `early` asks for early answers, as in sw.early(at=0.75).
         """
         return self.session._start(self, sink, late, name, hold, early)
 
