@@ -84,4 +84,11 @@ class Answer:
     """Whether it answers a prod; the final answer is still to come."""
 
 
-Element: TypeAlias = Page | Punctuation | Prod | Answer
+@dataclass(frozen=True, slots=True)
+class Provisional:
+    """Rows that count for the prod behind them and no longer: early results on their way to another aggregate."""
+
+    page: Page
+
+
+Element: TypeAlias = Page | Punctuation | Prod | Answer | Provisional

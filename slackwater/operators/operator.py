@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from slackwater.operators.element import Answer, Element, Prod, Punctuation
+from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation
 from slackwater.operators.page import Page
 from slackwater.progress.report import Report
 
@@ -52,6 +52,9 @@ class State:
 
 class Operator(ABC):
     """A node at run time. The executor asks for `more`, calls `run`, and sends demands back where it starves."""
+
+    #: Whether it takes answers. No journal keeps these while they wait: it and all behind it run before a commit.
+    takes_answers: ClassVar[bool] = False
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -125,6 +128,8 @@ class Unary(Operator):
             self.on_prod(element, emit)
         elif isinstance(element, Answer):
             self.on_answer(element, emit)
+        elif isinstance(element, Provisional):
+            self.on_provisional(element, emit)
         else:
             self.on_page(element, emit)
 
@@ -143,3 +148,11 @@ class Unary(Operator):
     def on_answer(self, answer: Answer, emit: Emit) -> None:
         """Rows for a sink have come."""
         emit(answer)
+
+    def on_provisional(self, provisional: Provisional, emit: Emit) -> None:
+        """Rows for the prod behind them have come; an operator that holds nothing treats them as any page."""
+
+        def onward(element: Element, port: str = MAIN) -> None:
+            emit(Provisional(element) if isinstance(element, Page) else element, port)
+
+        self.on_page(provisional.page, onward)

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from zlib import crc32
 
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode
+from slackwater.plan.nodes import ResultsNode, RowNode, SelectNode, StreamNode
 
 
 def attribute(node: RowNode, written: str) -> str:
     """What an attribute is in terms of the stream's own columns, where a projection has given it its name."""
-    while not isinstance(node, StreamNode):
+    while not isinstance(node, (StreamNode, ResultsNode)):
         if isinstance(node, SelectNode):
             written = dict(node.columns).get(written.strip().strip("`"), written)
         node = node.input
@@ -20,7 +20,7 @@ def attribute(node: RowNode, written: str) -> str:
 
 def on_stream(node: RowNode, stream: StreamNode) -> RowNode:
     """The same filters and projections over another stream."""
-    if isinstance(node, StreamNode):
+    if isinstance(node, (StreamNode, ResultsNode)):
         return stream
     return replace(node, input=on_stream(node.input, stream))
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode, WhereNode, stream_of
+from slackwater.plan.nodes import (
+    QueryNode,
+    ResultsNode,
+    RollingNode,
+    RowNode,
+    SelectNode,
+    StreamNode,
+    WhereNode,
+    stream_of,
+)
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.rolling import RollingSpec
 from slackwater.windows.spec import WindowSpec
@@ -19,6 +28,8 @@ def describe(node: QueryNode | RowNode) -> str:
             f"disorder {node.disorder.describe()}" + (f" source {node.source}" if node.source else "")
         )
     above = describe(node.input)
+    if isinstance(node, ResultsNode):
+        return above
     if isinstance(node, WhereNode):
         return f"{above}\nwhere {node.condition}"
     if isinstance(node, SelectNode):

@@ -26,11 +26,12 @@ def read_prod(plan: QueryNode, until: object, where: str | None) -> Prod:
     if not isinstance(plan, WindowNode):
         raise QueryError("prod(): a window for each row is answered when the row is; give the window a slide")
     if where is not None:
-        _check_condition(plan, where)
+        check_condition(plan, where)
     return Prod(None if until is None else _tick(stream_of(plan).domain, until), None, where)
 
 
-def _check_condition(plan: WindowNode, where: str) -> None:
+def check_condition(plan: WindowNode, where: str) -> None:
+    """Refuse a condition on anything but the group columns."""
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:

@@ -137,5 +137,15 @@ def _last_closed(spec: WindowSpec, ticks: Ints) -> Ints:
     return closed
 
 
+def ends_reached(spec: WindowSpec, ticks: Ints) -> Ints:
+    """For each heartbeat the last tick of the last window that it closes: how far results of windows have come.
+
+    >>> ends_reached(WindowSpec(range=30, slide=10), np.array([28, 29, 38, 39])).tolist()
+    [19, 29, 29, 39]
+    """
+    ends: Ints = _last_closed(spec, ticks) * spec.slide + (spec.offset + spec.range - 1)
+    return np.where(np.abs(ticks) < _FAR, ends, ticks)
+
+
 def _larger(one: int | None, other: int) -> int:
     return other if one is None else max(one, other)
