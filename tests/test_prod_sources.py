@@ -1,4 +1,4 @@
-"""Sources of prods (S5 section 3.2): a stream of prods, and the feedback of a sink. Final results stay as they are."""
+"""Sources of prods (S5 section 3.2): a stream of prods, and the feedback of a sink. Final results stay the same."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def counts(slack: int = 5, size: int = 10) -> Any:
 def test_a_sink_that_asks_after_a_final_answer_is_told_of_the_open_windows() -> None:
     sink = AskingSink(lambda kind, _: Prod(where="g = 'a'") if kind == "final" else None)
     script = Script(counts(), sink=sink).page(frame([[1, "a"], [18, "a"], [18, "b"]]))
-    assert [(r["kind"], r["g"], r["window_start"]) for r in script.results] == [("final", "a", 0), ("early", "a", 10)]
+    assert [(r["kind"], r["g"], r["window_start"]) for r in script.results] == [
+        ("final", "a", 0),
+        ("early", "a", 10),
+    ]
 
 
 def test_a_sink_that_always_asks_is_answered_twice_a_page_and_not_for_ever() -> None:
