@@ -6,6 +6,7 @@ Final values equal a recomputation of both levels over all rows; early ones equa
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.engine.journal_files import FileJournal
+from slackwater.operators.element import Prod
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import WindowNode, first_query
@@ -23,7 +25,7 @@ from slackwater.progress.bounded import bounded
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.punctuated import punctuated
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import ListSink, Script, arrow_plan
+from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.oracle import recompute
 from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
@@ -80,7 +82,7 @@ def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     outer=WINDOWS,
     keys=st.sampled_from([[], ["g"], ["g", "h"]]),
     where=st.sampled_from([None, "n > 1"]),
-    prods=st.lists(st.tuples(st.integers(0, 10), st.one_of(st.none(), st.integers(-60, 90)), st.booleans())),
+    prods=st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(-60, 90)), st.booleans())),
     stops=st.sets(st.integers(0, 10)),
     commit_every=st.sampled_from([1, 3, 64]),
 )
@@ -169,12 +171,62 @@ def test_an_outer_window_takes_the_inner_windows_that_end_in_it() -> None:
 
 
 def test_the_outer_heartbeat_is_the_last_tick_of_the_last_closed_inner_window() -> None:
-    """At 57 the inner windows up to 50 are closed: an outer window that ends at 55 still waits for that of 60."""
-    script = Script(arrow_plan(SAMPLE, 5, 5, over=sums(bounded(0)), results="count(*)"))
-    script.page(readings((41, "a", 1), (58, "a", 1)))
-    assert [r["window_end"] for r in script.results] == [50]
-    script.page(readings((59, "a", 1), (60, "a", 1)))
-    assert [r["window_end"] for r in script.results] == [50, 60]
+    """At 57 the inner windows up to 50 are closed; an outer window that ends at 55 waits for the one up to 60."""
+    script = Script(arrow_plan(SAMPLE, 20, 5, over=sums(bounded(0)), results="count(*)"))
+    script.page(readings((21, "a", 1), (58, "a", 1)))
+    assert [r["window_end"] for r in script.results] == [30, 35, 40, 45, 50]
+    script.page(readings((60, "a", 1)))
+    assert [r["window_end"] for r in script.results[5:]] == [55, 60]
+
+
+def test_a_prod_names_groups_of_the_outer_query_only() -> None:
+    made = arrow_plan(
+        SAMPLE,
+        10,
+        10,
+        over=sums(bounded(9)),
+        select={"lane": "g", "g": "volume", "volume": "volume"},
+        group_by=["lane", "g"],
+        n="count(*)",
+    )
+    script = Script(made).page(readings((1, "a", 3), (2, "b", 3), (3, "c", 4))).prod(10, "lane <> 'a' AND g = 3")
+    assert [(r["lane"], r["g"], r["n"]) for r in script.results] == [("b", 3, 1)]
+
+
+def test_a_prod_of_the_last_outer_window_takes_inner_ones_that_ended_before_its_last_slide() -> None:
+    below = arrow_plan(SAMPLE, 10, 10, disorder=bounded(19), n="count(*)")
+    assert isinstance(below, WindowNode)
+    script = Script(arrow_plan(SAMPLE, 20, 10, over=below, whole="sum(n)"), early=sw.early(at=0.5))
+    for t in range(0, 36):
+        script.page(frame([[t]]))
+    early = [(r["window_end"], r["whole"]) for r in script.results if r["kind"] == "early"]
+    # Prodded at 15, 25 and 35; of the first window all has come, of the second half of the slide nothing.
+    assert early[-3:] == [(20, 16), (30, 16), (40, 16)]
+
+
+@pytest.mark.parametrize("commit_every", range(1, 9))
+def test_a_commit_between_a_page_and_the_answer_to_a_prod_loses_nothing(tmp_path: Path, commit_every: int) -> None:
+    def begin() -> Script:
+        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        made = arrow_plan(SAMPLE, 10, 10, where="volume > 0", over=sums(bounded(5)), most="max(volume)")
+        return Script(made, journal, sink, commit_every=commit_every)
+
+    sink = ListSink()
+    script = begin().page(readings((1, "a", 2), (18, "b", 3)))
+    # The page is not safe yet while the prod is answered, so there are commits on the way.
+    script.executor.admit("source:s", ArrowPage(readings((22, "b", 4), (27, "a", 1)), 1, 0, "t"))
+    script.executor.prod(["q/inner1"], Prod())
+    script.executor.run_until_idle()
+    begin().drain()
+    said = [(r["kind"], r["window_end"], r["most"]) for r in sink.rows]
+    assert [r for r in said if r[0] == "final"] == [
+        ("final", 10, 2),
+        ("final", 20, 3),
+        ("final", 30, 7),
+        ("final", 40, 7),
+        ("final", 50, 4),
+    ]
+    assert [r for r in said if r[0] == "early"] == [("early", 20, 3), ("early", 30, 3), ("early", 40, 3)]
 
 
 def test_three_levels_are_right_early_and_in_the_end() -> None:

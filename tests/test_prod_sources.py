@@ -1,4 +1,4 @@
-"""Sources of prods (S5 section 3.2): a stream of prods, and the feedback of a sink. Final results stay as they are."""
+"""Sources of prods (S5 section 3.2): a stream of prods, and the feedback of a sink. Final results stay the same."""
 
 from __future__ import annotations
 
