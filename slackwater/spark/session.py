@@ -31,7 +31,7 @@ from slackwater.spark.analysis import columns_of, time_in_ticks
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
-from slackwater.spark.prods import check_early, read_prod
+from slackwater.spark.prods import check_early, check_sideline, read_prod
 from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
@@ -40,6 +40,7 @@ from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
 from slackwater.windows.early import Early
+from slackwater.windows.sideline import Sideline
 
 
 class Session:
@@ -147,7 +148,14 @@ class Session:
     # --- queries
 
     def _start(
-        self, query: Query, sink: SinkLike, late: SinkLike, name: str | None, hold: bool, early: Early | None
+        self,
+        query: Query,
+        sink: SinkLike,
+        late: SinkLike,
+        name: str | None,
+        hold: bool,
+        early: Early | None,
+        sideline: Sideline | None,
     ) -> Run:
         if self._stopped:
             raise RunError("the session has been stopped; make a new one")
@@ -161,6 +169,8 @@ class Session:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         if early is not None:
             check_early(plan, early)
+        if sideline is not None:
+            check_sideline(plan)
         output = make_sink(sink, f"{self._id}-{label}", self._pages, plan.schema)
         late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, None)
         if self._journal is not None:
@@ -168,7 +178,9 @@ class Session:
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
         limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
         labels = loop.call(
-            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records, early)
+            lambda: add_query(
+                loop.executor, label, plan, output, late_output, panes, limit, records, early, sideline
+            )
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
