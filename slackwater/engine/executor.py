@@ -83,6 +83,8 @@ class Executor:
         self._dirty = False
         self._everything = False
         self._ticked = 0
+        self.between: Callable[[], None] = lambda: None
+        """Called after each expensive run: a chance to admit pages and to prod in the middle of a backlog."""
         self._failed: BaseException | None = None
 
     # --- the graph
@@ -158,6 +160,16 @@ class Executor:
                     queue.push(Entry(prod, self._admissions))
         self._dirty = True
 
+    def answer_prods(self) -> None:
+        """Run only where prods wait, and commit: in the middle of a backlog their answers need not wait for its end."""
+        self._check()
+        if self._redo:
+            return
+        with self._whole_or_failed():
+            while nodes := {n.label: n for n in self.graph if n.prodded()}:
+                self._run(nodes[self.strategy.pick([_ready(n) for n in nodes.values()]).label])
+        self.commit()
+
     def wake_at(self) -> int | None:
         """When the clock alone could move something."""
         times = [t for node in self.graph if (t := node.operator.wake_at()) is not None]
@@ -177,10 +189,14 @@ class Executor:
             runs = 0
             self._ticked = self.clock.now()
             while node := self._next():
-                if node.operator.hastens and self._tickets and self.journal.durable:
+                expensive = node.operator.expensive(node.inputs)
+                if expensive:
                     self._commit()
                 self._run(node)
                 runs += 1
+                if expensive:
+                    self.between()
+                    self._check()
                 if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
                     self._commit()
                 self._tick()

@@ -42,12 +42,7 @@ class Map(Operator):
         self._said_ranges: list[tuple[int, int]] = []
         self._turn = 0
         """Pages worked on since a sidelined one had its turn."""
-        self._pages = self._sidelined = 0
-
-    @property
-    def hastens(self) -> bool:
-        """A burst comes in as pages that wait, so they must be safe before they are worked on."""
-        return self._sideline is not None
+        self._pages = self._sidelined = self._aside = 0
 
     def more(self, inputs: Sequence[Input]) -> bool:
         """Whether something waits on the arc."""
@@ -56,6 +51,11 @@ class Map(Operator):
     def spare(self, inputs: Sequence[Input]) -> bool:
         """Sidelined pages can wait for a lull."""
         return len(inputs[1]) > 0
+
+    def expensive(self, inputs: Sequence[Input]) -> bool:
+        """Work on a page is; what only passes is not."""
+        arc = inputs[0]
+        return not arc.prods and (not len(arc) or isinstance(arc.peek(), Page))
 
     def starving(self, inputs: Sequence[Input]) -> list[int]:
         """The sideline starves nobody."""
@@ -79,6 +79,7 @@ class Map(Operator):
         elif self._may_wait(arc.peek()):
             self._sidelined += 1
             arc.move(shelf)
+            self._aside = len(shelf)
         else:
             self._turn += 1
             self._work(arc, emit)
@@ -96,6 +97,7 @@ class Map(Operator):
     def _work_aside(self, shelf: Input, emit: Emit) -> None:
         self._turn = 0
         self._work(shelf, emit)
+        self._aside = len(shelf)
         self._tell(shelf, emit)
 
     # --- which pages are set aside
@@ -166,7 +168,7 @@ class Map(Operator):
                 "passed": self._passed.saved(),
                 "said": self._said,
                 "turn": self._turn,
-                "counts": [self._pages, self._sidelined],
+                "counts": [self._pages, self._sidelined, self._aside],
             }
         )
 
@@ -176,11 +178,11 @@ class Map(Operator):
         self._prodded = [(after, until) for after, until in values["prodded"]]
         self._passed = Punctuation.load(values["passed"])
         self._said, self._turn = values["said"], values["turn"]
-        self._pages, self._sidelined = values["counts"]
+        self._pages, self._sidelined, self._aside = values["counts"]
 
     def metrics(self) -> dict[str, Any]:
-        """Pages worked on, and how many of them were set aside before."""
-        return {"mapped_pages": self._pages, "sidelined_pages": self._sidelined}
+        """Pages worked on, pages that were ever set aside, and those that are now."""
+        return {"mapped_pages": self._pages, "sidelined_pages": self._sidelined, "sideline": self._aside}
 
 
 def _span(page: Any) -> tuple[int, int] | None:

@@ -76,17 +76,16 @@ class Operator(ABC):
     def __init__(self, label: str) -> None:
         self.label = label
 
-    @property
-    def hastens(self) -> bool:
-        """Whether pages should be safe before it works on one, so that their source can go on meanwhile."""
-        return False
-
     def more(self, inputs: Sequence[Input]) -> bool:
         """Whether `run` has something to do; an operator of several inputs may want more than one filled."""
         return any(len(i) for i in inputs)
 
     def spare(self, inputs: Sequence[Input]) -> bool:
         """Whether `run` has something to do that can wait for a lull: nothing is ready and no source speaks."""
+        return False
+
+    def expensive(self, inputs: Sequence[Input]) -> bool:
+        """Whether the next `run` may take long: all there is is committed before, so pages are safe and answers out."""
         return False
 
     def starving(self, inputs: Sequence[Input]) -> list[int]:

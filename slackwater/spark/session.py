@@ -195,7 +195,8 @@ class Session:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
         if self._loop is None:
             self._clock = ManualClock(MIN_TICK) if replay else SystemClock()
-            self._loop = Loop(Executor(self._clock, self._journal, pages=self._pages), held=True)
+            executor = Executor(self._clock, self._journal, pages=self._pages)
+            self._loop = Loop(executor, held=True, interruptible=not replay)
         elif replay != isinstance(self._clock, ManualClock):
             raise RunError("a session replays or streams, not both at once; use a second session")
         return self._loop
@@ -288,6 +289,7 @@ class Session:
         figures = self._loop.executor.metrics()
         source = figures.get(run.source, {})
         window = figures.get(f"{run.name}/window", {})
+        maps = [label for label in figures if label.startswith(f"{run.name}/map")]
         stream = stream_of(run.plan)
         own = run.plan.disorder
         port = MAIN if own is None else own.describe()
@@ -302,6 +304,7 @@ class Session:
             "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
             "policy": policy,
             **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
+            **{k: figures[m][k] for m in maps for k in ("mapped_pages", "sidelined_pages", "sideline")},
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,
             "spark_seconds": round(self._pages.spark_seconds, 3),
@@ -313,8 +316,12 @@ class Session:
         assert self._loop is not None
         prod = read_prod(run.plan, until, where)
         loop = self._loop
-        loop.call(lambda: loop.executor.prod(run.labels, prod))
-        loop.call(loop.executor.run_until_idle)
+
+        def ask() -> None:
+            loop.executor.prod(run.labels, prod)
+            loop.executor.answer_prods()
+
+        loop.interrupt(ask)
 
     # --- stopping
 
