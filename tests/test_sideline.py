@@ -45,7 +45,7 @@ def twice(rows: pa.RecordBatch) -> pa.RecordBatch:
     return made.to_arrow().cast(TWICE).combine_chunks().to_batches()[0]
 
 
-def query(slack: int, window: tuple[int, int], function: Any = twice, **more: Any) -> Any:
+def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: Any) -> Any:
     aggregates = {"n": "count(*)", "total": "sum(y)"}
     return arrow_plan(
         SAMPLE, *window, map=(function, TWICE), group_by=["g"], disorder=bounded(slack), **more, **aggregates
@@ -111,7 +111,7 @@ class Chance:
 ENDS = st.one_of(st.none(), st.integers(-70, 90))
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     stream=bounded_streams(most=20),
     window=WINDOWS,
@@ -215,7 +215,7 @@ class Costly:
             clock.advance(SECOND)
             return twice(rows)
 
-        plan = query(0, ("10 seconds", "10 seconds"), slow, domain=TimeDomain.TIMESTAMP)  # type: ignore[arg-type]
+        plan = query("0 seconds", ("10 seconds", "10 seconds"), slow, domain=TimeDomain.TIMESTAMP)
         early = self.early or sw.early(at=1.0)
         self.script = Script(plan, early=early, sideline=self.sideline, clock=clock, strategy=self.strategy)
         self.script.executor.between = self.admit
@@ -293,7 +293,7 @@ def test_a_prod_overtakes_the_backlog(strategy: Any) -> None:
         admit(script, frame([[number, "a", 0, 1.0, 1]]), number)
     script.executor.run_until_idle()
     ((mapped, rows),) = seen
-    assert (mapped, [(r["kind"], r["n_seen"]) for r in rows]) == (2, [("early", 2 if strategy is None else 1)])
+    assert (mapped, [(r["kind"], r["n_seen"]) for r in rows]) == (2, [("early", 2)])
 
 
 def test_one_page_in_so_many_is_a_sidelined_one() -> None:
