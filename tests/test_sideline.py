@@ -135,7 +135,9 @@ def test_finals_are_those_of_a_calm_run_each_once(
         for dies_at in [*deaths, None]:
             chance = Chance(numbers, prods, dies_at)
             journal = FileJournal(fs.LocalFileSystem(), folder)
-            script = Script(query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio))
+            script = Script(
+                query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio)
+            )
             chance.ask = lambda prod, script=script: script.executor.prod(script._labels, prod)
             try:
                 for number, page in enumerate(stream.pages):
@@ -236,6 +238,7 @@ class Costly:
 
 def burst_of_pages() -> list[tuple[int, pl.DataFrame]]:
     """A page every 2 seconds; between 10 and 20 there are 40 of them instead of 5."""
+
     def page(at: float) -> tuple[int, pl.DataFrame]:
         return int(at * SECOND), frame([[int(at * SECOND), "a", 0, 1.0, 1]])
 
@@ -245,7 +248,9 @@ def burst_of_pages() -> list[tuple[int, pl.DataFrame]]:
 
 def when(script: Script) -> dict[int, float]:
     return {
-        int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in script.results if r["kind"] == "final"
+        int(r["window_start"].timestamp()): r["emitted_at"].timestamp()
+        for r in script.results
+        if r["kind"] == "final"
     }
 
 
@@ -264,7 +269,9 @@ def test_with_a_sideline_later_windows_do_not_wait_for_the_burst() -> None:
 def test_early_answers_come_at_their_time_though_pages_wait() -> None:
     script = Costly(burst_of_pages(), sw.sideline(ratio=4)).run()
     early = {
-        int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in script.results if r["kind"] == "early"
+        int(r["window_start"].timestamp()): r["emitted_at"].timestamp()
+        for r in script.results
+        if r["kind"] == "early"
     }
     assert 20 <= early[10] <= 21
 

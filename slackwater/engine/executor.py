@@ -161,7 +161,7 @@ class Executor:
         self._dirty = True
 
     def answer_prods(self) -> None:
-        """Run only where prods wait, and commit: in the middle of a backlog their answers need not wait for its end."""
+        """Run only where prods wait, and commit: their answers need not wait for the end of a backlog."""
         self._check()
         if self._redo:
             return

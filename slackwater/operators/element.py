@@ -17,7 +17,8 @@ from slackwater.progress.heartbeat import Heartbeat
 class Punctuation:
     """Time has passed: no later page on this arc has a row at or below the heartbeat.
 
-    With `after` it is a range punctuation (S5 section 6.2): no later row lies in (after, heartbeat]; earlier ones may.
+    With `after` it is a range punctuation (S5 section 6.2): no later row lies in (after, heartbeat], while earlier
+    ones may still come.
     """
 
     heartbeat: Heartbeat

@@ -29,7 +29,9 @@ class Map(Operator):
 
     shelves: ClassVar[int] = 1
 
-    def __init__(self, label: str, node: MapNode, spec: WindowSpec | None, sideline: Sideline | None = None) -> None:
+    def __init__(
+        self, label: str, node: MapNode, spec: WindowSpec | None = None, sideline: Sideline | None = None
+    ) -> None:
         super().__init__(label)
         self._node = node
         self._spec = spec
@@ -152,7 +154,9 @@ class Map(Operator):
         if sources is not None:
             return  # by source windows close in order
         ends = [low - 1 for low, _ in spans[1:]] + [tick]
-        ranges = [(high, min(end, tick)) for (_, high), end in zip(spans, ends, strict=True) if high < min(end, tick)]
+        ranges = [
+            (high, min(end, tick)) for (_, high), end in zip(spans, ends, strict=True) if high < min(end, tick)
+        ]
         for after, until in ranges:
             if (after, until) not in self._said_ranges:
                 emit(Punctuation(Heartbeat(until), None, after))

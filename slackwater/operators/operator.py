@@ -85,7 +85,7 @@ class Operator(ABC):
         return False
 
     def expensive(self, inputs: Sequence[Input]) -> bool:
-        """Whether the next `run` may take long: all there is is committed before, so pages are safe and answers out."""
+        """Whether the next `run` may take long: before it there is a commit, so pages are safe and answers out."""
         return False
 
     def starving(self, inputs: Sequence[Input]) -> list[int]:

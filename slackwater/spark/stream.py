@@ -75,9 +75,9 @@ class Stream:
     def map(self, function: Function, schema: str) -> Stream:
         """Replace each row by what a Python function makes of it, such as the answer of a model.
 
-        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with the
-        columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows keep
-        their time. It runs in Spark's Python workers, one page after another, and prods overtake the pages that wait.
+        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with
+        the columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows
+        keep their time. It runs in Spark's Python workers, page after page; prods overtake the pages that wait.
         """
         fields = fields_of(schema, "map")
         _check_names([name for name, _ in fields], "map")
@@ -184,8 +184,8 @@ class Query:
         (DataFrame, commit_id). `name` is the query's name in the journal. With `hold`, a streaming source is not
         read before `session.run_available()` or before another query of it starts without `hold`: so that
         several queries see a stream from its first row. `early` asks for early answers, as in sw.early(at=0.75).
-        `sideline` sets the rest of a prodded burst aside behind a `map`, so that later windows need not wait for it:
-        sw.sideline(ratio=4).
+        `sideline` sets the rest of a prodded burst aside behind a `map`, so that later windows need not wait for
+        it, as in sw.sideline(ratio=4).
         """
         return self.session._start(self, sink, late, name, hold, early, sideline)
 

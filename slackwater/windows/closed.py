@@ -90,7 +90,9 @@ class Closed:
             for done in (*self.ahead, (last + 1, last + 1)):
                 until = min(done[0] - 1, last)
                 if before is None or before < until:
-                    pairs.append((replace(self, everyone=before, ahead=()), replace(self, everyone=until, ahead=())))
+                    pairs.append(
+                        (replace(self, everyone=before, ahead=()), replace(self, everyone=until, ahead=()))
+                    )
                 before = done[1] if before is None else max(before, done[1])
         return pairs
 
