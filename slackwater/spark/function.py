@@ -1,4 +1,4 @@
-"""A user's Python function as a Spark column: an Arrow UDF on one column of whole rows (mapInArrow wants pandas)."""
+"""A user's Python function as a Spark column: an Arrow UDF on whole rows (mapInArrow would want pandas)."""
 
 from __future__ import annotations
 
