@@ -33,6 +33,7 @@ from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.windows.partials import TIME
+from slackwater.windows.spec import WindowSpec
 from tests.faults import Died, Fate, MortalFiles, MortalSink
 from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
 
@@ -109,23 +110,31 @@ class Chance:
         return ready[self.numbers[self.picks % len(self.numbers)] % len(ready)]
 
 
-ENDS = st.one_of(st.none(), st.integers(-70, 90))
+def prod_of(stream: Stream, window: tuple[int, int], share: int, after: bool) -> Prod:
+    """A prod for the windows up to some share of the stream, perhaps only for the last of them."""
+    times = stream.rows["t"].drop_nulls()
+    if times.is_empty():
+        return Prod()
+    low, high = int(times.min()), int(times.max())  # type: ignore[arg-type]
+    spec = WindowSpec(*window)
+    last = spec.last_window(spec.pane_of(low + (high - low) * share // 10))
+    return Prod(spec.bounds(last)[1], spec.bounds(last - 1)[1] if after else None)
 
 
 @settings(max_examples=60)
 @given(
     stream=bounded_streams(most=20),
     window=WINDOWS,
-    prods=st.dictionaries(st.integers(1, 40), st.builds(Prod, ENDS, ENDS), max_size=4),
+    prods=st.dictionaries(st.integers(1, 20), st.tuples(st.integers(0, 10), st.booleans()), max_size=4),
     numbers=st.lists(st.integers(0, 5), min_size=1, max_size=8),
-    deaths=st.lists(st.integers(1, 50), max_size=3),
-    ratio=st.integers(2, 4),
+    deaths=st.lists(st.integers(1, 60), max_size=3),
+    ratio=st.sampled_from([2, 3, 50]),
     at_once=st.integers(1, 12),
 )
 def test_finals_are_those_of_a_calm_run_each_once(
     stream: Stream,
     window: tuple[int, int],
-    prods: dict[int, Prod],
+    prods: dict[int, tuple[int, bool]],
     numbers: list[int],
     deaths: list[int],
     ratio: int,
@@ -134,7 +143,8 @@ def test_finals_are_those_of_a_calm_run_each_once(
     sink = ListSink()
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(Map, "run", watched):
         for dies_at in [*deaths, None]:
-            chance = Chance(numbers, prods, dies_at)
+            asked = {pick: prod_of(stream, window, *prod) for pick, prod in prods.items()}
+            chance = Chance(numbers, asked, dies_at)
             journal = FileJournal(fs.LocalFileSystem(), folder)
             script = Script(
                 query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio)
@@ -162,6 +172,7 @@ BURST = [
     frame([[8, "b", 0, 1.0, 8], [9, "a", 0, 1.0, 16]]),
     frame([[12, "a", 0, 1.0, 32]]),
     frame([[25, "a", 0, 1.0, 64]]),
+    frame([[38, "b", 0, 1.0, 128]]),
 ]
 
 
@@ -169,7 +180,7 @@ def life(folder: Path, sink: MortalSink, fate: Fate, safe: set[int]) -> Script:
     """All pages at once; the window of the first ones is prodded when one page has been worked on."""
     sink.fate = fate
     journal = FileJournal(MortalFiles(fate), str(folder))
-    script = Script(query(0, (10, 10)), journal, sink, sideline=sw.sideline(ratio=2))
+    script = Script(query(0, (10, 10)), journal, sink, sideline=sw.sideline(ratio=5))
 
     def prod() -> None:
         if script.metrics()["q/map0"]["mapped_pages"] == 1:
@@ -189,7 +200,8 @@ def test_the_process_may_die_at_every_point_of_a_sidelined_burst(tmp_path: Path)
     counting, wanted = Fate(), calm(BURST, 0, (10, 10))
     undisturbed = MortalSink()
     script = life(tmp_path / "calm", undisturbed, counting, set())
-    assert script.metrics()["q/map0"]["sidelined_pages"] >= 2
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 2
+    assert [r["window_start"] for r in finals(undisturbed.rows)] == [10, 20, 0, 0, 30], "two are closed ahead"
     assert counting.count > 40
     for point in range(1, counting.count + 1):
         sink, safe = MortalSink(), set()
