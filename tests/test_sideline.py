@@ -24,11 +24,13 @@ import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
+from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
 from slackwater.operators.operator import MAIN
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
@@ -161,6 +163,68 @@ def test_finals_are_those_of_a_calm_run_each_once(
         if any(page.height for page in stream.pages):
             assert script.metrics()["q/window"]["late_rows"] == 0
     assert_same_rows(finals(sink.rows), calm(stream.pages, stream.slack, window), ["window_start", "g"])
+
+
+SPANS = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: [s[0], s[0] + s[1]])
+EVENTS = st.lists(
+    st.one_of(
+        SPANS,
+        st.integers(0, 60).map(lambda t: Punctuation(Heartbeat(t))),
+        st.integers(0, 8).map(lambda w: Prod(until=10 * w)),
+        st.just("run"),
+        st.just("lull"),
+    ),
+    max_size=30,
+)
+
+
+def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
+    node = query(0, (10, 10)).input
+    return Map("map", node, WindowSpec(10, 10), sw.sideline(ratio)), (Queue(), Queue())
+
+
+def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
+    """Do what an event says; gives what the map emits."""
+    out: list[Any] = []
+
+    def emit(element: Any, port: str = MAIN) -> None:
+        out.append(element)
+
+    if event == "run" or event == "lull":
+        if operator.more(queues) if event == "run" else operator.spare(queues):
+            watched(operator, queues, emit)
+    else:
+        if isinstance(event, list):
+            event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
+        queues[0].push(Entry(event, number))
+    return out
+
+
+@given(EVENTS, st.sampled_from([2, 4, 50]))
+def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events: list[Any], ratio: int) -> None:
+    operator, queues = map_alone(ratio)
+    out = [e for n, event in enumerate(events) for e in take(operator, queues, event, n)]
+    while operator.more(queues) or operator.spare(queues):
+        out += take(operator, queues, "run" if operator.more(queues) else "lull")
+    given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
+    assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
+    times = [e for e in events if isinstance(e, Punctuation)]
+    if times:
+        told = [e.heartbeat for e in out if isinstance(e, Punctuation) and e.after is None]
+        assert max(told) >= times[-1].heartbeat, "in the end all that was promised has been passed on"
+
+
+def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
+    operator, queues = map_alone(50)
+    script = [Prod(until=40), [3, 5], [24, 26], [45, 49], Punctuation(Heartbeat(48))]
+    for number, event in enumerate([*script, *["run"] * 4]):
+        take(operator, queues, event, number)
+    said = [(e.after, e.heartbeat.tick) for e in take(operator, queues, "run")]
+    assert said == [(None, 2), (5, 23), (26, 48)]
+    first, *said = take(operator, queues, "lull")
+    assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
+    last, *said = take(operator, queues, "lull")
+    assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
 
 
 # --- a crash at every point
