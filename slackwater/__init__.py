@@ -14,6 +14,7 @@ from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
 from slackwater.windows.early import early
+from slackwater.windows.sideline import sideline
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ __all__ = [
     "prod",
     "punctuated",
     "sensors",
+    "sideline",
     "skew",
     "tuples",
 ]

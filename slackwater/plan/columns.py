@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
-from slackwater.plan.nodes import QueryNode, RowNode, SelectNode, StreamNode, WhereNode, inner_query
+from slackwater.plan.nodes import MapNode, QueryNode, RowNode, SelectNode, StreamNode, WhereNode, inner_query
 
 
 def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
@@ -24,6 +24,8 @@ def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
     while not isinstance(node, StreamNode):
         if isinstance(node, WhereNode):
             wanted.append(node.condition)
+        elif isinstance(node, MapNode):
+            wanted, whole_rows = [], True  # what a function reads, nobody knows
         else:
             assert isinstance(node, SelectNode)
             wanted = [sql for _, sql in node.columns]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,7 +61,28 @@ class ResultsNode:
     input: WindowNode
 
 
-RowNode = StreamNode | WhereNode | SelectNode | ResultsNode
+#: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class MapNode:
+    """Replaces each row by what a Python function makes of it: S5's Expensive operator."""
+
+    input: RowNode
+    function: Function
+    columns: tuple[tuple[str, str], ...]
+    """Output name and Spark SQL type of each column."""
+    schema: pa.Schema
+    """The same as Arrow."""
+
+    @property
+    def name(self) -> str:
+        """What the user called the function."""
+        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
+
+RowNode = StreamNode | WhereNode | SelectNode | MapNode | ResultsNode
 
 
 @dataclass(frozen=True)

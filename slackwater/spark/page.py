@@ -7,7 +7,7 @@ drops stays in it, marked, for its arrival still moves time; to observe rows bef
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,9 +22,10 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.page import BEFORE, Folded, PartialsTooLarge
-from slackwater.plan.nodes import StreamNode
+from slackwater.plan.nodes import MapNode, StreamNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.analysis import simple_name
+from slackwater.spark.function import arrow_function
 from slackwater.spark.shape import Shape
 from slackwater.spark.statistics import (
     ALL,
@@ -44,6 +45,7 @@ from slackwater.windows.rolling import CELL, PLACE, RollingKernel
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"
+_MADE = "__made"
 
 
 @dataclass
@@ -235,10 +237,32 @@ class SparkPage:
         """Statistics before any filter, once a job has run."""
         return self.origin.arrival
 
-    def late(self, before: int, by_source: pl.DataFrame | None = None) -> Payload:
+    def map(self, node: MapNode) -> SparkPage:
+        """One job, in Spark's Python workers; the rows stay where they were made."""
+        frame, statistics = self._observed()
+        started = time.perf_counter()
+        visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
+        made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
+        names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
+        mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
+        self._ran(started, statistics)
+        return SparkPage(mapped, self.origin)
+
+    def measure(self) -> Arrival:
+        """Statistics before any filter, by a job of their own if none has run."""
+        if self.origin.arrival is None:
+            self.origin.measure()
+        assert self.origin.arrival is not None
+        return self.origin.arrival
+
+    def late(
+        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+    ) -> Payload:
         """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
         started, limited = time.perf_counter(), self._limited(self._kept(), before, by_source)
-        rows = limited.where(f"{TIME} IS NULL OR {TIME} < {BEFORE}").drop(BEFORE, *self.origin.hidden)
+        missed = [f"{TIME} IS NULL OR {TIME} < {BEFORE}"]
+        missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in within]
+        rows = limited.where(" OR ".join(missed)).drop(BEFORE, *self.origin.hidden)
         try:
             return rows.toArrow()
         except (PySparkException, Py4JJavaError) as error:

@@ -36,7 +36,7 @@ from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
 from slackwater.spark.nested import aggregate_figures, result_pages
-from slackwater.spark.prods import check_early, read_prod
+from slackwater.spark.prods import check_early, check_sideline, read_prod
 from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
@@ -45,6 +45,7 @@ from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
 from slackwater.windows.early import Early
+from slackwater.windows.sideline import Sideline
 
 
 class Session:
@@ -188,7 +189,14 @@ class Session:
     # --- queries
 
     def _start(
-        self, query: Query, sink: SinkLike, late: SinkLike, name: str | None, hold: bool, early: Early | None
+        self,
+        query: Query,
+        sink: SinkLike,
+        late: SinkLike,
+        name: str | None,
+        hold: bool,
+        early: Early | None,
+        sideline: Sideline | None,
     ) -> Run:
         if self._stopped:
             raise RunError("the session has been stopped; make a new one")
@@ -204,6 +212,8 @@ class Session:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         if early is not None:
             check_early(plan, early)
+        if sideline is not None:
+            check_sideline(plan)
         output = make_sink(sink, f"{self._id}-{label}", self._pages, plan, plan.schema)
         late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, plan)
         if self._journal is not None:
@@ -219,7 +229,7 @@ class Session:
         )
         labels = loop.call(
             lambda: add_query(
-                loop.executor, label, plan, output, late_output, panes, limit, records, early, nesting
+                loop.executor, label, plan, output, late_output, panes, limit, records, early, nesting, sideline
             )
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
@@ -241,7 +251,8 @@ class Session:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
         if self._loop is None:
             self._clock = ManualClock(MIN_TICK) if replay else SystemClock()
-            self._loop = Loop(Executor(self._clock, self._journal, pages=self._pages), held=True)
+            executor = Executor(self._clock, self._journal, pages=self._pages)
+            self._loop = Loop(executor, held=True, interruptible=not replay)
         elif replay != isinstance(self._clock, ManualClock):
             raise RunError("a session replays or streams, not both at once; use a second session")
         return self._loop
@@ -342,6 +353,7 @@ class Session:
         source = figures.get(run.source, {})
         windows = [figures.get(label, {}) for label in aggregate_labels(run.name, run.plan)]
         asked = {name: figures.get(source_label(name), {}) for name in self._controls}
+        maps = [label for label in figures if label.startswith(f"{run.name}/map")]
         stream = stream_of(run.plan)
         own = first_query(run.plan).disorder
         port = MAIN if own is None else own.describe()
@@ -357,6 +369,7 @@ class Session:
             "policy": policy,
             **aggregate_figures(windows),
             **({"prod_streams": asked} if asked else {}),
+            **{k: figures[m][k] for m in maps for k in ("mapped_pages", "sidelined_pages", "sideline")},
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,
             "spark_seconds": round(self._pages.spark_seconds, 3),
@@ -368,8 +381,12 @@ class Session:
         assert self._loop is not None
         prod = read_prod(run.plan, until, where)
         loop = self._loop
-        loop.call(lambda: loop.executor.prod(run.labels, prod))
-        loop.call(loop.executor.run_until_idle)
+
+        def ask() -> None:
+            loop.executor.prod(run.labels, prod)
+            loop.executor.answer_prods()
+
+        loop.interrupt(ask)
 
     # --- stopping
 

@@ -14,6 +14,8 @@ from slackwater.engine.journal import Journal, Record
 from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.operators.results_as_rows import Nesting
 from slackwater.plan.nodes import (
+    Function,
+    MapNode,
     QueryNode,
     ResultsNode,
     RollingNode,
@@ -38,6 +40,7 @@ from slackwater.windows.kernel import Group, PaneKernel, source_text
 from slackwater.windows.partials import TIME
 from slackwater.windows.results import WINDOW_END, result_schema, row_columns
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
+from slackwater.windows.sideline import Sideline
 
 
 class ListSink:
@@ -65,6 +68,7 @@ def arrow_plan(
     rows: int | None = None,
     group_by: Sequence[str] = (),
     where: str | None = None,
+    map: tuple[Function, pa.Schema] | None = None,
     select: Mapping[str, str] | None = None,
     time: str = "t",
     domain: TimeDomain = TimeDomain.SEQUENCE,
@@ -83,6 +87,10 @@ def arrow_plan(
         node, frame, domain = ResultsNode(over), _row_of(over), stream_of(over).domain
     if where is not None:
         node = WhereNode(node, where)
+    if map is not None:
+        function, schema = map
+        node = MapNode(node, function, tuple((f.name, str(f.type)) for f in schema), schema)
+        frame = pl.DataFrame(schema.empty_table())
     if select is not None:
         node = SelectNode(node, tuple(select.items()))
         frame = frame.select(pl.sql_expr(e).alias(n) for n, e in select.items())
@@ -163,14 +171,17 @@ class Script:
         strategy: Strategy | None = None,
         commit_every: int = 64,
         early: Early | None = None,
+        sideline: Sideline | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.plan = plan
         self.executor = Executor(self.clock, journal, strategy, InRecord(), commit_every)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
+        nesting = Nesting(result_page)
         self._labels = add_query(
-            self.executor, "q", plan, self.sink, late, early=early, nesting=Nesting(result_page)
+            self.executor, "q", plan, self.sink, late, early=early, nesting=nesting, sideline=sideline
         )
         self._source = source_label("s")
         seen = self.executor.consumed(self._source)
