@@ -78,7 +78,7 @@ def made(times: Any, values: Any, delays: Any, groups: Any = None, **how: Any) -
 
 
 def dense(seconds: int, rng: np.random.Generator, values: str = "uniform", **how: Any) -> Case:
-    """S5's generator at 95 %: after a row of second t comes one of t, or with 5 % one of t + 1; delays up to 0.5 s."""
+    """S5's generator at 95 %: after a row of second t comes one of t, or with 5 % of t + 1; delays to 0.5 s."""
     counts = rng.geometric(0.05, seconds)
     times = np.repeat(np.arange(seconds), counts)
     size = len(times)
@@ -152,9 +152,15 @@ def generated(windows: int) -> dict[str, Case]:
 def real(folder: Path) -> dict[str, Case]:
     """The real sets that are there."""
     cases = {}
-    minute = 60 * SECOND
+    half_hour = 1_800 * SECOND
     for name, time, arrival, value, how in (
-        ("flights", "scheduled", "departed", "delay_min", ("3 hours", "1 hour", "3 hours", 30 * minute, ("origin",))),
+        (
+            "flights",
+            "scheduled",
+            "departed",
+            "delay_min",
+            ("3 hours", "1 hour", "3 hours", half_hour, ("origin",)),
+        ),
         ("phones_1", "sent", "received", "value", ("30 seconds", "10 seconds", "2 seconds", SECOND, ())),
         ("phones_2", "sent", "received", "value", ("30 seconds", "10 seconds", "2 seconds", SECOND, ())),
         ("http", "time", "time", "bytes", ("5 minutes", "1 minute", "5 seconds", 10 * SECOND, ())),
@@ -163,7 +169,9 @@ def real(folder: Path) -> dict[str, Case]:
         if file.exists():
             rows = pl.read_parquet(file)
             arrived = rows[arrival].cast(pl.Int64).to_numpy()
-            named = rows.select(pl.col(time).cast(pl.Int64).alias("t"), pl.col(value).cast(pl.Int64).alias("v"), *how[4])
+            named = rows.select(
+                pl.col(time).cast(pl.Int64).alias("t"), pl.col(value).cast(pl.Int64).alias("v"), *how[4]
+            )
             order = np.argsort(arrived, kind="stable")
             cases[name] = Case(named[order], arrived[order], *how)
     return cases
@@ -174,8 +182,8 @@ def show(name: str, script: Script) -> None:
     for aggregate, f in script.metrics()["q/window"]["accuracy"].items():
         held = "–" if f.get("coverage") is None else f"{100 * f['coverage']:.1f}"
         print(
-            f"| {name} | {aggregate} | {f['pairs']:,} | {100 * f['seen']:.2f} | {100 * f['estimate']:.2f} "
-            f"| {100 * f['worst_seen']:.1f} | {100 * f['worst_estimate']:.1f} | {held} | {f['latency_gain']:.1f} s |"
+            f"| {name} | {aggregate} | {f['pairs']:,} | {100 * f['seen']:.2f} | {100 * f['estimate']:.2f} | "
+            f"{100 * f['worst_seen']:.1f} | {100 * f['worst_estimate']:.1f} | {held} | {f['latency_gain']:.1f} s |"
         )
 
 

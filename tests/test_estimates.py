@@ -1,6 +1,6 @@
 """Early answers that say how good they are: estimates, intervals, accuracy, and the aim that holds an accuracy.
 
-Streams are those of benchmarks/early_answers.py; the oracle for counts is an answer that knows the stream's true rate.
+Streams are those of benchmarks/early_answers.py; the oracle for counts is an answer that knows the stream's rate.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_figures_in_metrics_are_those_of_the_rows() -> None:
 
 @pytest.mark.parametrize("make", [streams.bursts, streams.rhythm, streams.change, streams.groups])
 def test_intervals_hold_and_estimates_help_on_streams_that_are_not_calm(make: Any) -> None:
-    script = streams.play(make(2_500, np.random.default_rng(3)), sw.early(at=0.5))
+    script = streams.play(make(2_000, np.random.default_rng(3)), sw.early(at=0.5))
     for name, found in figures(script).items():
         assert 0.85 <= found["coverage"] <= 0.96, name
     assert figures(script)["n"]["estimate"] > figures(script)["n"]["seen"] + 0.08
@@ -114,6 +114,7 @@ def test_the_same_stream_gives_the_same_answers_and_finals_are_those_without_pro
 
 def test_a_restart_changes_no_early_answer() -> None:
     case = streams.groups(400, np.random.default_rng(2))
+    case.rows = case.rows.with_columns(pl.col("v").cast(pl.Int64))  # sums do not depend on the order of merging
     early = sw.early(at=0.5, accuracy=0.97)
     whole = streams.play(case, early)
     sink = ListSink()
@@ -179,7 +180,9 @@ def test_where_windows_go_by_numbers_ages_go_by_the_largest_seen() -> None:
 
 @pytest.mark.parametrize("accuracy", [0.92, 0.96])
 def test_the_aim_moves_until_the_accuracy_is_held(accuracy: float) -> None:
-    script = streams.play(small(5_000), sw.early(accuracy=accuracy), {"n": "count(*)"})
+    case = small(2_000)
+    case.page = SECOND
+    script = streams.play(case, sw.early(accuracy=accuracy), {"n": "count(*)"})
     prodder = script.metrics()["q/prodder"]
     assert figures(script)["n"]["recent"] == pytest.approx(accuracy, abs=0.015)
     assert prodder["target_reachable"]
@@ -188,10 +191,12 @@ def test_the_aim_moves_until_the_accuracy_is_held(accuracy: float) -> None:
 
 def test_a_target_that_no_early_answer_can_hold_is_said_to_be_out_of_reach() -> None:
     rng = np.random.default_rng(6)
-    times = np.arange(0, 3_000, 0.5)
+    times = np.arange(0, 1_000, 0.5)
     # Half of the rows come just before their windows close.
     delays = np.where(rng.random(len(times)) < rng.random(len(times)), 14.0, 0.0)
-    case = streams.made(times, np.ones(len(times)), delays, slide="10 seconds", range="10 seconds", slack="15 seconds")
+    case = streams.made(
+        times, np.ones(len(times)), delays, slide="10 seconds", range="10 seconds", slack="15 seconds"
+    )
     case.page = SECOND
     script = streams.play(case, sw.early(accuracy=0.9999), {"n": "count(*)"})
     assert not script.metrics()["q/prodder"]["target_reachable"]

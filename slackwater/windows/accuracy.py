@@ -1,4 +1,4 @@
-"""Early against final values: the accuracy that S5 measures (section 4.4) and would monitor (section 6, Figure 6.4)."""
+"""Early against final values: the accuracy that S5 measures (section 4.4) and would monitor (Figure 6.4)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What share of a window's rows has arrived at an age: learned from the windows that have become final.
 
-An age is counted in slides from the window's end, below 0 before it. S5 section 3.4 names this share as what decides
-how accurate an early result is.
+An age is counted in slides from the window's end, below 0 before it. S5 section 3.4 names this share as what
+decides how accurate an early result is.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class Curve:
     def state(self) -> dict[str, Any]:
         """As JSON values."""
         return {
-            "open": [[last, *(n for pair in by_knot.items() for n in pair)] for last, by_knot in self._open.items()],
+            "open": [
+                [last, *(n for pair in by_knot.items() for n in pair)] for last, by_knot in self._open.items()
+            ],
             "through": self._through,
             "begin": self._begin,
             "arrived": [] if not self._all else self._arrived.tolist(),

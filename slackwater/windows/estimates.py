@@ -1,4 +1,4 @@
-"""What an early answer says: the value of what has arrived (S5), our estimate of the final one, and how sure it is."""
+"""What an early answer says: the value of what has arrived (S5), an estimate of the final one, how sure it is."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class Estimates:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _floats(name: str, values: Floats) -> pl.Series:

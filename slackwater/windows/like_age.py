@@ -18,7 +18,7 @@ from slackwater.windows.conformal import Conformal
 from slackwater.windows.group_history import COUNT, ERROR, FIGURES, FINAL, SEEN, SIZE, GroupHistory, Keys
 
 #: Guesses of one value that compete; the first is taken until others have been closer.
-GUESSES = 5
+GUESSES = 6
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97
 TRIED = 8
@@ -68,7 +68,7 @@ class Guess:
 
     def take(self, places: Ints) -> Guess:
         """Some of the groups."""
-        return Guess(*(a[places] for a in (self.keys, *self.parts())))
+        return Guess(self.keys[places], *(part[places] for part in self.parts()))
 
     def parts(self) -> list[Floats]:
         """All but the keys."""
@@ -108,7 +108,7 @@ class LikeAge:
         estimate = seen.copy()
         for j, growth in enumerate(self._columns):
             if growth in _SUMS:
-                self._guess_sum(j, guesses, estimate, own[:, j], curve)
+                self._guess_sum(j, seen, guesses, estimate, own[:, j], curve)
             elif growth in _SHIFTS:
                 count, early, final = own[:, j, COUNT], own[:, j, SEEN], own[:, j, FINAL]
                 guesses[:, j, 1] += (final - early) / (count + FROM_CURVE)
@@ -125,16 +125,22 @@ class LikeAge:
         best = int(np.argmin(self._off[j]))
         return best if self._off[j, best] < CLOSER * self._off[j, 0] else 0
 
-    def _guess_sum(self, j: int, guesses: Floats, estimate: Floats, own: Floats, curve: Floats) -> None:
-        x, rows = guesses[:, j, 0], guesses[:, 0, 0]
+    def _guess_sum(
+        self, j: int, seen: Floats, guesses: Floats, estimate: Floats, own: Floats, curve: Floats
+    ) -> None:
+        x, rows = seen[:, j], seen[:, 0]
         ratio = x * (1 / self._share(j, own, curve) - 1)
         if j == 0:
             first = ratio
         else:  # rows that are missing, with values like those that are here
             first = (estimate[:, 0] - rows) * x / rows
             ratio = np.where(np.isnan(ratio), first, ratio)
-        usual = (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * first) / (own[:, COUNT] + FROM_CURVE)
-        for k, rest in enumerate((first, usual, (first + usual) / 2, ratio)):  # the last guess stays what is seen
+        weight = own[:, COUNT] + FROM_CURVE
+        usual = (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * first) / weight
+        whole = (own[:, FINAL] + FROM_CURVE * (x + first)) / weight - x  # as much in all as usual
+        if self._columns[j] is Growth.COUNTS:
+            whole = np.maximum(whole, 0.0)
+        for k, rest in enumerate((first, usual, (first + usual) / 2, ratio, whole)):  # the last stays what is seen
             guesses[:, j, k] = x + np.where(np.isnan(rest), 0.0, rest)
 
     def _share(self, j: int, own: Floats, curve: Floats) -> Floats:
@@ -228,7 +234,7 @@ class LikeAge:
 
     def _learn_guesses(self, guess: Guess, final: Floats) -> None:
         relative = 1 - accuracy(guess.guesses, final[:, :, None])
-        known = ~np.isnan(relative).any(axis=2)
+        known = np.asarray(~np.isnan(relative).any(axis=2))
         for j in range(len(self._columns)):
             if known[:, j].any():
                 self._off[j] = FADE * self._off[j] + relative[known[:, j], j].mean(axis=0)
