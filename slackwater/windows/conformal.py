@@ -1,8 +1,8 @@
 """Intervals that hold the final value with a stated share: split-conformal over the errors of past windows.
 
 Errors come scaled, so that those of small and large groups can stand side by side. The share is held when the
-stream changes by adaptive conformal inference (Gibbs and Candès 2021): each miss makes the next intervals wider, each hit
-a little narrower.
+stream changes by adaptive conformal inference (Gibbs and Candès 2021): each miss makes the next intervals wider,
+each hit a little narrower.
 """
 
 from __future__ import annotations
