@@ -1,6 +1,6 @@
 """Early answers that say how good they are: estimates, intervals, accuracy, and the aim that holds an accuracy.
 
-Streams are those of benchmarks/early_answers.py; the oracle for counts is an answer that knows the stream's rate.
+Streams are those of slackwater/testing/early_streams.py; the oracle for counts knows the stream's rate.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
-from benchmarks import early_answers as streams
 from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
+from slackwater.testing import early_streams as streams
 from slackwater.windows.aggregates import CountOf, MaxOf, SumOf
 from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
