@@ -59,12 +59,13 @@ def add_query(
         )
     else:
         by_source = plan.kernel.source is not None
+        spec, domain = plan.kernel.spec, stream_of(plan).domain
+        # One learns how accurate early answers were, the other prods by it.
+        aim = None if early is None else Aim(early.offset(spec, domain), spec.slide, early.accuracy)
         window = WindowAggregate(
-            f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None, early
+            f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None, early, aim
         )
-        if early is not None:
-            spec, domain = plan.kernel.spec, stream_of(plan).domain
-            aim = Aim(early.offset(spec, domain), spec.slide, early.accuracy)
+        if early is not None and aim is not None:
             prodder = Prodder(f"{name}/prodder", spec, domain, aim, early.every)
     add(window, [rows(plan.input)])
     if late is not None:

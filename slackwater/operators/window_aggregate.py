@@ -21,6 +21,8 @@ from slackwater.plan.nodes import WindowNode, stream_of
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.aim import Aim
 from slackwater.windows.closed import SOURCE, Closed
 from slackwater.windows.early import Early
 from slackwater.windows.estimates import Estimates
@@ -42,6 +44,7 @@ class WindowAggregate(Unary):
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
         early: Early | None = None,
+        aim: Aim | None = None,
     ) -> None:
         super().__init__(label)
         self._node = node
@@ -56,7 +59,8 @@ class WindowAggregate(Unary):
         """What the journal knows of the sources' windows."""
         self._late = LateCounts(self._spec, stream_of(node).domain)
         self._windows = self._results = self._early = self._refused = 0
-        self._estimates = Estimates(node.kernel, early or Early())
+        by_clock = stream_of(node).domain is TimeDomain.TIMESTAMP
+        self._estimates = Estimates(node.kernel, early or Early(), by_clock, aim)
         self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -68,8 +72,9 @@ class WindowAggregate(Unary):
             counts = self._panes.absorb(page, self._closed)
         report = self._late.count(counts, self._closed, self.label, page.number)
         self._reports.append(report)
-        self._estimates.page(self._clock.now(), report.lasts, report.pairs)
         arrival = page.arrival()
+        highest = None if arrival is None else arrival.highest
+        self._estimates.page(self._clock.now(), report.lasts, report.pairs, highest)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
             payload = page.late(*self._closed.late_before(self._spec))
@@ -146,6 +151,9 @@ class WindowAggregate(Unary):
             "estimates": self._estimates.state(),
             "late": self._late.state(),
         }
+        learned = self._estimates.table(whole)
+        if learned is not None:
+            kept.tables["estimates"] = learned
         named, known = self._closed.named, self._kept_closed
         if named is not None and (whole or named is not known):
             # Only what has changed: there may be a hundred thousand sources.
@@ -158,7 +166,8 @@ class WindowAggregate(Unary):
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
         self._windows, self._results, self._early = values["counts"]
-        self._estimates.restore(values["estimates"])
+        learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
+        self._estimates.restore(values["estimates"], learned[-1] if learned else None)
         self._late.restore(values["late"])
         self._closed = replace(self._closed, everyone=values["closed"], named=_named(states))
         self._kept_closed = self._closed.named

@@ -1,0 +1,88 @@
+"""Early against final values: the accuracy that S5 measures (section 4.4) and would monitor (section 6, Figure 6.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slackwater.windows.completeness import FADE, Floats
+
+
+def accuracy(early: Floats, final: Floats) -> Floats:
+    """S5's (F − |F − E|) / F of each pair, by size; an answer that is off by more than the value itself has 0.
+
+    >>> accuracy(np.array([110.0, -5.0, 0.0, 1.0]), np.array([135.0, 5.0, 0.0, 0.0])).round(3)
+    array([0.815, 0.   , 1.   , 0.   ])
+    """
+    off = np.abs(final - early)
+    size = np.abs(final)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(off == 0, 1.0, 1 - off / size)
+    return np.maximum(share, 0.0)
+
+
+class Accuracy:
+    """Running figures of one aggregate."""
+
+    def __init__(self) -> None:
+        self.pairs = 0
+        self._seen = self._estimate = self._gain = self._recent = self._weight = 0.0
+        self._worst_seen = self._worst = 1.0
+        self._intervals = self._held = 0
+
+    def learn(self, seen: Floats, estimate: Floats, held: Floats, gain: float) -> float:
+        """Accuracies of one window's groups, whether intervals held, and how much earlier they came.
+
+        Gives the window's mean accuracy.
+        """
+        self.pairs += len(seen)
+        self._seen += float(seen.sum())
+        self._estimate += float(estimate.sum())
+        self._worst_seen = min(self._worst_seen, float(seen.min()))
+        self._worst = min(self._worst, float(estimate.min()))
+        known = held[~np.isnan(held)]
+        self._intervals += len(known)
+        self._held += int(known.sum())
+        self._gain += gain * len(seen)
+        mean = float(estimate.mean())
+        self._recent = FADE * self._recent + mean
+        self._weight = FADE * self._weight + 1
+        return mean
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures for a person."""
+        if not self.pairs:
+            return {"pairs": 0}
+        return {
+            "pairs": self.pairs,
+            "seen": self._seen / self.pairs,
+            "estimate": self._estimate / self.pairs,
+            "recent": self._recent / self._weight,
+            "worst_seen": self._worst_seen,
+            "worst_estimate": self._worst,
+            "coverage": self._held / self._intervals if self._intervals else None,
+            "intervals": self._intervals,
+            "latency_gain": self._gain / self.pairs,
+        }
+
+    def state(self) -> list[float]:
+        """As JSON values."""
+        return [
+            self.pairs,
+            self._intervals,
+            self._held,
+            self._seen,
+            self._estimate,
+            self._gain,
+            self._recent,
+            self._weight,
+            self._worst_seen,
+            self._worst,
+        ]
+
+    def restore(self, state: list[float]) -> None:
+        """Continue from an earlier `state()`."""
+        self.pairs, self._intervals, self._held = (int(n) for n in state[:3])
+        self._seen, self._estimate, self._gain, self._recent, self._weight = state[3:8]
+        self._worst_seen, self._worst = state[8:]
