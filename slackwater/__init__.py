@@ -13,6 +13,7 @@ from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
 from slackwater.windows.early import early
+from slackwater.windows.sideline import sideline
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ __all__ = [
     "max_delay",
     "punctuated",
     "sensors",
+    "sideline",
     "skew",
     "tuples",
 ]

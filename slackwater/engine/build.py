@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.engine.executor import Executor
+from slackwater.operators.map import Map
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
 from slackwater.operators.rolling_aggregate import RollingAggregate, SpillRecords
@@ -11,10 +12,20 @@ from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import Spill, WindowAggregate
-from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode, stream_of
+from slackwater.plan.nodes import (
+    MapNode,
+    QueryNode,
+    RollingNode,
+    RowNode,
+    SelectNode,
+    StreamNode,
+    WindowNode,
+    stream_of,
+)
 from slackwater.progress.disorder import Disorder
 from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
+from slackwater.windows.sideline import Sideline
 
 
 def source_label(stream: str) -> str:
@@ -32,6 +43,7 @@ def add_query(
     resident_limit: int = 256 * 2**20,
     spill_records: SpillRecords | None = None,
     early: Early | None = None,
+    sideline: Sideline | None = None,
 ) -> list[str]:
     """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
     labels: list[str] = []
@@ -48,6 +60,9 @@ def add_query(
         feed = rows(node.input)
         if isinstance(node, SelectNode):
             return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
+        if isinstance(node, MapNode):
+            spec = plan.kernel.spec if isinstance(plan, WindowNode) else None
+            return add(Map(f"{name}/map{len(labels)}", node, spec, sideline), [feed]), MAIN
         return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
 
     window: Operator

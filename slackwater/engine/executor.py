@@ -82,6 +82,9 @@ class Executor:
         self._tickets: list[Ticket] = []
         self._dirty = False
         self._everything = False
+        self._ticked = 0
+        self.between: Callable[[], None] = lambda: None
+        """Called after each expensive run: a chance to admit pages and to prod in the middle of a backlog."""
         self._failed: BaseException | None = None
 
     # --- the graph
@@ -152,10 +155,20 @@ class Executor:
         self._admissions += 1
         for label in labels:
             node = self.graph.nodes[label]
-            for queue, feed in zip(node.inputs, node.feeds, strict=True):
+            for queue, feed in zip(node.inputs, node.feeds, strict=False):
                 if feed is not None and self.graph.nodes[feed].feeds == [None]:
                     queue.push(Entry(prod, self._admissions))
         self._dirty = True
+
+    def answer_prods(self) -> None:
+        """Run only where prods wait, and commit: in the middle of a backlog their answers need not wait for its end."""
+        self._check()
+        if self._redo:
+            return
+        with self._whole_or_failed():
+            while nodes := {n.label: n for n in self.graph if n.prodded()}:
+                self._run(nodes[self.strategy.pick([_ready(n) for n in nodes.values()]).label])
+        self.commit()
 
     def wake_at(self) -> int | None:
         """When the clock alone could move something."""
@@ -174,17 +187,41 @@ class Executor:
             return
         with self._whole_or_failed():
             runs = 0
-            while True:
-                ready = {n.label: n for n in self.graph if n.ready()}
-                if ready:
-                    choice = self.strategy.pick([_ready(n) for n in ready.values()])
-                    self._run(ready[choice.label])
-                    runs += 1
-                    if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
-                        self._commit()
-                elif not self._demand():
-                    break
+            self._ticked = self.clock.now()
+            while node := self._next():
+                expensive = node.operator.expensive(node.inputs)
+                if expensive:
+                    self._commit()
+                self._run(node)
+                runs += 1
+                if expensive:
+                    self.between()
+                    self._check()
+                if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
+                    self._commit()
+                self._tick()
         self.commit()
+
+    def _next(self) -> Node | None:
+        """The node to run: where a prod waits, else what the strategy picks, else, in a lull, what can wait."""
+        while True:
+            ready = [n for n in self.graph if n.ready()]
+            lull = not ready and not self._demand()
+            if lull:
+                ready = [n for n in self.graph if n.operator.spare(n.inputs)]
+                if not ready:
+                    return None
+            if ready:
+                nodes = {n.label: n for n in ready if n.prodded()} or {n.label: n for n in ready}
+                return nodes[self.strategy.pick([_ready(n) for n in nodes.values()]).label]
+
+    def _tick(self) -> None:
+        """Work has taken time: what watches the clock need not wait until all is done."""
+        now = self.clock.now()
+        if now != self._ticked:
+            self._ticked = now
+            for node in self.graph:
+                node.operator.tick(now, self._emitter(node, self._admissions))
 
     def drain(self) -> None:
         """There is no more input: close every window."""
@@ -228,7 +265,7 @@ class Executor:
 
         node.operator.run(node.inputs, emit)
         for report in node.operator.report():
-            for source in self.graph.sources_behind(node, range(len(node.inputs))):
+            for source in self.graph.sources_behind(node, range(len(node.feeds))):
                 source.operator.hear(report)
 
     def _demand(self) -> bool:

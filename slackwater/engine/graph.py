@@ -17,8 +17,9 @@ class Node:
 
     operator: Operator
     inputs: list[Queue]
+    """Arcs that come in, then the operator's own shelves."""
     feeds: list[str | None]
-    """Label of the operator behind each input; None for an inbox."""
+    """Label of the operator behind each arc that comes in; None for an inbox."""
     depth: int
     outputs: dict[str, list[tuple[str, Queue]]] = field(default_factory=dict)
     """Arcs that leave, by port, with the label of the operator that each leads to."""
@@ -33,8 +34,13 @@ class Node:
         return self.operator.more(self.inputs)
 
     def oldest(self) -> int:
-        """Admission of the oldest waiting element."""
-        return min(q.oldest for q in self.inputs if len(q))
+        """Admission of the oldest element that waits on an arc; what is set aside makes nobody hurry."""
+        arcs = self.inputs[: len(self.feeds)]
+        return min(q.oldest for q in (arcs if any(map(len, arcs)) else self.inputs) if len(q))
+
+    def prodded(self) -> bool:
+        """Whether a prod waits: it goes before what is older on other arcs."""
+        return any(q.prods for q in self.inputs)
 
     def send(self, element: Element, admission: int, port: str = MAIN) -> None:
         """Put an element on every arc that leaves by a port."""
@@ -60,7 +66,7 @@ class Graph:
             raise RunError(f"there is already an operator {operator.label!r}")
         depth = 1 + max((self.nodes[label].depth for label, _ in feeds), default=-1)
         labels: list[str | None] = [label for label, _ in feeds] or [None]
-        node = Node(operator, [Queue() for _ in labels], labels, depth)
+        node = Node(operator, [Queue() for _ in range(len(labels) + operator.shelves)], labels, depth)
         for queue, (label, port) in zip(node.inputs, feeds, strict=False):
             self.nodes[label].outputs.setdefault(port, []).append((operator.label, queue))
         self.nodes[operator.label] = node
@@ -81,7 +87,7 @@ class Graph:
                 yield node
             else:
                 feeder = self.nodes[label]
-                yield from self.sources_behind(feeder, range(len(feeder.inputs)))
+                yield from self.sources_behind(feeder, range(len(feeder.feeds)))
 
     def arcs(self) -> Iterator[tuple[str, Queue]]:
         """Every queue with a name that is the same after a restart."""

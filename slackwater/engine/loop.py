@@ -19,11 +19,15 @@ class Loop:
     """Runs one executor in one thread; the first error stops it and is given to all who wait.
 
     Held, it takes commands but nothing runs: after a restart what waits at a shared source belongs to queries
-    that have not been added again yet.
+    that have not been added again yet. Interruptible, it lets pages and prods in between two runs of an expensive
+    operator; a replay is not, so that its clock stands while a page is worked on.
     """
 
-    def __init__(self, executor: Executor, held: bool = False) -> None:
+    def __init__(self, executor: Executor, held: bool = False, interruptible: bool = False) -> None:
         self.executor = executor
+        if interruptible:
+            executor.between = self._serve_urgent
+        self._urgent: deque[tuple[Callable[[], object], Future[object]]] = deque()
         self._held = held
         self.error: BaseException | None = None
         self._commands: deque[tuple[Callable[[], object], Future[object]]] = deque()
@@ -37,6 +41,10 @@ class Loop:
         """Have the executor's thread do something, and wait for it."""
         return self._post(command).result()  # type: ignore[return-value]
 
+    def interrupt(self, command: Callable[[], T]) -> T:
+        """The same, without waiting for the end of a backlog."""
+        return self._post(command, urgent=True).result()  # type: ignore[return-value]
+
     def admit(self, source: str, page: Page) -> None:
         """Let a page in and wait until it is safe."""
         safe: Future[None] = Future()
@@ -49,7 +57,7 @@ class Loop:
                 self._acknowledgements.add(safe)
                 ticket.on_done = lambda: self._acknowledge(safe)
 
-        self._post(command).result()
+        self._post(command, urgent=True).result()
         safe.result()
 
     def release(self) -> None:
@@ -70,26 +78,26 @@ class Loop:
         self._acknowledgements.discard(safe)
         safe.set_result(None)
 
-    def _post(self, command: Callable[[], object]) -> Future[object]:
+    def _post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
         future: Future[object] = Future()
         with self._changed:
             if self.error is not None:
                 raise RunError(f"the session has failed: {self.error}") from self.error
             if self._stopping:
                 raise RunError("the session has been stopped")
-            self._commands.append((command, future))
+            (self._urgent if urgent else self._commands).append((command, future))
             self._changed.notify()
         return future
+
+    def _serve_urgent(self) -> None:
+        while self._urgent and not self._held:
+            _serve(*self._urgent.popleft())
 
     def _work(self) -> None:
         try:
             while self._wait():
-                while self._commands:
-                    command, future = self._commands.popleft()
-                    try:
-                        future.set_result(command())
-                    except Exception as error:
-                        future.set_exception(error)
+                while self._urgent or self._commands:
+                    _serve(*(self._urgent or self._commands).popleft())
                 if not self._held:
                     self.executor.run_until_idle()
         except BaseException as error:
@@ -99,7 +107,7 @@ class Loop:
 
     def _wait(self) -> bool:
         with self._changed:
-            if not self._commands and not self._stopping:
+            if not self._commands and not self._urgent and not self._stopping:
                 wake = None if self._held else self.executor.wake_at()
                 pause = None if wake is None else max(0.0, (wake - self.executor.clock.now()) / 1e6)
                 self._changed.wait(pause)
@@ -110,9 +118,17 @@ class Loop:
             if not self._stopping:
                 self.error = error
             self._stopping = True
-            waiting = [future for _, future in self._commands]
+            waiting = [future for _, future in (*self._urgent, *self._commands)]
+            self._urgent.clear()
             self._commands.clear()
         everyone: list[Future[Any]] = [*waiting, *self._acknowledgements]
         for future in everyone:
             if not future.done():
                 future.set_exception(error)
+
+
+def _serve(command: Callable[[], object], future: Future[object]) -> None:
+    try:
+        future.set_result(command())
+    except Exception as error:
+        future.set_exception(error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.operators.element import Element
+from slackwater.operators.element import Element, Prod
 from slackwater.operators.page import Page
 
 
@@ -33,6 +33,8 @@ class Queue:
         self._entries: deque[Entry] = deque()
         self.taken = 0
         """Admission of the element taken last: what follows from it belongs there too."""
+        self.prods = 0
+        """How many prods wait."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -43,6 +45,8 @@ class Queue:
     def push(self, entry: Entry) -> None:
         """Append an element."""
         self._entries.append(entry)
+        if isinstance(entry.element, Prod):
+            self.prods += 1
 
     def peek(self) -> Element:
         """The element that waits longest."""
@@ -50,9 +54,31 @@ class Queue:
 
     def pop(self) -> Element:
         """Take that element."""
-        entry = self._entries.popleft()
+        return self._take(0).element
+
+    def pop_prod(self) -> Prod | None:
+        """Take the first prod out of turn, if there is one."""
+        for n, entry in enumerate(self._entries):
+            if isinstance(entry.element, Prod):
+                self._take(n)
+                return entry.element
+        return None
+
+    def move(self, to: Queue) -> None:
+        """Put the element that waits longest on another queue, as it is."""
+        to.push(self._take(0))
+
+    def _take(self, at: int) -> Entry:
+        entry = self._entries[at]
+        del self._entries[at]
         self.taken = entry.admission
-        return entry.element
+        if isinstance(entry.element, Prod):
+            self.prods -= 1
+        return entry
+
+    def elements(self) -> Iterator[Element]:
+        """All that waits, in order."""
+        return (entry.element for entry in self._entries)
 
     @property
     def oldest(self) -> int:

@@ -15,11 +15,15 @@ from slackwater.progress.heartbeat import Heartbeat
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
-    """Time has passed: no later page on this arc has a row at or below the heartbeat."""
+    """Time has passed: no later page on this arc has a row at or below the heartbeat.
+
+    With `after` it is a range punctuation (S5 section 6.2): no later row lies in (after, heartbeat]; earlier ones may.
+    """
 
     heartbeat: Heartbeat
     sources: SourceHeartbeats | None = None
     """The same for each source, where that is known and asked for."""
+    after: int | None = None
 
     def saved(self) -> dict[str, Any]:
         """As JSON values."""
@@ -27,6 +31,7 @@ class Punctuation:
         return {
             "heartbeat": self.heartbeat.tick,
             "sources": None if by is None else [by.names, by.ticks.tolist(), by.others],
+            "after": self.after,
         }
 
     @staticmethod
@@ -34,7 +39,7 @@ class Punctuation:
         """From what `saved` gave."""
         by = saved["sources"]
         sources = None if by is None else SourceHeartbeats(by[0], np.array(by[1], dtype=np.int64), by[2])
-        return Punctuation(Heartbeat(saved["heartbeat"]), sources)
+        return Punctuation(Heartbeat(saved["heartbeat"]), sources, saved.get("after"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class LateCounts:
 
     def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> Report:
         """Take a page's rows by pane; gives the report for the source."""
-        lost = self._count_lost(counts, closed)
+        lost = self._count_lost(counts, closed) + self._count_ahead(counts, closed)
         lasts, pairs = self._pairs(counts)
         self.all_pairs += int(pairs.sum())
         return Report(label, page, lasts, pairs, lost)
@@ -66,6 +66,21 @@ class LateCounts:
         if len(self._by_window) > MOST:
             for window in sorted(self._by_window)[:-MOST]:
                 del self._by_window[window]
+        return lost
+
+    def _count_ahead(self, counts: pl.DataFrame, closed: Closed) -> int:
+        """Pairs lost to windows that were emitted ahead; rows that lost an earlier window too are counted already."""
+        lost = 0
+        for pane, rows in counts.select(PANE, ROWS).iter_rows() if closed.ahead else ():
+            first, last = self._spec.first_window(pane), self._spec.last_window(pane)
+            windows = [
+                w for low, high in closed.ahead for w in range(max(first, low), min(last, high) + 1)
+            ]
+            if windows and (closed.everyone is None or first > closed.everyone):
+                self.rows += rows
+            lost += len(windows) * rows
+            self._by_window.update(dict.fromkeys(windows, rows))
+        self.pairs += lost
         return lost
 
     def _pairs(self, counts: pl.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

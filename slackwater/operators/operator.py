@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,23 @@ class Input(Protocol):
         """Take that element."""
         ...
 
+    def pop_prod(self) -> Prod | None:
+        """Take the first prod out of turn, if there is one."""
+        ...
+
+    def move(self, to: Any) -> None:
+        """Put the element that waits longest on another input of the same operator, as it is."""
+        ...
+
+    def elements(self) -> Iterator[Element]:
+        """All that waits, in order."""
+        ...
+
+    @property
+    def prods(self) -> int:
+        """How many prods wait."""
+        ...
+
 
 class Emit(Protocol):
     """The far end: puts an element on the arcs that leave by a port."""
@@ -53,12 +70,23 @@ class State:
 class Operator(ABC):
     """A node at run time. The executor asks for `more`, calls `run`, and sends demands back where it starves."""
 
+    shelves: ClassVar[int] = 0
+    """Queues of its own, after its inputs: what it sets aside waits there, and is journaled as on an arc."""
+
     def __init__(self, label: str) -> None:
         self.label = label
 
     def more(self, inputs: Sequence[Input]) -> bool:
         """Whether `run` has something to do; an operator of several inputs may want more than one filled."""
         return any(len(i) for i in inputs)
+
+    def spare(self, inputs: Sequence[Input]) -> bool:
+        """Whether `run` has something to do that can wait for a lull: nothing is ready and no source speaks."""
+        return False
+
+    def expensive(self, inputs: Sequence[Input]) -> bool:
+        """Whether the next `run` may take long: all there is is committed before, so pages are safe and answers out."""
+        return False
 
     def starving(self, inputs: Sequence[Input]) -> list[int]:
         """The inputs that hold it up: a demand goes back along these to the sources."""

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import polars as pl
 
+from slackwater.plan.nodes import MapNode
 from slackwater.progress.arrival import Arrival
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.rolling import RollingKernel
@@ -77,12 +78,22 @@ class Page(Protocol):
         """
         ...
 
+    def map(self, node: MapNode) -> Page:
+        """Run: the rows as a Python function makes them, one for each, with their time."""
+        ...
+
+    def measure(self) -> Arrival:
+        """Run, if nothing has: the arrival statistics."""
+        ...
+
     def arrival(self) -> Arrival | None:
         """Arrival statistics before any filter; None until something has run."""
         ...
 
-    def late(self, before: int, by_source: pl.DataFrame | None = None) -> Payload:
-        """Run: the rows with a time below `before` or with none.
+    def late(
+        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+    ) -> Payload:
+        """Run: the rows with a time below `before`, or from the one tick to before the other of a pair, or with none.
 
         `by_source` names sources (SOURCE) with limits (BEFORE) of their own.
         """

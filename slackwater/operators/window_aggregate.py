@@ -77,7 +77,8 @@ class WindowAggregate(Unary):
         self._estimates.page(self._clock.now(), report.lasts, report.pairs, highest)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
-            payload = page.late(*self._closed.late_before(self._spec))
+            before, by_source = self._closed.late_before(self._spec)
+            payload = page.late(before, by_source, self._closed.late_within(self._spec))
             if payload_rows(payload):  # a filter may have dropped those without a time
                 emit(Answer(payload), LATE)
         if self._panes.kind == ResidentPanes.kind and self._panes.bytes > self._limit:
@@ -90,18 +91,25 @@ class WindowAggregate(Unary):
 
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
         """Emit the windows that have ended, drop the panes that no open window needs, pass the time on."""
-        closed = self._closed.advanced(self._spec, punctuation.heartbeat, punctuation.sources)
+        if punctuation.after is None:
+            closed = self._closed.advanced(self._spec, punctuation.heartbeat, punctuation.sources)
+        else:
+            closed = self._closed.ranged(self._spec, punctuation.after, punctuation.heartbeat)
         if closed is not self._closed:
-            results = self._panes.results(self._closed, closed, self._clock.now())
-            if results is not None and results.merged is not None and results.values is not None:
-                self._estimates.final(results.merged, results.values, self._clock.now())
-            if results is not None and payload_rows(results.payload):
-                self._results += payload_rows(results.payload)
-                self._windows += results.windows
-                emit(Answer(results.payload))
+            for before, after in self._closed.steps(closed):
+                self._emit_final(before, after, emit)
             self._closed = closed
             self._panes.purge(closed)
         emit(punctuation)
+
+    def _emit_final(self, before: Closed, after: Closed, emit: Emit) -> None:
+        results = self._panes.results(before, after, self._clock.now())
+        if results is not None and results.merged is not None and results.values is not None:
+            self._estimates.final(results.merged, results.values, self._clock.now())
+        if results is not None and payload_rows(results.payload):
+            self._results += payload_rows(results.payload)
+            self._windows += results.windows
+            emit(Answer(results.payload))
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass."""
@@ -129,7 +137,9 @@ class WindowAggregate(Unary):
         after = before.advanced(self._spec, Heartbeat(until - 1), None)
         if after is before:
             return None
-        merged = self._panes.merged(before, after)
+        parts = [self._panes.merged(*step) for step in before.steps(after)]
+        found = [part for part in parts if part is not None]
+        merged = pl.concat(found) if found else None
         if merged is None or prod.where is None:
             return merged
         return merged.filter(pl.sql_expr(prod.where))
@@ -147,6 +157,7 @@ class WindowAggregate(Unary):
             "store": self._panes.kind,
             "panes": kept.values,
             "closed": self._closed.everyone,
+            "ahead": [list(run) for run in self._closed.ahead],
             "counts": [self._windows, self._results, self._early],
             "estimates": self._estimates.state(),
             "late": self._late.state(),
@@ -169,7 +180,8 @@ class WindowAggregate(Unary):
         learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
         self._estimates.restore(values["estimates"], learned[-1] if learned else None)
         self._late.restore(values["late"])
-        self._closed = replace(self._closed, everyone=values["closed"], named=_named(states))
+        ahead = tuple((first, last) for first, last in values.get("ahead", ()))
+        self._closed = replace(self._closed, everyone=values["closed"], named=_named(states), ahead=ahead)
         self._kept_closed = self._closed.named
         kind = values["store"]
         if kind != self._panes.kind:

@@ -6,12 +6,18 @@ import re
 from dataclasses import replace
 from zlib import crc32
 
-from slackwater.plan.nodes import RowNode, SelectNode, StreamNode
+from slackwater.errors import QueryError
+from slackwater.plan.nodes import MapNode, RowNode, SelectNode, StreamNode
 
 
 def attribute(node: RowNode, written: str) -> str:
     """What an attribute is in terms of the stream's own columns, where a projection has given it its name."""
     while not isinstance(node, StreamNode):
+        if isinstance(node, MapNode):
+            raise QueryError(
+                f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
+                "column of the stream, or before the map"
+            )
         if isinstance(node, SelectNode):
             written = dict(node.columns).get(written.strip().strip("`"), written)
         node = node.input

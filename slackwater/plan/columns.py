@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
-from slackwater.plan.nodes import QueryNode, RowNode, StreamNode, WhereNode
+from slackwater.plan.nodes import MapNode, QueryNode, RowNode, StreamNode, WhereNode
 
 
 def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
@@ -21,6 +21,8 @@ def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
     while not isinstance(node, StreamNode):
         if isinstance(node, WhereNode):
             wanted.append(node.condition)
+        elif isinstance(node, MapNode):
+            wanted, whole_rows = [], True  # what a function reads, nobody knows
         else:
             wanted = [sql for _, sql in node.columns]
             whole_rows = False

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, StreamNode, WhereNode, stream_of
+from slackwater.plan.nodes import (
+    MapNode,
+    QueryNode,
+    RollingNode,
+    RowNode,
+    SelectNode,
+    StreamNode,
+    WhereNode,
+    stream_of,
+)
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.rolling import RollingSpec
 from slackwater.windows.spec import WindowSpec
@@ -23,6 +32,8 @@ def describe(node: QueryNode | RowNode) -> str:
         return f"{above}\nwhere {node.condition}"
     if isinstance(node, SelectNode):
         return f"{above}\nselect " + _named(node.columns)
+    if isinstance(node, MapNode):
+        return f"{above}\nmap {node.name} to " + ", ".join(f"{name} {kind}" for name, kind in node.columns)
     groups = _named((g.name, g.sql) for g in node.kernel.groups)
     aggregates = _named((a.name, a.text) for a in node.kernel.aggregates)
     by = f" group by {groups}" if groups else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -48,7 +50,28 @@ class SelectNode:
     """Output name and Spark SQL of each column."""
 
 
-RowNode = StreamNode | WhereNode | SelectNode
+#: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class MapNode:
+    """Replaces each row by what a Python function makes of it: S5's Expensive operator."""
+
+    input: RowNode
+    function: Function
+    columns: tuple[tuple[str, str], ...]
+    """Output name and Spark SQL type of each column."""
+    schema: pa.Schema
+    """The same as Arrow."""
+
+    @property
+    def name(self) -> str:
+        """What the user called the function."""
+        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
+
+RowNode = StreamNode | WhereNode | SelectNode | MapNode
 
 
 @dataclass(frozen=True)

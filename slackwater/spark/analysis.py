@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -54,6 +55,21 @@ def columns_of(frame: DataFrame, expressions: Iterable[str], what: str) -> list[
     texts = list(expressions)
     with _explained(frame, what, ", ".join(texts)):
         return [(f.name, f.dataType) for f in frame.selectExpr(*texts).schema.fields]
+
+
+def fields_of(schema: str, what: str) -> list[tuple[str, DataType]]:
+    """Names and types of a schema written as Spark SQL."""
+    token = _quiet.set(True)
+    try:
+        read = DataType.fromDDL(schema) if isinstance(schema, str) else None
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        raise QueryError(f"{what} schema={schema!r}: {first}; write it as in schema='a INT, b DOUBLE'") from None
+    finally:
+        _quiet.reset(token)
+    if not isinstance(read, StructType) or not read.fields:
+        raise QueryError(f"{what} schema={schema!r}: write names and types, as in schema='a INT, b DOUBLE'")
+    return [(f.name, f.dataType) for f in read.fields]
 
 
 def filtered(frame: DataFrame, condition: str) -> DataFrame:

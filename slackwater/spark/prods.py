@@ -9,7 +9,7 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
-from slackwater.plan.nodes import QueryNode, WindowNode, stream_of
+from slackwater.plan.nodes import MapNode, QueryNode, StreamNode, WindowNode, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
 
@@ -19,6 +19,18 @@ def check_early(plan: QueryNode, early: Early) -> None:
     if not isinstance(plan, WindowNode):
         raise QueryError("early=: a window for each row is answered when the row is; give the window a slide")
     early.offset(plan.kernel.spec, stream_of(plan).domain)
+
+
+def check_sideline(plan: QueryNode) -> None:
+    """Refuse a sideline where no page could wait on it."""
+    if not isinstance(plan, WindowNode):
+        raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
+    node = plan.input
+    while not isinstance(node, StreamNode):
+        if isinstance(node, MapNode):
+            return
+        node = node.input
+    raise QueryError("sideline=: pages wait behind an expensive operator; this query has no map(), leave it out")
 
 
 def read_prod(plan: QueryNode, until: object, where: str | None) -> Prod:

@@ -120,6 +120,7 @@ class Replayer:
             frame = self.pages.spark.createDataFrame(rows, schema=replay.frame.schema)
             page = SparkPage.arrive(frame, replay.node, number, self.clock.now(), shape, self.pages)
             self.loop.admit(label, page)
+            self.loop.call(lambda: None)  # an expensive operator may still be at it, though the page is safe
         if self.on_page is not None:
             self.on_page(
                 {"stream": replay.node.name, "page": number, "rows": rows.num_rows, "clock": self.clock.now()}

@@ -31,7 +31,7 @@ from slackwater.spark.analysis import columns_of, time_in_ticks
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
-from slackwater.spark.prods import check_early, read_prod
+from slackwater.spark.prods import check_early, check_sideline, read_prod
 from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
@@ -40,6 +40,7 @@ from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
 from slackwater.windows.early import Early
+from slackwater.windows.sideline import Sideline
 
 
 class Session:
@@ -147,7 +148,14 @@ class Session:
     # --- queries
 
     def _start(
-        self, query: Query, sink: SinkLike, late: SinkLike, name: str | None, hold: bool, early: Early | None
+        self,
+        query: Query,
+        sink: SinkLike,
+        late: SinkLike,
+        name: str | None,
+        hold: bool,
+        early: Early | None,
+        sideline: Sideline | None,
     ) -> Run:
         if self._stopped:
             raise RunError("the session has been stopped; make a new one")
@@ -161,6 +169,8 @@ class Session:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         if early is not None:
             check_early(plan, early)
+        if sideline is not None:
+            check_sideline(plan)
         output = make_sink(sink, f"{self._id}-{label}", self._pages, plan.schema)
         late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, None)
         if self._journal is not None:
@@ -168,7 +178,9 @@ class Session:
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
         limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
         labels = loop.call(
-            lambda: add_query(loop.executor, label, plan, output, late_output, panes, limit, records, early)
+            lambda: add_query(
+                loop.executor, label, plan, output, late_output, panes, limit, records, early, sideline
+            )
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
@@ -183,7 +195,8 @@ class Session:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
         if self._loop is None:
             self._clock = ManualClock(MIN_TICK) if replay else SystemClock()
-            self._loop = Loop(Executor(self._clock, self._journal, pages=self._pages), held=True)
+            executor = Executor(self._clock, self._journal, pages=self._pages)
+            self._loop = Loop(executor, held=True, interruptible=not replay)
         elif replay != isinstance(self._clock, ManualClock):
             raise RunError("a session replays or streams, not both at once; use a second session")
         return self._loop
@@ -276,6 +289,7 @@ class Session:
         figures = self._loop.executor.metrics()
         source = figures.get(run.source, {})
         window = figures.get(f"{run.name}/window", {})
+        maps = [label for label in figures if label.startswith(f"{run.name}/map")]
         stream = stream_of(run.plan)
         own = run.plan.disorder
         port = MAIN if own is None else own.describe()
@@ -290,6 +304,7 @@ class Session:
             "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
             "policy": policy,
             **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
+            **{k: figures[m][k] for m in maps for k in ("mapped_pages", "sidelined_pages", "sideline")},
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,
             "spark_seconds": round(self._pages.spark_seconds, 3),
@@ -301,8 +316,12 @@ class Session:
         assert self._loop is not None
         prod = read_prod(run.plan, until, where)
         loop = self._loop
-        loop.call(lambda: loop.executor.prod(run.labels, prod))
-        loop.call(loop.executor.run_until_idle)
+
+        def ask() -> None:
+            loop.executor.prod(run.labels, prod)
+            loop.executor.answer_prods()
+
+        loop.interrupt(ask)
 
     # --- stopping
 

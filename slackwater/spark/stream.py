@@ -6,16 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import QueryNode, RollingNode, RowNode, SelectNode, WhereNode, WindowNode, stream_of
+from slackwater.plan.nodes import (
+    Function,
+    MapNode,
+    QueryNode,
+    RollingNode,
+    RowNode,
+    SelectNode,
+    WhereNode,
+    WindowNode,
+    stream_of,
+)
 from slackwater.plan.sources import source_group
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
-from slackwater.spark.analysis import arrow_type, columns_of, filtered, simple_name, to_arrow
+from slackwater.spark.analysis import arrow_type, columns_of, fields_of, filtered, simple_name, to_arrow
 from slackwater.spark.declare import check_policy
 from slackwater.spark.sinks import SinkLike
 from slackwater.windows.aggregates import parse_aggregate
@@ -24,6 +35,7 @@ from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.partials import TIME
 from slackwater.windows.results import RESULT_COLUMNS, result_schema
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
+from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
@@ -59,6 +71,20 @@ class Stream:
         _check_names([name for name, _ in pairs], "select")
         frame = self.frame.select(*(F.expr(sql).alias(name) for name, sql in pairs))
         return Stream(self.session, SelectNode(self.node, tuple(pairs)), frame)
+
+    def map(self, function: Function, schema: str) -> Stream:
+        """Replace each row by what a Python function makes of it, such as the answer of a model.
+
+        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with the
+        columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows keep
+        their time. It runs in Spark's Python workers, one page after another, and prods overtake the pages that wait.
+        """
+        fields = fields_of(schema, "map")
+        _check_names([name for name, _ in fields], "map")
+        made = pa.schema([(name, to_arrow(kind, f"map: {name}")) for name, kind in fields])
+        columns = tuple((name, kind.simpleString()) for name, kind in fields)
+        frame = self.frame.select(*(F.lit(None).cast(kind).alias(name) for name, kind in fields))
+        return Stream(self.session, MapNode(self.node, function, columns, made), frame)
 
     def window(
         self,
@@ -149,6 +175,7 @@ class Query:
         name: str | None = None,
         hold: bool = False,
         early: Early | None = None,
+        sideline: Sideline | None = None,
     ) -> Run:
         """Start the query.
 
@@ -157,8 +184,10 @@ class Query:
         (DataFrame, commit_id). `name` is the query's name in the journal. With `hold`, a streaming source is not
         read before `session.run_available()` or before another query of it starts without `hold`: so that
         several queries see a stream from its first row. `early` asks for early answers, as in sw.early(at=0.75).
+        `sideline` sets the rest of a prodded burst aside behind a `map`, so that later windows need not wait for it:
+        sw.sideline(ratio=4).
         """
-        return self.session._start(self, sink, late, name, hold, early)
+        return self.session._start(self, sink, late, name, hold, early, sideline)
 
     def describe(self) -> str:
         """The plan in a few lines."""

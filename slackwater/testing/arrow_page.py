@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 
 from slackwater.operators.element import Payload
 from slackwater.operators.page import BEFORE, Folded
+from slackwater.plan.function import checked
+from slackwater.plan.nodes import MapNode
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.closed import SOURCE
@@ -127,11 +129,30 @@ class ArrowPage:
         """Statistics before any filter, once something ran."""
         return self._origin.arrival[0] if self._origin.arrival else None
 
-    def late(self, before: int, by_source: pl.DataFrame | None = None) -> Payload:
-        """Rows below `before`, or without a time."""
+    def map(self, node: MapNode) -> ArrowPage:
+        """Apply a function to the visible columns."""
+        self._execute()
+        batches = self._frame.drop(self._hidden()).to_arrow().combine_chunks().to_batches()
+        mapped = [checked(node.function, node.schema)(batch) for batch in batches if batch.num_rows]
+        made = pl.from_arrow(pa.Table.from_batches(mapped, node.schema))
+        assert isinstance(made, pl.DataFrame)
+        return self._next(made.hstack(self._frame.select(self._hidden())))
+
+    def measure(self) -> Arrival:
+        """The arrival statistics, taken now if nothing has run."""
+        self._execute()
+        return self._origin.arrival[0]
+
+    def late(
+        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+    ) -> Payload:
+        """Rows below `before`, or in a stretch of time, or without a time."""
         self._execute()
         limited = _limited(self._frame, before, by_source)
-        late = limited.filter(pl.col(TIME).is_null() | (pl.col(TIME) < pl.col(BEFORE)))
+        missed = pl.col(TIME).is_null() | (pl.col(TIME) < pl.col(BEFORE))
+        for low, high in within:
+            missed |= pl.col(TIME).is_between(low, high, closed="left")
+        late = limited.filter(missed)
         return late.drop(BEFORE, *self._hidden()).to_arrow()
 
     def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:

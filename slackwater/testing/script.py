@@ -13,6 +13,8 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal, Record
 from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.plan.nodes import (
+    Function,
+    MapNode,
     QueryNode,
     RollingNode,
     RowNode,
@@ -34,6 +36,7 @@ from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.results import result_schema
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
+from slackwater.windows.sideline import Sideline
 
 
 class ListSink:
@@ -61,6 +64,7 @@ def arrow_plan(
     rows: int | None = None,
     group_by: Sequence[str] = (),
     where: str | None = None,
+    map: tuple[Function, pa.Schema] | None = None,
     select: Mapping[str, str] | None = None,
     time: str = "t",
     domain: TimeDomain = TimeDomain.SEQUENCE,
@@ -76,9 +80,13 @@ def arrow_plan(
     frame = sample
     if where is not None:
         node = WhereNode(node, where)
+    if map is not None:
+        function, schema = map
+        node = MapNode(node, function, tuple((f.name, str(f.type)) for f in schema), schema)
+        frame = pl.DataFrame(schema.empty_table())
     if select is not None:
         node = SelectNode(node, tuple(select.items()))
-        frame = sample.select(pl.sql_expr(e).alias(n) for n, e in select.items())
+        frame = frame.select(pl.sql_expr(e).alias(n) for n, e in select.items())
 
     def type_of(sql: str) -> pa.DataType:
         kind = (
@@ -140,13 +148,15 @@ class Script:
         strategy: Strategy | None = None,
         commit_every: int = 64,
         early: Early | None = None,
+        sideline: Sideline | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.plan = plan
         self.executor = Executor(self.clock, journal, strategy, InRecord(), commit_every)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        self._labels = add_query(self.executor, "q", plan, self.sink, late, early=early)
+        self._labels = add_query(self.executor, "q", plan, self.sink, late, early=early, sideline=sideline)
         self._source = source_label("s")
         seen = self.executor.consumed(self._source)
         self._number = -1 if seen is None else seen

@@ -1,7 +1,11 @@
-"""Which windows have been emitted: up to one window for the whole stream, or up to one for each source (D4)."""
+"""Which windows have been emitted: up to one window for the whole stream, or up to one for each source (D4).
+
+Range punctuations (S5 section 6.2) close windows ahead of that one, while earlier ones wait for sidelined rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +25,7 @@ _FAR = 2**61
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """The last window that has been emitted; None where none has. Windows are emitted in order, so it says all.
+    """The last window up to which all have been emitted; None where none has. Usually it says all.
 
     >>> spec = WindowSpec(range=10, slide=10)
     >>> closed = Closed().advanced(spec, Heartbeat(19), None)
@@ -30,6 +34,9 @@ class Closed:
     >>> beats = SourceHeartbeats(["a", "b"], np.array([9, 39]), others=19)
     >>> Closed(by_source=True).advanced(spec, Heartbeat(9), beats).named.rows()
     [('a', 0), ('b', 3)]
+    >>> ahead = closed.ranged(spec, 39, Heartbeat(69))
+    >>> ahead.everyone, ahead.ahead, ahead.advanced(spec, Heartbeat(39), None).everyone
+    (1, ((4, 6),), 6)
     """
 
     everyone: int | None = None
@@ -37,6 +44,55 @@ class Closed:
     named: pl.DataFrame | None = None
     """SOURCE and CLOSED."""
     by_source: bool = False
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Windows emitted ahead of `everyone`, as first and last of each run: in order, apart, few. Not by source."""
+
+    def ranged(self, spec: WindowSpec, after: int, heartbeat: Heartbeat) -> Closed:
+        """After a range punctuation: the windows that lie wholly in (after, heartbeat]; itself if that is nothing new.
+
+        By source it closes nothing: windows of each source are closed in order.
+        """
+        first = (max(-_FAR, min(after, _FAR)) - spec.offset) // spec.slide + 1
+        last = spec.last_closed(Heartbeat(max(-_FAR, min(heartbeat.tick, _FAR))))
+        if self.by_source or first > last:
+            return self
+        return self._with(self.everyone, [*self.ahead, (first, last)])
+
+    def _with(self, everyone: int | None, runs: Iterable[tuple[int, int]]) -> Closed:
+        """With these runs of windows closed ahead: joined where they touch, and joined to what is closed in order."""
+        ahead: list[tuple[int, int]] = []
+        for first, last in sorted(runs):
+            if everyone is not None and first <= everyone + 1:
+                everyone = max(everyone, last)
+            elif ahead and first <= ahead[-1][1] + 1:
+                ahead[-1] = (ahead[-1][0], max(ahead[-1][1], last))
+            else:
+                ahead.append((first, last))
+        if everyone == self.everyone and tuple(ahead) == self.ahead:
+            return self
+        return replace(self, everyone=everyone, ahead=tuple(ahead))
+
+    def steps(self, after: Closed) -> list[tuple[Closed, Closed]]:
+        """The windows that `after` has closed and this had not, as pairs with none closed ahead.
+
+        >>> done = Closed(everyone=1, ahead=((4, 6),))
+        >>> [(b.everyone, a.everyone) for b, a in done.steps(Closed(everyone=8))]
+        [(1, 3), (6, 8)]
+        """
+        if not self.ahead and not after.ahead:
+            return [(self, after)]
+        pairs: list[tuple[Closed, Closed]] = []
+        runs = after.ahead if after.everyone is None else ((None, after.everyone), *after.ahead)
+        for begin, last in runs:
+            before = self.everyone
+            if begin is not None:
+                before = begin - 1 if before is None else max(before, begin - 1)
+            for done in (*self.ahead, (last + 1, last + 1)):
+                until = min(done[0] - 1, last)
+                if before is None or before < until:
+                    pairs.append((replace(self, everyone=before, ahead=()), replace(self, everyone=until, ahead=())))
+                before = done[1] if before is None else max(before, done[1])
+        return pairs
 
     def advanced(self, spec: WindowSpec, heartbeat: Heartbeat, sources: SourceHeartbeats | None) -> Closed:
         """After a punctuation; itself if that closes nothing."""
@@ -47,7 +103,9 @@ class Closed:
             lifted = None
             if self.named is not None:
                 lifted = self.named.with_columns(pl.max_horizontal(CLOSED, pl.lit(reached)))
-            return replace(self, everyone=_larger(self.everyone, reached), named=lifted)
+            if not self.ahead:
+                return replace(self, everyone=_larger(self.everyone, reached), named=lifted)
+            return self._with(_larger(self.everyone, reached), self.ahead)
         rest = int(_last_closed(spec, np.array([sources.others]))[0])
         named = pl.DataFrame(
             {SOURCE: sources.names, CLOSED: _last_closed(spec, sources.ticks)},
@@ -92,6 +150,9 @@ class Closed:
     def open_panes(self, frame: pl.DataFrame, spec: WindowSpec, pane: str, source: pl.Expr) -> pl.DataFrame:
         """The rows whose pane counts for some window that has not been emitted."""
         if self.named is None:
+            for first, last in self.ahead:
+                low, high = spec.panes(first - 1)[1], spec.panes(last + 1)[0]
+                frame = frame.filter(~pl.col(pane).is_between(low, high, closed="left"))
             if self.everyone is None:
                 return frame
             return frame.filter(pl.col(pane) >= (self.everyone + 1) * spec.panes_per_slide)
@@ -125,9 +186,9 @@ class Closed:
         end = pl.col(CLOSED) * spec.slide + (spec.offset + spec.range)
         return everyone, self.named.select(SOURCE, end.alias("__before"))
 
-    def saved(self) -> dict[str, int | None]:
-        """Its small part, as JSON values; `named` is kept as a table."""
-        return {"everyone": self.everyone}
+    def late_within(self, spec: WindowSpec) -> list[tuple[int, int]]:
+        """A row from the one tick on and before the other is in a window that was emitted ahead."""
+        return [(spec.bounds(first)[0], min(spec.bounds(last)[1], 2**63 - 1)) for first, last in self.ahead]
 
 
 def _last_closed(spec: WindowSpec, ticks: Ints) -> Ints:

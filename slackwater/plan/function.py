@@ -1,0 +1,42 @@
+"""A user's function on rows, called and checked: the same on both page kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from slackwater.plan.nodes import Function
+
+
+def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """The function, giving the columns that the user promised and a row for each row, or a clear error.
+
+    It goes to Spark's Python workers by value, and they need not have Slackwater: nothing of ours inside it.
+
+    >>> double = checked(lambda rows: pa.record_batch({"b": [2 * a for a in rows["a"].to_pylist()]}),
+    ...                  pa.schema([("b", pa.float64())]))
+    >>> double(pa.record_batch({"a": [1, 2]})).to_pydict()
+    {'b': [2.0, 4.0]}
+    """
+
+    def run(batch: pa.RecordBatch) -> pa.RecordBatch:
+        made = function(batch)
+        if isinstance(made, pa.Table):
+            made = made.combine_chunks()
+            columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in made.columns]
+            made = pa.RecordBatch.from_arrays(columns, schema=made.schema)
+        if not isinstance(made, pa.RecordBatch):
+            kind = type(made).__name__
+            raise TypeError(f"the function gave a {kind}; return a pyarrow.RecordBatch or pyarrow.Table")
+        if made.num_rows != batch.num_rows:
+            raise ValueError(
+                f"the function gave {made.num_rows} rows for {batch.num_rows}; give a row for each, in the same "
+                "order, and filter with where()"
+            )
+        for name in schema.names:
+            if name not in made.schema.names:
+                raise ValueError(f"the function gave no column {name!r}; it gave {', '.join(made.schema.names)}")
+        return pa.RecordBatch.from_arrays([made[f.name].cast(f.type) for f in schema], schema=schema)
+
+    return run

@@ -1,0 +1,32 @@
+"""Whether bursts are sidelined behind an expensive operator: the setting that a user writes (S5 section 6.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Sideline:
+    """How often a sidelined page has its turn; see `sideline`."""
+
+    ratio: int = 4
+
+    def describe(self) -> str:
+        """As the user would write it."""
+        return f"sideline(ratio={self.ratio})"
+
+
+def sideline(ratio: int = 4) -> Sideline:
+    """Set the rest of a prodded burst aside, so that later windows need not wait for it (S5 section 6.2).
+
+    >>> sideline(ratio=4).describe()
+    'sideline(ratio=4)'
+
+    Args:
+        ratio: while other pages wait, one page in so many is a sidelined one; in a lull all are worked off.
+    """
+    if isinstance(ratio, bool) or not isinstance(ratio, int) or ratio < 2:
+        raise QueryError(f"sideline(ratio={ratio!r}): one sidelined page in so many, 2 at least, as in ratio=4")
+    return Sideline(ratio)

@@ -1,0 +1,361 @@
+"""Bursts behind an expensive operator (S5 sections 4.3.2 and 6.2).
+
+Any interleaving of pages, prods, sidelined pages and crashes gives the final results of a calm run, each once; prods
+overtake the backlog; and with a sideline, later windows need not wait for a burst.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+
+import slackwater as sw
+from slackwater.engine.build import source_label
+from slackwater.engine.journal_files import FileJournal
+from slackwater.operators.element import Prod, Punctuation
+from slackwater.operators.map import Map
+from slackwater.operators.operator import MAIN
+from slackwater.progress.bounded import bounded
+from slackwater.progress.clock import ManualClock
+from slackwater.progress.time import TimeDomain
+from slackwater.scheduling.strategy import Ready
+from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.windows.partials import TIME
+from tests.faults import Died, Fate, MortalFiles, MortalSink
+from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+
+SECOND = 1_000_000
+TWICE = pa.schema([("g", pa.string()), ("y", pa.int64())])
+
+
+def twice(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The expensive function: twice `i`."""
+    made = pl.DataFrame(rows).select("g", y=pl.col("i") * 2)
+    return made.to_arrow().cast(TWICE).combine_chunks().to_batches()[0]
+
+
+def query(slack: int, window: tuple[int, int], function: Any = twice, **more: Any) -> Any:
+    aggregates = {"n": "count(*)", "total": "sum(y)"}
+    return arrow_plan(
+        SAMPLE, *window, map=(function, TWICE), group_by=["g"], disorder=bounded(slack), **more, **aggregates
+    )
+
+
+def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
+
+
+def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
+    """Whether the page is safe already."""
+    page = ArrowPage(rows, number, script.clock.now(), "t")
+    return script.executor.admit(source_label("s"), page).done
+
+
+def calm(pages: Sequence[pl.DataFrame], slack: int, window: tuple[int, int]) -> list[dict[str, Any]]:
+    script = Script(query(slack, window))
+    for page in pages:
+        script.page(page)
+    return finals(script.drain().results)
+
+
+run_of_map = Map.run
+
+
+def watched(self: Map, inputs: Any, emit: Any) -> None:
+    """A run of the map that may not promise anything of rows that are set aside."""
+
+    def spy(element: Any, port: str = MAIN) -> None:
+        if isinstance(element, Punctuation):
+            high, low = element.heartbeat.tick, element.after
+            for page in inputs[1].elements():
+                times = page._frame[TIME].drop_nulls().to_list()
+                assert not any(t <= high and (low is None or t > low) for t in times)
+        emit(element, port)
+
+    run_of_map(self, inputs, spy)
+
+
+# --- any interleaving
+
+
+@dataclass
+class Chance:
+    """Picks any of the ready operators; before some picks it prods, and at one the process dies."""
+
+    numbers: Sequence[int]
+    prods: dict[int, Prod]
+    dies_at: int | None = None
+    picks: int = 0
+    ask: Callable[[Prod], None] = field(default=lambda prod: None)
+
+    def pick(self, ready: Sequence[Ready]) -> Ready:
+        self.picks += 1
+        if self.picks == self.dies_at:
+            raise Died
+        if self.picks in self.prods:
+            self.ask(self.prods[self.picks])
+        return ready[self.numbers[self.picks % len(self.numbers)] % len(ready)]
+
+
+ENDS = st.one_of(st.none(), st.integers(-70, 90))
+
+
+@settings(max_examples=120)
+@given(
+    stream=bounded_streams(most=20),
+    window=WINDOWS,
+    prods=st.dictionaries(st.integers(1, 40), st.builds(Prod, ENDS, ENDS), max_size=4),
+    numbers=st.lists(st.integers(0, 5), min_size=1, max_size=8),
+    deaths=st.lists(st.integers(1, 50), max_size=3),
+    ratio=st.integers(2, 4),
+    at_once=st.integers(1, 12),
+)
+def test_finals_are_those_of_a_calm_run_each_once(
+    stream: Stream,
+    window: tuple[int, int],
+    prods: dict[int, Prod],
+    numbers: list[int],
+    deaths: list[int],
+    ratio: int,
+    at_once: int,
+) -> None:
+    sink = ListSink()
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Map, "run", watched):
+        for dies_at in [*deaths, None]:
+            chance = Chance(numbers, prods, dies_at)
+            journal = FileJournal(fs.LocalFileSystem(), folder)
+            script = Script(query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio))
+            chance.ask = lambda prod, script=script: script.executor.prod(script._labels, prod)
+            try:
+                for number, page in enumerate(stream.pages):
+                    admit(script, page, number)
+                    if number % at_once == at_once - 1:
+                        script.executor.run_until_idle()
+                script.drain()
+            except Died:
+                continue
+        if any(page.height for page in stream.pages):
+            assert script.metrics()["q/window"]["late_rows"] == 0
+    assert_same_rows(finals(sink.rows), calm(stream.pages, stream.slack, window), ["window_start", "g"])
+
+
+# --- a crash at every point
+
+
+BURST = [
+    frame([[1, "a", 0, 1.0, 1], [4, "b", 0, 1.0, 2]]),
+    frame([[6, "a", 0, 1.0, 4]]),
+    frame([[8, "b", 0, 1.0, 8], [9, "a", 0, 1.0, 16]]),
+    frame([[12, "a", 0, 1.0, 32]]),
+    frame([[25, "a", 0, 1.0, 64]]),
+]
+
+
+def life(folder: Path, sink: MortalSink, fate: Fate, safe: set[int]) -> Script:
+    """All pages at once; the window of the first ones is prodded when one page has been worked on."""
+    sink.fate = fate
+    journal = FileJournal(MortalFiles(fate), str(folder))
+    script = Script(query(0, (10, 10)), journal, sink, sideline=sw.sideline(ratio=2))
+
+    def prod() -> None:
+        if script.metrics()["q/map0"]["mapped_pages"] == 1:
+            script.executor.prod(script._labels, Prod(until=10))
+
+    script.executor.between = prod
+    for number in range(len(BURST)):
+        done = admit(script, BURST[number], number)
+        assert done or number not in safe
+        if not done:
+            script.executor._tickets[-1].on_done = lambda number=number: safe.add(number)
+    script.executor.run_until_idle()
+    return script.drain()
+
+
+def test_the_process_may_die_at_every_point_of_a_sidelined_burst(tmp_path: Path) -> None:
+    counting, wanted = Fate(), calm(BURST, 0, (10, 10))
+    undisturbed = MortalSink()
+    script = life(tmp_path / "calm", undisturbed, counting, set())
+    assert script.metrics()["q/map0"]["sidelined_pages"] >= 2
+    assert counting.count > 40
+    for point in range(1, counting.count + 1):
+        sink, safe = MortalSink(), set()
+        with pytest.raises(Died):
+            life(tmp_path / str(point), sink, Fate(point), safe)
+        life(tmp_path / str(point), sink, Fate(), safe)
+        assert_same_rows(finals(sink.rows), wanted, ["window_start", "g"])
+
+
+# --- what it is for
+
+
+@dataclass
+class Costly:
+    """A function that takes a second of the clock for each batch; pages arrive meanwhile."""
+
+    arrivals: list[tuple[int, pl.DataFrame]]
+    sideline: Any = None
+    strategy: Any = None
+    early: Any = None
+
+    def __post_init__(self) -> None:
+        clock = ManualClock()
+
+        def slow(rows: pa.RecordBatch) -> pa.RecordBatch:
+            clock.advance(SECOND)
+            return twice(rows)
+
+        plan = query(0, ("10 seconds", "10 seconds"), slow, domain=TimeDomain.TIMESTAMP)  # type: ignore[arg-type]
+        early = self.early or sw.early(at=1.0)
+        self.script = Script(plan, early=early, sideline=self.sideline, clock=clock, strategy=self.strategy)
+        self.script.executor.between = self.admit
+        self._next = 0
+
+    def admit(self) -> None:
+        while self._next < len(self.arrivals) and self.arrivals[self._next][0] <= self.script.clock.now():
+            admit(self.script, self.arrivals[self._next][1], self._next)
+            self._next += 1
+
+    def run(self) -> Script:
+        while self._next < len(self.arrivals):
+            self.script.until(max(self.script.clock.now(), self.arrivals[self._next][0]))
+            self.admit()
+            self.script.executor.run_until_idle()
+        return self.script.drain()
+
+
+def burst_of_pages() -> list[tuple[int, pl.DataFrame]]:
+    """A page every 2 seconds; between 10 and 20 there are 40 of them instead of 5."""
+    def page(at: float) -> tuple[int, pl.DataFrame]:
+        return int(at * SECOND), frame([[int(at * SECOND), "a", 0, 1.0, 1]])
+
+    quiet = [*range(0, 10, 2), *range(20, 80, 2)]
+    return sorted([page(at) for at in quiet] + [page(10 + n / 4) for n in range(40)], key=lambda p: p[0])
+
+
+def when(script: Script) -> dict[int, float]:
+    return {
+        int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in script.results if r["kind"] == "final"
+    }
+
+
+def test_with_a_sideline_later_windows_do_not_wait_for_the_burst() -> None:
+    plain = Costly(burst_of_pages()).run()
+    aside = Costly(burst_of_pages(), sw.sideline(ratio=4)).run()
+    assert_same_rows(finals(aside.results), finals(plain.results), ["window_start", "g"])
+    assert aside.metrics()["q/map1"]["sidelined_pages"] > 10
+    before, after = when(plain), when(aside)
+    assert before[20] - 30 > 15, "without it the windows behind the burst are late"
+    assert all(after[start] <= before[start] for start in (20, 30)), "these come sooner"
+    assert after[20] - 30 <= 5
+    assert after[10] > after[20], "the burst's own window comes when its pages are worked off"
+
+
+def test_early_answers_come_at_their_time_though_pages_wait() -> None:
+    script = Costly(burst_of_pages(), sw.sideline(ratio=4)).run()
+    early = {
+        int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in script.results if r["kind"] == "early"
+    }
+    assert 20 <= early[10] <= 21
+
+
+@dataclass
+class MapLast:
+    """All that leads to the map goes first, so that its backlog waits on its own arc."""
+
+    def pick(self, ready: Sequence[Ready]) -> Ready:
+        return min(ready, key=lambda r: ("/map" in r.label, r.oldest))
+
+
+@pytest.mark.parametrize("strategy", [None, MapLast()], ids=["backlog at the source", "backlog at the map"])
+def test_a_prod_overtakes_the_backlog(strategy: Any) -> None:
+    script = Script(query(0, (10, 10)), strategy=strategy)
+    seen = []
+
+    def between() -> None:
+        if script.metrics()["q/map0"]["mapped_pages"] == 2:
+            script.executor.prod(script._labels, Prod(until=10))
+            script.executor.answer_prods()
+            seen.append((script.metrics()["q/map0"]["mapped_pages"], script.results[:]))
+
+    script.executor.between = between
+    for number in range(8):
+        admit(script, frame([[number, "a", 0, 1.0, 1]]), number)
+    script.executor.run_until_idle()
+    ((mapped, rows),) = seen
+    assert (mapped, [(r["kind"], r["n_seen"]) for r in rows]) == (2, [("early", 2 if strategy is None else 1)])
+
+
+def test_one_page_in_so_many_is_a_sidelined_one() -> None:
+    order: list[int] = []
+
+    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
+        order.append(rows["i"][0].as_py())
+        return twice(rows)
+
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
+    script.executor.prod(script._labels, Prod(until=10))
+    for number in range(10):
+        admit(script, frame([[number if number < 4 else 10 + number, "a", 0, 1.0, number]]), number)
+    script.executor.run_until_idle()
+    assert order == [4, 5, 0, 6, 7, 1, 8, 9, 2, 3]
+
+
+def test_nothing_is_set_aside_by_a_prod_for_all_windows_or_for_some_groups() -> None:
+    for prod in (Prod(), Prod(until=10, where="g = 'a'"), Prod(until=9), Prod(until=10, after=10)):
+        script = Script(query(0, (10, 10)), sideline=sw.sideline())
+        script.executor.prod(script._labels, prod)
+        script.page(frame([[1, "a"]])).page(frame([[5, "a"]]))
+        assert script.metrics()["q/map0"]["sidelined_pages"] == 0
+
+
+# --- the function
+
+
+def failing(rows: pa.RecordBatch) -> pa.RecordBatch:
+    raise KeyError("no such model")
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (failing, "map\\(failing\\) failed on page 1: 'no such model'"),
+        (lambda rows: rows.to_pylist(), "page 1: the function gave a list; return a pyarrow.RecordBatch"),
+        (lambda rows: twice(rows).slice(1), "page 1: the function gave 0 rows for 1; give a row for each"),
+        (lambda rows: rows, "page 1: the function gave no column 'y'; it gave t, g, h"),
+        (lambda rows: pa.table({"g": ["a"], "y": ["one"]}), "page 1: .*one"),
+    ],
+)
+def test_an_error_of_the_function_stops_the_query_and_names_the_page(function: Any, message: str) -> None:
+    calls = []
+
+    def second(rows: pa.RecordBatch) -> Any:
+        calls.append(rows)
+        return twice(rows) if len(calls) == 1 else function(rows)
+
+    second.__qualname__ = getattr(function, "__qualname__", "f")
+    script = Script(query(0, (10, 10), second)).page(frame([[1, "a"]]))
+    with pytest.raises(sw.RunError, match=message):
+        script.page(frame([[2, "a"]]))
+
+
+def test_rows_that_a_function_sees_are_those_that_a_filter_has_left() -> None:
+    script = Script(query(0, (10, 10), where="h > 0"))
+    script.page(frame([[1, "a", 0, 1.0, 5], [2, "a", 1, 1.0, 7], [3, "b", 0, 1.0, 9]])).drain()
+    assert [(r["g"], r["n"], r["total"]) for r in script.results] == [("a", 1, 14)]
+
+
+@pytest.mark.parametrize("ratio", [1, 0, 2.5, True])
+def test_a_ratio_is_a_whole_number_of_pages(ratio: Any) -> None:
+    with pytest.raises(sw.QueryError, match="as in ratio=4"):
+        sw.sideline(ratio=ratio)
