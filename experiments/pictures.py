@@ -32,6 +32,11 @@ def draw(curves: dict[str, Points], folder: Path) -> list[str]:
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
             pyplot.close(figure)
             made.append(f"{name}.svg")
+    if "no sideline" in curves:
+        figure = _sideline(curves)
+        figure.savefig(folder / "sideline.svg", metadata={"Date": None})
+        pyplot.close(figure)
+        made.append("sideline.svg")
     return made
 
 
@@ -112,5 +117,16 @@ def _latency(points: Points) -> Any:
     early = [p for p in points if p["early"] is not None]
     axis.scatter([p["end"] for p in early], [p["early"] for p in early], color="#d62728", marker="^", label="early")
     axis.set(xlabel="end of the window, s", ylabel="answered after its end, s")
+    axis.legend()
+    return figure
+
+
+def _sideline(curves: dict[str, Points]) -> Any:
+    """How long after its end each window was final, with a sideline and without."""
+    figure, axis = pyplot.subplots(figsize=(8, 3), layout="constrained")
+    for name, colour in (("no sideline", "#444444"), ("sideline(ratio=4)", "#1f77b4")):
+        points = sorted(curves[name], key=lambda p: p["end"])
+        axis.plot([p["end"] for p in points], [p["final"] for p in points], color=colour, label=name)
+    axis.set(xlabel="end of the window, s", ylabel="final after its end, s")
     axis.legend()
     return figure

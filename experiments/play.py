@@ -5,18 +5,23 @@ Accuracy and latency are S5's (sections 4.1 and 4.4).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 import slackwater as sw
+from slackwater.engine.build import source_label
+from slackwater.plan.nodes import QueryNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import Script, arrow_plan
+from slackwater.testing import ArrowPage, ManualClock, Script, arrow_plan
 from slackwater.windows.early import Early
+from slackwater.windows.sideline import Sideline
 
 SECOND = 1_000_000
 AGGREGATES = {"avg": "avg(value)", "max": "max(value)", "sum": "sum(value)", "count": "count(*)"}
@@ -33,8 +38,6 @@ class Query:
     early: Early
     disorder: Disorder
     page: str = "1 second"
-    more: dict[str, Any] = field(default_factory=dict)
-    """Further arguments of the stream's map, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +53,58 @@ class Answers:
 
 def in_process(rows: pl.DataFrame, query: Query) -> Answers:
     """On in-process pages and a clock that follows the arrivals."""
-    plan = arrow_plan(
-        rows.head(1),
-        query.range,
-        query.slide,
-        time="time",
-        domain=TimeDomain.TIMESTAMP,
-        disorder=query.disorder,
-        **query.aggregates,
-    )
-    script = Script(plan, early=query.early)
+    script = Script(_plan(rows, query), early=query.early)
+    for at, page in _pages(rows, query):
+        script.until(at).page(page, at=at)
+    return _answers(rows, query, script)
+
+
+def behind_map(rows: pl.DataFrame, query: Query, cost: int, sideline: Sideline | None) -> Answers:
+    """The same behind a `map` that takes `cost` microseconds for a row; pages come in while it works."""
+    clock = ManualClock()
+
+    def work(batch: pa.RecordBatch) -> pa.RecordBatch:
+        clock.advance(cost * batch.num_rows)
+        return batch.select(["value"])
+
+    kind = rows.head(1).to_arrow().schema.field("value")
+    plan = _plan(rows, query, map=(work, pa.schema([kind])))
+    script = Script(plan, early=query.early, sideline=sideline, clock=clock)
+    waiting = deque(enumerate(_pages(rows, query)))
+
+    def admit() -> None:
+        while waiting and waiting[0][1][0] <= clock.now():
+            number, (at, page) = waiting.popleft()
+            arrived = ArrowPage(page, number, at, "time", punctuation=getattr(query.disorder, "column", None))
+            script.executor.admit(source_label("s"), arrived)
+
+    script.executor.between = admit
+    while waiting:
+        script.until(waiting[0][1][0])
+        admit()
+        script.executor.run_until_idle()
+    return _answers(rows, query, script)
+
+
+def _plan(rows: pl.DataFrame, query: Query, **more: Any) -> QueryNode:
+    domain = TimeDomain.TIMESTAMP
+    about = {"time": "time", "domain": domain, "disorder": query.disorder}
+    return arrow_plan(rows.head(1), query.range, query.slide, **about, **more, **query.aggregates)
+
+
+def _pages(rows: pl.DataFrame, query: Query) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Rows that arrived within a page's length, and when it ended."""
     length = TimeDomain.TIMESTAMP.span(query.page, "page")
     for (number,), page in rows.group_by(pl.col("arrival") // length, maintain_order=True):
-        at = (int(number) + 1) * length
-        script.until(at).page(page, at=at)
+        yield (int(number) + 1) * length, page  # type: ignore[call-overload]
+
+
+def _answers(rows: pl.DataFrame, query: Query, script: Script) -> Answers:
     script.drain()
     tables = [pl.from_arrow(t) for _, t in sorted(script.sink.commits.items())]
     results = pl.concat([t for t in tables if isinstance(t, pl.DataFrame)], how="diagonal_relaxed")
-    return Answers(*_paired(rows, results, list(query.aggregates)), script.metrics()["q/window"])
+    figures = {k: v for f in script.metrics().values() for k, v in f.items()}
+    return Answers(*_paired(rows, results, list(query.aggregates)), figures)
 
 
 def on_spark(session: sw.Session, rows: pl.DataFrame, query: Query) -> Answers:
@@ -137,7 +174,7 @@ def gain(pairs: pl.DataFrame) -> dict[str, float]:
 
 
 def coverage(pairs: pl.DataFrame, name: str) -> dict[str, float]:
-    """Share of final values within the interval, over those that have one; its mean width in percent of the value."""
+    """Share of final values within the interval, of those with one; its median width in percent of the value."""
     low, high, final = (pl.col(f"{name}{end}") for end in ("_low", "_high", "_final"))
     have = pairs.filter(low.is_not_null() & high.is_not_null() & final.is_not_null())
     if not len(have):

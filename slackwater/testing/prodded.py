@@ -29,6 +29,18 @@ def normal_values(deviation: float, mean: float = 500.0) -> Values:
     return lambda rng, n: rng.normal(mean, deviation, n)
 
 
+def rising_values(longest: int = 300) -> Values:
+    """Runs of rising numbers, each of any length up to the longest, as of counters: hard for an early max."""
+
+    def draw(rng: np.random.Generator, n: int) -> Ints:
+        lengths = rng.integers(1, longest + 1, n)
+        begins = np.append(0, np.cumsum(lengths))
+        place = np.arange(n)
+        return place - begins[np.searchsorted(begins, place, side="right") - 1]
+
+    return draw
+
+
 def reports(
     seconds: int = 7_200, *, every: float = 20.0, longest: float = 20.0, mean: float = 12.0, seed: int = 0
 ) -> pl.DataFrame:
@@ -118,7 +130,7 @@ def served(rows: pl.DataFrame, cost: int) -> pl.DataFrame:
 
 
 def punctuated(rows: pl.DataFrame, every: int) -> pl.DataFrame:
-    """With a column `upto`, S5's preprocessing: the stream is grammatical, a punctuation behind each `every` of time.
+    """With a column `upto`, as S5 preprocesses: a punctuation behind each `every` of time, and all of them true.
 
     It rides on the row with which all earlier ones have come, and one from beyond.
 
