@@ -32,7 +32,7 @@ def draw(curves: dict[str, Points], folder: Path) -> list[str]:
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
             pyplot.close(figure)
             made.append(f"{name}.svg")
-    if "no sideline" in curves:
+    if "sliding, no sideline" in curves:
         figure = _sideline(curves)
         figure.savefig(folder / "sideline.svg", metadata={"Date": None})
         pyplot.close(figure)
@@ -123,10 +123,14 @@ def _latency(points: Points) -> Any:
 
 def _sideline(curves: dict[str, Points]) -> Any:
     """How long after its end each window was final, with a sideline and without."""
-    figure, axis = pyplot.subplots(figsize=(8, 3), layout="constrained")
-    for name, colour in (("no sideline", "#444444"), ("sideline(ratio=4)", "#1f77b4")):
-        points = sorted(curves[name], key=lambda p: p["end"])
-        axis.plot([p["end"] for p in points], [p["final"] for p in points], color=colour, label=name)
-    axis.set(xlabel="end of the window, s", ylabel="final after its end, s")
-    axis.legend()
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3), sharey=True, layout="constrained")
+    for axis, windows in zip(axes, ("sliding", "tumbling"), strict=True):
+        for kind, colour in (("no sideline", "#444444"), ("sideline(ratio=4)", "#1f77b4")):
+            points = sorted(curves[f"{windows}, {kind}"], key=lambda p: p["end"])
+            x, y = [p["end"] for p in points], [p["final"] for p in points]
+            axis.plot(x, y, color=colour, marker=".", markersize=4, label=kind)
+        slide = "1" if windows == "sliding" else "5"
+        axis.set(title=f"5 s windows, one each {slide} s", xlabel="end of the window, s")
+    axes[0].set_ylabel("final after its end, s")
+    axes[0].legend()
     return figure
