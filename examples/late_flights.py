@@ -13,8 +13,8 @@ with sw.Session() as s:
         departures.where("departed < '2013-01-15'"),
         time="scheduled",  # when a flight should have left
         arrival="departed",  # when it did: the replay brings the rows in this order
-        page="6 hours",
-        disorder=sw.bounded("1 hour"),
+        page="1 hour",
+        disorder=sw.drop_ratio(0.01),
     )
     query = (
         flights.window(range="3 hours", slide="1 hour")

@@ -147,7 +147,8 @@ def bursts(bench: Bench) -> None:
             bench.series("Q4-2", answers)
     # Windows of 5 seconds are prodded for so long: only what waits longer than that can be set aside.
     large = make.bursty(160, rate=60, bursts=((20, 25, 400),), values=make.rising_values(), seed=bench.seed)
-    for windows, asked in (("sliding", query), ("tumbling", replace(query, slide=query.range))):
+    tumbling = replace(query, slide=query.range, early=sw.early(at="5.2 seconds"))
+    for windows, asked in (("sliding", query), ("tumbling", tumbling)):
         for kind, sideline in (("no sideline", None), ("sideline(ratio=4)", sw.sideline(ratio=4))):
             answers = behind_map(make.punctuated(large, SECOND), asked, COST, sideline)
             _burst(bench, f"17 s of backlog, {windows}, {kind}", answers, (None, None))

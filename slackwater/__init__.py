@@ -1,6 +1,7 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
+from slackwater.plan.ask import prod
 from slackwater.progress.bounded import bounded
 from slackwater.progress.disorder_control import disorder_control
 from slackwater.progress.drop_ratio import drop_ratio
@@ -34,6 +35,7 @@ __all__ = [
     "global_counter",
     "learned",
     "max_delay",
+    "prod",
     "punctuated",
     "sensors",
     "sideline",

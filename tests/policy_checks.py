@@ -18,8 +18,12 @@ from hypothesis import strategies as st
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounded import bounded
 from slackwater.progress.disorder import Disorder, Tracker
+from slackwater.progress.disorder_control import disorder_control
+from slackwater.progress.drop_ratio import drop_ratio
 from slackwater.progress.environment_policy import global_counter, sensors
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.learned import learned
+from slackwater.progress.punctuated import punctuated
 from slackwater.progress.report import Report
 from slackwater.progress.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.skew_policy import skew, tuples
@@ -35,6 +39,10 @@ WORDS = {
     "global_counter": global_counter,
     "Pair": Pair,
     "TuplePair": TuplePair,
+    "learned": learned,
+    "disorder_control": disorder_control,
+    "drop_ratio": drop_ratio,
+    "punctuated": punctuated,
     "Fraction": Fraction,
 }
 MATRIX = SkewMatrix([[(0, 1), (2, 5)], [None, TuplePair(3, 1)]], latency=[0, 2], names=["a", "b"])
@@ -66,6 +74,16 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "global counter": lambda: global_counter((1, 8), latency=2),
     "global counter, counted": lambda: global_counter((1, 8), latency=2, counted=True, unit=3),
     "global counter by names": lambda: global_counter({"a": (1, 4), "b": (2, 9)}, latency=3, timeout="1 minute"),
+    "learned": lambda: learned(),
+    "learned by tuples": lambda: learned(window=9, alpha=0.25, tmax="20 us", unit="4 us", timeout="30 us"),
+    "learned, adaptive": lambda: learned(window="12 us", tmax="0 us", unit="1 us", adaptive=True, initial=4),
+    "learned in groups": lambda: learned(window=None, unit="2 us", tmax="6 us", groups=3, timeout=None),
+    "disorder control": lambda: disorder_control(),
+    "disorder control with a ratio": lambda: disorder_control("5%", every="9 us", timeout="40 us"),
+    "drop ratio": lambda: drop_ratio("10%"),
+    "drop ratio by time": lambda: drop_ratio(0.2, stretch="60 us", timeout="40 us"),
+    "punctuated": lambda: punctuated("upto"),
+    "punctuated with timeout": lambda: punctuated("upto", timeout="20 us"),
 }
 
 

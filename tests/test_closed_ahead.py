@@ -20,7 +20,7 @@ from slackwater.windows.kernel import PANE
 from slackwater.windows.spec import WindowSpec
 from tests.streams import SAMPLE, WINDOWS, frame
 
-SEEN = range(-60, 60)
+SEEN = range(-100, 100)
 TICKS = st.integers(-40, 40)
 STEPS = st.lists(st.one_of(TICKS, st.tuples(TICKS, st.one_of(TICKS, st.just(MAX_TICK)))), max_size=8)
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pyarrow import fs
 
 import slackwater as sw
+from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
@@ -105,3 +107,34 @@ def test_a_killed_run_promises_what_an_undisturbed_one_does(name: str) -> None:
 
 def assert_same(got: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert sorted(map(str, got)) == sorted(map(str, wanted))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        sw.bounded("3 seconds", timeout="1 minute"),
+        sw.learned(timeout="1 minute"),
+        sw.drop_ratio("5%", timeout="1 minute"),
+        sw.sensors("3 seconds", timeout="1 minute", latency="50 seconds"),
+        sw.skew([[("30 seconds", 0)]], timeout="1 minute"),
+    ],
+    ids=lambda policy: policy.describe(),
+)
+def test_the_time_for_which_the_process_was_away_is_no_silence(policy: Disorder) -> None:
+    """An hour of downtime: what waited at the source meanwhile is not late, and a timeout begins anew."""
+    hour = 3600 * SECOND
+    with tempfile.TemporaryDirectory() as folder:
+
+        def begin(now: int) -> Script:
+            script = Script(plan(policy, policy.needs_sources), FileJournal(fs.LocalFileSystem(), folder))
+            script.clock.set(now)
+            return script
+
+        before = begin(0).page(frame([[0, "a"], [20 * SECOND, "a"]]), at=SECOND)
+        said = before.metrics()["source:s"]["heartbeat"]
+        after = begin(hour)
+        after.executor.resume()
+        after.advance(0)
+        assert after.metrics()["source:s"]["heartbeat"] == said
+        after.advance(61 * SECOND)
+        assert after.metrics()["source:s"]["heartbeat"] == 20 * SECOND

@@ -1,7 +1,7 @@
 """Bursts behind an expensive operator (S5 sections 4.3.2 and 6.2).
 
-Any interleaving of pages, prods, sidelined pages and crashes gives the final results of a calm run, each once; prods
-overtake the backlog; and with a sideline, later windows need not wait for a burst.
+Any interleaving of pages, prods, sidelined pages and crashes gives the final results of a calm run, each once;
+prods overtake the backlog; and with a sideline, later windows need not wait for a burst.
 """
 
 from __future__ import annotations
@@ -23,15 +23,19 @@ from pyarrow import fs
 import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
+from slackwater.engine.loop import Loop
+from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
 from slackwater.operators.operator import MAIN
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.windows.partials import TIME
+from slackwater.windows.spec import WindowSpec
 from tests.faults import Died, Fate, MortalFiles, MortalSink
 from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
 
@@ -45,7 +49,7 @@ def twice(rows: pa.RecordBatch) -> pa.RecordBatch:
     return made.to_arrow().cast(TWICE).combine_chunks().to_batches()[0]
 
 
-def query(slack: int, window: tuple[int, int], function: Any = twice, **more: Any) -> Any:
+def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: Any) -> Any:
     aggregates = {"n": "count(*)", "total": "sum(y)"}
     return arrow_plan(
         SAMPLE, *window, map=(function, TWICE), group_by=["g"], disorder=bounded(slack), **more, **aggregates
@@ -108,23 +112,31 @@ class Chance:
         return ready[self.numbers[self.picks % len(self.numbers)] % len(ready)]
 
 
-ENDS = st.one_of(st.none(), st.integers(-70, 90))
+def prod_of(stream: Stream, window: tuple[int, int], share: int, after: bool) -> Prod:
+    """A prod for the windows up to some share of the stream, perhaps only for the last of them."""
+    times = stream.rows["t"].drop_nulls()
+    if times.is_empty():
+        return Prod()
+    low, high = int(times.min()), int(times.max())  # type: ignore[arg-type]
+    spec = WindowSpec(*window)
+    last = spec.last_window(spec.pane_of(low + (high - low) * share // 10))
+    return Prod(spec.bounds(last)[1], spec.bounds(last - 1)[1] if after else None)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     stream=bounded_streams(most=20),
     window=WINDOWS,
-    prods=st.dictionaries(st.integers(1, 40), st.builds(Prod, ENDS, ENDS), max_size=4),
+    prods=st.dictionaries(st.integers(1, 20), st.tuples(st.integers(0, 10), st.booleans()), max_size=4),
     numbers=st.lists(st.integers(0, 5), min_size=1, max_size=8),
-    deaths=st.lists(st.integers(1, 50), max_size=3),
-    ratio=st.integers(2, 4),
+    deaths=st.lists(st.integers(1, 60), max_size=3),
+    ratio=st.sampled_from([2, 3, 50]),
     at_once=st.integers(1, 12),
 )
 def test_finals_are_those_of_a_calm_run_each_once(
     stream: Stream,
     window: tuple[int, int],
-    prods: dict[int, Prod],
+    prods: dict[int, tuple[int, bool]],
     numbers: list[int],
     deaths: list[int],
     ratio: int,
@@ -133,9 +145,12 @@ def test_finals_are_those_of_a_calm_run_each_once(
     sink = ListSink()
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(Map, "run", watched):
         for dies_at in [*deaths, None]:
-            chance = Chance(numbers, prods, dies_at)
+            asked = {pick: prod_of(stream, window, *prod) for pick, prod in prods.items()}
+            chance = Chance(numbers, asked, dies_at)
             journal = FileJournal(fs.LocalFileSystem(), folder)
-            script = Script(query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio))
+            script = Script(
+                query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio)
+            )
             chance.ask = lambda prod, script=script: script.executor.prod(script._labels, prod)
             try:
                 for number, page in enumerate(stream.pages):
@@ -150,6 +165,68 @@ def test_finals_are_those_of_a_calm_run_each_once(
     assert_same_rows(finals(sink.rows), calm(stream.pages, stream.slack, window), ["window_start", "g"])
 
 
+SPANS = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: [s[0], s[0] + s[1]])
+EVENTS = st.lists(
+    st.one_of(
+        SPANS,
+        st.integers(0, 60).map(lambda t: Punctuation(Heartbeat(t))),
+        st.integers(0, 8).map(lambda w: Prod(until=10 * w)),
+        st.just("run"),
+        st.just("lull"),
+    ),
+    max_size=30,
+)
+
+
+def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
+    node = query(0, (10, 10)).input
+    return Map("map", node, WindowSpec(10, 10), sw.sideline(ratio)), (Queue(), Queue())
+
+
+def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
+    """Do what an event says; gives what the map emits."""
+    out: list[Any] = []
+
+    def emit(element: Any, port: str = MAIN) -> None:
+        out.append(element)
+
+    if event == "run" or event == "lull":
+        if operator.more(queues) if event == "run" else operator.spare(queues):
+            watched(operator, queues, emit)
+    else:
+        if isinstance(event, list):
+            event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
+        queues[0].push(Entry(event, number))
+    return out
+
+
+@given(EVENTS, st.sampled_from([2, 4, 50]))
+def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events: list[Any], ratio: int) -> None:
+    operator, queues = map_alone(ratio)
+    out = [e for n, event in enumerate(events) for e in take(operator, queues, event, n)]
+    while operator.more(queues) or operator.spare(queues):
+        out += take(operator, queues, "run" if operator.more(queues) else "lull")
+    given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
+    assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
+    times = [e for e in events if isinstance(e, Punctuation)]
+    if times:
+        told = [e.heartbeat for e in out if isinstance(e, Punctuation) and e.after is None]
+        assert max(told) >= times[-1].heartbeat, "in the end all that was promised has been passed on"
+
+
+def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
+    operator, queues = map_alone(50)
+    script = [Prod(until=40), [3, 5], [24, 26], [45, 49], Punctuation(Heartbeat(48))]
+    for number, event in enumerate([*script, *["run"] * 4]):
+        take(operator, queues, event, number)
+    said = [(e.after, e.heartbeat.tick) for e in take(operator, queues, "run")]
+    assert said == [(None, 2), (5, 23), (26, 48)]
+    first, *said = take(operator, queues, "lull")
+    assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
+    last, *said = take(operator, queues, "lull")
+    assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
+
+
 # --- a crash at every point
 
 
@@ -159,6 +236,7 @@ BURST = [
     frame([[8, "b", 0, 1.0, 8], [9, "a", 0, 1.0, 16]]),
     frame([[12, "a", 0, 1.0, 32]]),
     frame([[25, "a", 0, 1.0, 64]]),
+    frame([[38, "b", 0, 1.0, 128]]),
 ]
 
 
@@ -166,7 +244,7 @@ def life(folder: Path, sink: MortalSink, fate: Fate, safe: set[int]) -> Script:
     """All pages at once; the window of the first ones is prodded when one page has been worked on."""
     sink.fate = fate
     journal = FileJournal(MortalFiles(fate), str(folder))
-    script = Script(query(0, (10, 10)), journal, sink, sideline=sw.sideline(ratio=2))
+    script = Script(query(0, (10, 10)), journal, sink, sideline=sw.sideline(ratio=5))
 
     def prod() -> None:
         if script.metrics()["q/map0"]["mapped_pages"] == 1:
@@ -186,7 +264,8 @@ def test_the_process_may_die_at_every_point_of_a_sidelined_burst(tmp_path: Path)
     counting, wanted = Fate(), calm(BURST, 0, (10, 10))
     undisturbed = MortalSink()
     script = life(tmp_path / "calm", undisturbed, counting, set())
-    assert script.metrics()["q/map0"]["sidelined_pages"] >= 2
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 2
+    assert [r["window_start"] for r in finals(undisturbed.rows)] == [10, 20, 0, 0, 30], "two are closed ahead"
     assert counting.count > 40
     for point in range(1, counting.count + 1):
         sink, safe = MortalSink(), set()
@@ -215,7 +294,7 @@ class Costly:
             clock.advance(SECOND)
             return twice(rows)
 
-        plan = query(0, ("10 seconds", "10 seconds"), slow, domain=TimeDomain.TIMESTAMP)  # type: ignore[arg-type]
+        plan = query("0 seconds", ("10 seconds", "10 seconds"), slow, domain=TimeDomain.TIMESTAMP)
         early = self.early or sw.early(at=1.0)
         self.script = Script(plan, early=early, sideline=self.sideline, clock=clock, strategy=self.strategy)
         self.script.executor.between = self.admit
@@ -236,6 +315,7 @@ class Costly:
 
 def burst_of_pages() -> list[tuple[int, pl.DataFrame]]:
     """A page every 2 seconds; between 10 and 20 there are 40 of them instead of 5."""
+
     def page(at: float) -> tuple[int, pl.DataFrame]:
         return int(at * SECOND), frame([[int(at * SECOND), "a", 0, 1.0, 1]])
 
@@ -243,10 +323,10 @@ def burst_of_pages() -> list[tuple[int, pl.DataFrame]]:
     return sorted([page(at) for at in quiet] + [page(10 + n / 4) for n in range(40)], key=lambda p: p[0])
 
 
-def when(script: Script) -> dict[int, float]:
-    return {
-        int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in script.results if r["kind"] == "final"
-    }
+def when(script: Script, kind: str) -> dict[int, float]:
+    """By the second at which a window begins, the one at which it was answered."""
+    rows = [r for r in script.results if r["kind"] == kind]
+    return {int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in rows}
 
 
 def test_with_a_sideline_later_windows_do_not_wait_for_the_burst() -> None:
@@ -254,18 +334,18 @@ def test_with_a_sideline_later_windows_do_not_wait_for_the_burst() -> None:
     aside = Costly(burst_of_pages(), sw.sideline(ratio=4)).run()
     assert_same_rows(finals(aside.results), finals(plain.results), ["window_start", "g"])
     assert aside.metrics()["q/map1"]["sidelined_pages"] > 10
-    before, after = when(plain), when(aside)
+    before, after = when(plain, "final"), when(aside, "final")
     assert before[20] - 30 > 15, "without it the windows behind the burst are late"
-    assert all(after[start] <= before[start] for start in (20, 30)), "these come sooner"
-    assert after[20] - 30 <= 5
+    later = range(20, 70, 10)
+    assert all(after[start] - (start + 10) <= 1 < before[start] - (start + 10) for start in later), (
+        "these come sooner"
+    )
     assert after[10] > after[20], "the burst's own window comes when its pages are worked off"
 
 
 def test_early_answers_come_at_their_time_though_pages_wait() -> None:
     script = Costly(burst_of_pages(), sw.sideline(ratio=4)).run()
-    early = {
-        int(r["window_start"].timestamp()): r["emitted_at"].timestamp() for r in script.results if r["kind"] == "early"
-    }
+    early = when(script, "early")
     assert 20 <= early[10] <= 21
 
 
@@ -293,7 +373,50 @@ def test_a_prod_overtakes_the_backlog(strategy: Any) -> None:
         admit(script, frame([[number, "a", 0, 1.0, 1]]), number)
     script.executor.run_until_idle()
     ((mapped, rows),) = seen
-    assert (mapped, [(r["kind"], r["n_seen"]) for r in rows]) == (2, [("early", 2 if strategy is None else 1)])
+    assert (mapped, [(r["kind"], r["n_seen"]) for r in rows]) == (2, [("early", 2)])
+
+
+def test_a_page_is_safe_before_the_work_on_it_begins(tmp_path: Path) -> None:
+    safe = []
+
+    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
+        safe.append([ticket.done for ticket in tickets])
+        return twice(rows)
+
+    script = Script(query(0, (10, 10), noted), FileJournal(fs.LocalFileSystem(), str(tmp_path)))
+    pages = [ArrowPage(frame([[n, "a"]]), n, 0, "t") for n in range(2)]
+    tickets = [script.executor.admit(source_label("s"), page) for page in pages]
+    script.executor.run_until_idle()
+    assert safe == [[True, True], [True, True]]
+
+
+def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
+    asked: list[Any] = []
+    answered: list[Any] = []
+
+    def slow(rows: pa.RecordBatch) -> pa.RecordBatch:
+        answered.append([request.done() for request in asked])
+        if len(answered) == 2:
+            asked.append(loop._post(ask, urgent=True))
+            asked.append(loop._post(lambda: None))
+        return twice(rows)
+
+    def ask() -> int:
+        script.executor.prod(script._labels, Prod(until=10))
+        script.executor.answer_prods()
+        return [r["n_seen"] for r in script.results if r["kind"] == "early"][-1]
+
+    def admit_all() -> None:
+        for number in range(4):
+            admit(script, frame([[number, "a", 0, 1.0, 1]]), number)
+
+    script = Script(query(0, (10, 10), slow))
+    loop = Loop(script.executor, interruptible=True)
+    loop.call(admit_all)
+    loop.call(script.executor.drain)
+    loop.stop()
+    assert answered == [[], [], [True, False], [True, False]], "what is not urgent waits for the end"
+    assert asked[0].result() == 2
 
 
 def test_one_page_in_so_many_is_a_sidelined_one() -> None:

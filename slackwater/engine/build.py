@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from slackwater.engine.executor import Executor
 from slackwater.operators.map import Map
+from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
+from slackwater.operators.results_as_rows import Nesting, ResultsAsRows
 from slackwater.operators.rolling_aggregate import RollingAggregate, SpillRecords
 from slackwater.operators.select import Select
 from slackwater.operators.sink import Output, Sink
@@ -15,11 +17,14 @@ from slackwater.operators.window_aggregate import Spill, WindowAggregate
 from slackwater.plan.nodes import (
     MapNode,
     QueryNode,
+    ResultsNode,
     RollingNode,
     RowNode,
     SelectNode,
     StreamNode,
     WindowNode,
+    first_query,
+    inner_query,
     stream_of,
 )
 from slackwater.progress.disorder import Disorder
@@ -33,6 +38,15 @@ def source_label(stream: str) -> str:
     return f"source:{stream}"
 
 
+def aggregate_labels(name: str, plan: QueryNode) -> list[str]:
+    """Labels of a query's aggregates, the topmost first."""
+    labels, inner = [f"{name}/window"], inner_query(plan)
+    while inner is not None:
+        labels.append(f"{name}/inner{len(labels)}")
+        inner = inner_query(inner)
+    return labels
+
+
 def add_query(
     executor: Executor,
     name: str,
@@ -43,6 +57,7 @@ def add_query(
     resident_limit: int = 256 * 2**20,
     spill_records: SpillRecords | None = None,
     early: Early | None = None,
+    nesting: Nesting | None = None,
     sideline: Sideline | None = None,
 ) -> list[str]:
     """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
@@ -53,11 +68,15 @@ def add_query(
         labels.append(operator.label)
         return operator.label
 
-    def rows(node: RowNode) -> tuple[str, str]:
+    def rows(node: RowNode, level: int) -> tuple[str, str]:
         if isinstance(node, StreamNode):
-            feed = _follow(executor, node, window.label, plan.disorder, by_source)
+            feed = _follow(executor, node, names[-1], first.disorder, by_source)
             return feed if prodder is None else (add(prodder, [feed]), MAIN)
-        feed = rows(node.input)
+        if isinstance(node, ResultsNode):
+            assert nesting is not None
+            feed = aggregate(node.input, level + 1)
+            return add(ResultsAsRows(f"{name}/rows{level}", node, executor.clock, nesting), [feed]), MAIN
+        feed = rows(node.input, level)
         if isinstance(node, SelectNode):
             return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
         if isinstance(node, MapNode):
@@ -65,27 +84,31 @@ def add_query(
             return add(Map(f"{name}/map{len(labels)}", node, spec, sideline), [feed]), MAIN
         return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
 
-    window: Operator
+    def aggregate(node: QueryNode, level: int) -> tuple[str, str]:
+        label, clock, inner = names[level], executor.clock, level > 0
+        own = nesting.spill(level) if inner and nesting is not None else spill
+        operator: Operator
+        if isinstance(node, RollingNode):
+            operator = RollingAggregate(label, node, clock, spill_records, resident_limit, late is not None)
+        elif node is first:
+            operator = WindowAggregate(label, node, clock, own, resident_limit, late is not None, early, aim, inner)
+        else:
+            operator = NestedAggregate(label, node, clock, own, resident_limit, inner)
+        return add(operator, [rows(node.input, level)]), MAIN
+
+    names, first = aggregate_labels(name, plan), first_query(plan)
+    by_source = isinstance(first, WindowNode) and first.kernel.source is not None
     prodder: Prodder | None = None
-    if isinstance(plan, RollingNode):
-        by_source = False
-        window = RollingAggregate(
-            f"{name}/window", plan, executor.clock, spill_records, resident_limit, late is not None
-        )
-    else:
-        by_source = plan.kernel.source is not None
+    aim: Aim | None = None
+    if early is not None and isinstance(plan, WindowNode):
         spec, domain = plan.kernel.spec, stream_of(plan).domain
-        # One learns how accurate early answers were, the other prods by it.
-        aim = None if early is None else Aim(early.offset(spec, domain), spec.slide, early.accuracy)
-        window = WindowAggregate(
-            f"{name}/window", plan, executor.clock, spill, resident_limit, late is not None, early, aim
-        )
-        if early is not None and aim is not None:
-            prodder = Prodder(f"{name}/prodder", spec, domain, aim, early.every)
-    add(window, [rows(plan.input)])
+        # The aggregate learns how accurate early answers were, the prodder prods by it.
+        aim = Aim(early.offset(spec, domain), spec.slide, early.accuracy)
+        prodder = Prodder(f"{name}/prodder", spec, domain, aim, early.every)
+    top = aggregate(plan, 0)
     if late is not None:
-        add(Sink(f"{name}/late", late), [(window.label, LATE)])
-    add(Sink(f"{name}/sink", output), [(window.label, MAIN)])
+        add(Sink(f"{name}/late", late), [(names[-1], LATE)])
+    add(Sink(f"{name}/sink", output), [top])
     return labels
 
 

@@ -14,7 +14,7 @@ from slackwater.engine.graph import Graph, Node
 from slackwater.engine.journal import Emission, Journal, NoJournal, Record, Recovered
 from slackwater.engine.queue import Entry
 from slackwater.errors import RunError
-from slackwater.operators.element import Answer, Element, Prod, Punctuation, Staged
+from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation, Staged
 from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
@@ -82,6 +82,11 @@ class Executor:
         self._tickets: list[Ticket] = []
         self._dirty = False
         self._everything = False
+        self._arrived = 0
+        """Pages let in."""
+        self._feedback: list[tuple[Emission, Prod]] = []
+        self._fed_back: dict[str, int] = {}
+        """For each sink the page after which an early answer was last allowed to ask."""
         self._ticked = 0
         self.between: Callable[[], None] = lambda: None
         """Called after each expensive run: a chance to admit pages and to prod in the middle of a backlog."""
@@ -121,10 +126,11 @@ class Executor:
         """Write answers that a crash left between the two halves of a commit."""
         mine = [e for e in self._redo if e.sink == sink.label]
         for emission in mine:
-            sink.output.write(emission.payload, emission.commit_id)
+            self._write(emission)
         self._redo = [e for e in self._redo if e.sink != sink.label]
         if mine and not self._redo:
             self.journal.commit(self._recovered.records[-1])
+        self._feed_back()
 
     # --- input
 
@@ -145,6 +151,7 @@ class Executor:
             return ticket
         self.graph.nodes[source].inputs[0].push(Entry(page, ticket.admission))
         self._consumed[source] = page.number
+        self._arrived += 1
         self._tickets.append(ticket)
         self._dirty = True
         return ticket
@@ -160,8 +167,13 @@ class Executor:
                     queue.push(Entry(prod, self._admissions))
         self._dirty = True
 
+    def resume(self) -> None:
+        """All queries of a journal are back on a clock that has gone on without them."""
+        for node in self.graph:
+            node.operator.resume(self.clock.now())
+
     def answer_prods(self) -> None:
-        """Run only where prods wait, and commit: in the middle of a backlog their answers need not wait for its end."""
+        """Run only where prods wait, and commit: their answers need not wait for the end of a backlog."""
         self._check()
         if self._redo:
             return
@@ -185,6 +197,14 @@ class Executor:
         self._check()
         if self._redo:
             return
+        self._work()
+        self.commit()
+        while self._dirty:
+            # A sink has asked for more.
+            self._work()
+            self.commit()
+
+    def _work(self) -> None:
         with self._whole_or_failed():
             runs = 0
             self._ticked = self.clock.now()
@@ -200,7 +220,6 @@ class Executor:
                 if runs % self._commit_every == 0 and self._tickets and self.journal.durable:
                     self._commit()
                 self._tick()
-        self.commit()
 
     def _next(self) -> Node | None:
         """The node to run: where a prod waits, else what the strategy picks, else, in a lull, what can wait."""
@@ -302,22 +321,44 @@ class Executor:
     def _commit(self) -> None:
         if self._dirty:
             for node in self.graph:
-                while isinstance(node.operator, Sink) and node.ready():
+                while node.behind_answers and node.ready():
                     self._run(node)
             self._dirty = False
             record = self._record()
             self.journal.prepare(record)
             for emission in record.emissions:
-                output = self.graph.nodes[emission.sink].operator
-                assert isinstance(output, Sink)
-                output.output.write(emission.payload, emission.commit_id)
+                self._write(emission)
             self.journal.commit(record)
             self._settle(record)
+            self._feed_back()
         exposed = {e.admission for _, q in self.graph.arcs() for e in q if e.holds_rows}
         for ticket in [t for t in self._tickets if t.admission not in exposed]:
             self._tickets.remove(ticket)
             ticket.done = True
             ticket.on_done()
+
+    def _write(self, emission: Emission) -> None:
+        sink = self.graph.nodes[emission.sink].operator
+        assert isinstance(sink, Sink)
+        asked = sink.output.write(emission.payload, emission.commit_id)
+        if asked is not None:
+            self._feedback.append((emission, asked))
+
+    def _feed_back(self) -> None:
+        """Send the prods that sinks ask for (S5 section 3.2); those of early answers once a page, or it never ends.
+
+        Between two pages a second early answer would say what the first one said.
+        """
+        feedback, self._feedback = self._feedback, []
+        wanted: dict[tuple[str, Prod], None] = {}
+        for emission, prod in feedback:
+            if emission.early:
+                if self._fed_back.get(emission.sink) == self._arrived:
+                    continue
+                self._fed_back[emission.sink] = self._arrived
+            wanted[emission.sink, prod] = None
+        for sink, prod in wanted:
+            self.prod(self.graph.behind(sink), prod)
 
     def _settle(self, record: Record) -> None:
         """What the record before needed and this one does not may go."""
@@ -334,10 +375,10 @@ class Executor:
 
     def _record(self) -> Record:
         emissions = [
-            Emission(node.label, commit_id, payload)
+            Emission(node.label, commit_id, answer.payload, answer.early)
             for node in self.graph
             if isinstance(node.operator, Sink)
-            for commit_id, payload in node.operator.take()
+            for commit_id, answer in node.operator.take()
         ]
         if not self.journal.durable:
             return Record(self._step, False, emissions=emissions)
@@ -355,8 +396,8 @@ class Executor:
             return {**element.saved(), "admission": entry.admission}
         if isinstance(element, Prod):
             return {**element.saved(), "admission": entry.admission}
-        if isinstance(element, Answer):
-            raise TypeError("an answer waits on an arc at a commit; sinks take answers before they are committed")
+        if isinstance(element, (Answer, Provisional)):
+            raise TypeError("an answer waits on an arc at a commit; answers are taken before that")
         if entry.saved is None:
             assert self._pages is not None
             entry.saved = element.save()

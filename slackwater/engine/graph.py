@@ -23,6 +23,8 @@ class Node:
     depth: int
     outputs: dict[str, list[tuple[str, Queue]]] = field(default_factory=dict)
     """Arcs that leave, by port, with the label of the operator that each leads to."""
+    behind_answers: bool = False
+    """Whether what waits here may have been an answer: it must not wait at a commit."""
 
     @property
     def label(self) -> str:
@@ -66,7 +68,9 @@ class Graph:
             raise RunError(f"there is already an operator {operator.label!r}")
         depth = 1 + max((self.nodes[label].depth for label, _ in feeds), default=-1)
         labels: list[str | None] = [label for label, _ in feeds] or [None]
-        node = Node(operator, [Queue() for _ in range(len(labels) + operator.shelves)], labels, depth)
+        behind = operator.takes_answers or any(self.nodes[label].behind_answers for label, _ in feeds)
+        queues = [Queue() for _ in range(len(labels) + operator.shelves)]
+        node = Node(operator, queues, labels, depth, behind_answers=behind)
         for queue, (label, port) in zip(node.inputs, feeds, strict=False):
             self.nodes[label].outputs.setdefault(port, []).append((operator.label, queue))
         self.nodes[operator.label] = node
@@ -88,6 +92,11 @@ class Graph:
             else:
                 feeder = self.nodes[label]
                 yield from self.sources_behind(feeder, range(len(feeder.feeds)))
+
+    def behind(self, label: str) -> list[str]:
+        """The operator and all that feed it, back to the sources."""
+        feeds = [feed for feed in self.nodes[label].feeds if feed is not None]
+        return [label, *(found for feed in feeds for found in self.behind(feed))]
 
     def arcs(self) -> Iterator[tuple[str, Queue]]:
         """Every queue with a name that is the same after a restart."""

@@ -20,6 +20,8 @@ class Emission:
     sink: str
     commit_id: int
     payload: Payload
+    early: bool = True
+    """Whether it answers a prod; of what a journal holds, that is not known any more."""
 
 
 @dataclass

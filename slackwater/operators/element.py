@@ -17,7 +17,8 @@ from slackwater.progress.heartbeat import Heartbeat
 class Punctuation:
     """Time has passed: no later page on this arc has a row at or below the heartbeat.
 
-    With `after` it is a range punctuation (S5 section 6.2): no later row lies in (after, heartbeat]; earlier ones may.
+    With `after` it is a range punctuation (S5 section 6.2): no later row lies in (after, heartbeat], while earlier
+    ones may still come.
     """
 
     heartbeat: Heartbeat
@@ -89,4 +90,11 @@ class Answer:
     """Whether it answers a prod; the final answer is still to come."""
 
 
-Element: TypeAlias = Page | Punctuation | Prod | Answer
+@dataclass(frozen=True, slots=True)
+class Provisional:
+    """Rows that count for the prod behind them and no longer: early results on their way to another aggregate."""
+
+    page: Page
+
+
+Element: TypeAlias = Page | Punctuation | Prod | Answer | Provisional

@@ -69,13 +69,11 @@ class LateCounts:
         return lost
 
     def _count_ahead(self, counts: pl.DataFrame, closed: Closed) -> int:
-        """Pairs lost to windows that were emitted ahead; rows that lost an earlier window too are counted already."""
+        """Pairs lost to windows emitted ahead; a row that lost an earlier window too has been counted already."""
         lost = 0
         for pane, rows in counts.select(PANE, ROWS).iter_rows() if closed.ahead else ():
             first, last = self._spec.first_window(pane), self._spec.last_window(pane)
-            windows = [
-                w for low, high in closed.ahead for w in range(max(first, low), min(last, high) + 1)
-            ]
+            windows = [w for low, high in closed.ahead for w in range(max(first, low), min(last, high) + 1)]
             if windows and (closed.everyone is None or first > closed.everyone):
                 self.rows += rows
             lost += len(windows) * rows

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from slackwater.errors import RunError
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.operator import Emit, Input, Operator, State
 from slackwater.operators.page import Page
 from slackwater.plan.nodes import MapNode
-from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.sideline import Sideline
@@ -29,7 +26,9 @@ class Map(Operator):
 
     shelves: ClassVar[int] = 1
 
-    def __init__(self, label: str, node: MapNode, spec: WindowSpec | None, sideline: Sideline | None = None) -> None:
+    def __init__(
+        self, label: str, node: MapNode, spec: WindowSpec | None = None, sideline: Sideline | None = None
+    ) -> None:
         super().__init__(label)
         self._node = node
         self._spec = spec
@@ -138,21 +137,20 @@ class Map(Operator):
 
     def _tell(self, shelf: Input, emit: Emit) -> None:
         spans = _joined([span for page in shelf.elements() if (span := _span(page)) is not None])
-        tick, sources = self._passed.heartbeat.tick, self._passed.sources
+        tick = self._passed.heartbeat.tick
         if not spans:
-            if tick > MIN_TICK or sources is not None:
+            if tick > MIN_TICK:
                 emit(self._passed)
             self._said, self._said_ranges = max(self._said, tick), []
             return
         bound = min(tick, spans[0][0] - 1)
-        if bound > self._said or sources is not None:
-            self._said = max(self._said, bound)
-            clipped = None if sources is None else _clipped(sources, spans[0][0] - 1)
-            emit(Punctuation(Heartbeat(self._said), clipped))
-        if sources is not None:
-            return  # by source windows close in order
+        if bound > self._said:
+            self._said = bound
+            emit(Punctuation(Heartbeat(bound)))  # behind a map nothing is known of sources
         ends = [low - 1 for low, _ in spans[1:]] + [tick]
-        ranges = [(high, min(end, tick)) for (_, high), end in zip(spans, ends, strict=True) if high < min(end, tick)]
+        ranges = [
+            (high, min(end, tick)) for (_, high), end in zip(spans, ends, strict=True) if high < min(end, tick)
+        ]
         for after, until in ranges:
             if (after, until) not in self._said_ranges:
                 emit(Punctuation(Heartbeat(until), None, after))
@@ -200,7 +198,3 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             joined.append((low, high))
     return joined
-
-
-def _clipped(sources: SourceHeartbeats, bound: int) -> SourceHeartbeats:
-    return SourceHeartbeats(sources.names, np.minimum(sources.ticks, bound), min(sources.others, bound))

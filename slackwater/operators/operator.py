@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from slackwater.operators.element import Answer, Element, Prod, Punctuation
+from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation
 from slackwater.operators.page import Page
 from slackwater.progress.report import Report
 
@@ -70,6 +70,8 @@ class State:
 class Operator(ABC):
     """A node at run time. The executor asks for `more`, calls `run`, and sends demands back where it starves."""
 
+    #: Whether it takes answers. No journal keeps these while they wait: it and all behind it run before a commit.
+    takes_answers: ClassVar[bool] = False
     shelves: ClassVar[int] = 0
     """Queues of its own, after its inputs: what it sets aside waits there, and is journaled as on an arc."""
 
@@ -85,7 +87,7 @@ class Operator(ABC):
         return False
 
     def expensive(self, inputs: Sequence[Input]) -> bool:
-        """Whether the next `run` may take long: all there is is committed before, so pages are safe and answers out."""
+        """Whether the next `run` may take long: before it there is a commit, so pages are safe and answers out."""
         return False
 
     def starving(self, inputs: Sequence[Input]) -> list[int]:
@@ -110,6 +112,10 @@ class Operator(ABC):
 
     def tick(self, now: int, emit: Emit) -> None:
         """Nothing is ready, and wall-clock time is this: an operator that watches the clock may say something."""
+        return None
+
+    def resume(self, now: int) -> None:
+        """The process is back after a stop or a crash, at this instant of the wall clock."""
         return None
 
     def end(self, emit: Emit) -> None:
@@ -149,6 +155,8 @@ class Unary(Operator):
             self.on_prod(element, emit)
         elif isinstance(element, Answer):
             self.on_answer(element, emit)
+        elif isinstance(element, Provisional):
+            self.on_provisional(element, emit)
         else:
             self.on_page(element, emit)
 
@@ -167,3 +175,11 @@ class Unary(Operator):
     def on_answer(self, answer: Answer, emit: Emit) -> None:
         """Rows for a sink have come."""
         emit(answer)
+
+    def on_provisional(self, provisional: Provisional, emit: Emit) -> None:
+        """Rows for the prod behind them have come; an operator that holds nothing treats them as any page."""
+
+        def onward(element: Element, port: str = MAIN) -> None:
+            emit(Provisional(element) if isinstance(element, Page) else element, port)
+
+        self.on_page(provisional.page, onward)

@@ -93,8 +93,9 @@ class Page(Protocol):
     def late(
         self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
     ) -> Payload:
-        """Run: the rows with a time below `before`, or from the one tick to before the other of a pair, or with none.
+        """Run: the rows with a time below `before`, or with none.
 
+        Also those `within` some [from, to).
         `by_source` names sources (SOURCE) with limits (BEFORE) of their own.
         """
         ...

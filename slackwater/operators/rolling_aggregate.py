@@ -41,7 +41,7 @@ class RollingAggregate(Unary):
         self._route_late = route_late
         self._store: RecordStore = ResidentRecords(node.kernel, node.schema)
         self._heartbeat = MIN_TICK
-        self._late_rows = self._results = 0
+        self._late_rows = self._results = self._rows = 0
         self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -52,6 +52,7 @@ class RollingAggregate(Unary):
             self._go_large()
             judged = self._store.absorb(page, self._heartbeat)
         self._late_rows += judged.late
+        self._rows += int(judged.rows.sum())
         # A row's own window is the only one that it can lose.
         self._reports = [Report(self.label, page.number, judged.times, judged.rows, judged.late)]
         self._send_late(page, judged.late, emit)
@@ -96,7 +97,7 @@ class RollingAggregate(Unary):
             "store": self._store.kind,
             "records": kept.values,
             "heartbeat": self._heartbeat,
-            "counts": [self._late_rows, self._results],
+            "counts": [self._late_rows, self._results, self._rows],
         }
         return kept
 
@@ -104,7 +105,7 @@ class RollingAggregate(Unary):
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
         self._heartbeat = values["heartbeat"]
-        self._late_rows, self._results = values["counts"]
+        self._late_rows, self._results, self._rows = values["counts"]
         kind = values["store"]
         if kind != self._store.kind:
             self._go_large()
@@ -120,6 +121,7 @@ class RollingAggregate(Unary):
         return {
             "late_rows": self._late_rows,
             "lost_pairs": self._late_rows,
+            "lost_share": self._late_rows / self._rows if self._rows else 0.0,
             "windows": self._results,
             "results": self._results,
             "store": self._store.kind,

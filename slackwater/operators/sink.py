@@ -13,18 +13,20 @@ from slackwater.operators.page import Page
 class Output(Protocol):
     """Where rows go. The same commit id may come again after a crash, with the same rows: write it once."""
 
-    def write(self, payload: Payload, commit_id: int) -> None:
-        """Make the rows of one commit visible."""
+    def write(self, payload: Payload, commit_id: int) -> Prod | None:
+        """Make the rows of one commit visible; what comes back is feedback for the query (S5 section 3.2)."""
         ...
 
 
 class Sink(Unary):
     """Numbers the commits of one output and removes punctuations."""
 
+    takes_answers = True
+
     def __init__(self, label: str, output: Output) -> None:
         super().__init__(label)
         self.output = output
-        self._staged: list[Payload] = []
+        self._staged: list[Answer] = []
         self._next = 0
         self._rows = 0
 
@@ -34,7 +36,7 @@ class Sink(Unary):
 
     def on_answer(self, answer: Answer, emit: Emit) -> None:
         """Stage rows for the next commit."""
-        self._staged.append(answer.payload)
+        self._staged.append(answer)
 
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
         """Time is of no interest outside."""
@@ -42,14 +44,14 @@ class Sink(Unary):
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """What it asked for has come before it."""
 
-    def take(self) -> list[tuple[int, Payload]]:
-        """The staged rows with their commit ids."""
+    def take(self) -> list[tuple[int, Answer]]:
+        """The staged answers with their commit ids."""
         staged, self._staged = self._staged, []
         taken = []
-        for payload in staged:
-            taken.append((self._next, payload))
+        for answer in staged:
+            taken.append((self._next, answer))
             self._next += 1
-            self._rows += payload_rows(payload)
+            self._rows += payload_rows(answer.payload)
         return taken
 
     def state(self, whole: bool) -> State:

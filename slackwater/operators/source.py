@@ -6,6 +6,7 @@ It is what holds time back for a whole plan: no window closes before the source'
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.report import Report
+from slackwater.progress.time import MIN_TICK
 from slackwater.windows.closed import SOURCE
 
 #: Every so many pages the distribution of lateness is looked at.
@@ -37,6 +39,10 @@ class _Promise:
         self.said_by_source: SourceHeartbeats | None = None
         self.by_source = False
         """Whether some query closes its windows by source."""
+
+    def away(self, away: int) -> int:
+        """By how much its clock is behind the session's."""
+        return 0 if self.tracker.absolute_clock else away
 
     def say(self) -> Punctuation | None:
         """What is new since this was last asked."""
@@ -64,6 +70,8 @@ class Source(Unary):
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
         self._pages = self._rows = self._missing = self._behind = 0
+        # A time for which the process was away is no silence of the stream: policies do not see it pass.
+        self._away, self._seen = 0, MIN_TICK
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
 
@@ -99,9 +107,16 @@ class Source(Unary):
     def answer(self, now: int, emit: Emit) -> None:
         """An enabling timestamp: all that arrivals and the clock allow now."""
         self._learn()
+        self._seen = max(self._seen, now)
         for promise in self._promises.values():
-            promise.tracker.tick(now)
+            promise.tracker.tick(now - promise.away(self._away))
         self._say(emit)
+
+    def resume(self, now: int) -> None:
+        """The process is back: what it was away for does not count as silence."""
+        if self._seen > MIN_TICK:
+            self._away += max(0, now - self._seen)
+        self._seen = max(self._seen, now)
 
     def hear(self, report: Report) -> None:
         """A query tells what it made of a page: its policy learns from it."""
@@ -118,7 +133,8 @@ class Source(Unary):
 
     def wake_at(self) -> int | None:
         """When a policy's timeout, if any, runs out, or a promise falls due."""
-        times = [t for p in self._promises.values() if (t := p.tracker.wake_at()) is not None]
+        promises = self._promises.values()
+        times = [t + p.away(self._away) for p in promises if (t := p.tracker.wake_at()) is not None]
         return min(times, default=None)
 
     def _learn(self) -> None:
@@ -130,7 +146,8 @@ class Source(Unary):
                 continue
             self._count(page, arrival)
             for promise in self._promises.values():
-                promise.tracker.arrive(arrival)
+                away = promise.away(self._away)
+                promise.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
         self._under_way = waiting
 
     def _count(self, page: Page, arrival: Arrival) -> None:
@@ -176,6 +193,7 @@ class Source(Unary):
             {
                 "policies": policies,
                 "counts": [self._pages, self._rows, self._missing, self._behind],
+                "clock": [self._away, self._seen],
                 "highest": self._highest,
                 "lateness": self._lateness.state(),
             },
@@ -195,6 +213,7 @@ class Source(Unary):
             if port in self._kept:
                 self._restore(port, self._kept.pop(port))
         self._pages, self._rows, self._missing, self._behind = values["counts"]
+        self._away, self._seen = values["clock"]
         self._highest = values["highest"]
         self._lateness.restore(values["lateness"])
 

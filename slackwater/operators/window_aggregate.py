@@ -27,6 +27,7 @@ from slackwater.windows.closed import SOURCE, Closed
 from slackwater.windows.early import Early
 from slackwater.windows.estimates import Estimates
 from slackwater.windows.results import early_rows, ordered_values
+from slackwater.windows.unestimated import Unestimated
 
 #: Makes the store for partials that are too many for the driver, from the resident one.
 Spill = Callable[[ResidentPanes], PaneStore]
@@ -45,6 +46,7 @@ class WindowAggregate(Unary):
         route_late: bool = False,
         early: Early | None = None,
         aim: Aim | None = None,
+        inner: bool = False,
     ) -> None:
         super().__init__(label)
         self._node = node
@@ -53,6 +55,8 @@ class WindowAggregate(Unary):
         self._spill = spill
         self._limit = resident_limit
         self._route_late = route_late
+        self._inner = inner
+        """Whether its results are rows of another aggregate."""
         self._panes: PaneStore = ResidentPanes(node.kernel, node.schema)
         self._closed = Closed(by_source=node.kernel.source is not None)
         self._kept_closed: pl.DataFrame | None = None
@@ -60,7 +64,10 @@ class WindowAggregate(Unary):
         self._late = LateCounts(self._spec, stream_of(node).domain)
         self._windows = self._results = self._early = self._refused = 0
         by_clock = stream_of(node).domain is TimeDomain.TIMESTAMP
-        self._estimates = Estimates(node.kernel, early or Early(), by_clock, aim)
+        # What another aggregate is made of is what has arrived, not an estimate.
+        self._estimates: Estimates = Unestimated(node.kernel)
+        if not inner:
+            self._estimates = Estimates(node.kernel, early or Early(), by_clock, aim)
         self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -112,11 +119,17 @@ class WindowAggregate(Unary):
             emit(Answer(results.payload))
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
-        """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass."""
+        """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass.
+
+        The windows and groups of a prod are those of the topmost aggregate. Those below it give all that these may
+        be made of; one that cannot stops the prod, for an answer without its rows would be wrong.
+        """
         try:
-            merged = self._asked(prod)
+            merged = self._asked(Prod(prod.until) if self._inner else prod)
         except PartialsTooLarge:
             self._refused += 1
+            if self._inner:
+                return
             merged = None
         if merged is not None and merged.height:
             now = self._clock.now()
@@ -127,7 +140,7 @@ class WindowAggregate(Unary):
         emit(prod)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:
-        span = self._panes.span()
+        span = self._span()
         if span is None:
             return None
         until = self._spec.bounds(self._spec.last_window(span[1]))[1] if prod.until is None else prod.until
@@ -137,12 +150,18 @@ class WindowAggregate(Unary):
         after = before.advanced(self._spec, Heartbeat(until - 1), None)
         if after is before:
             return None
-        parts = [self._panes.merged(*step) for step in before.steps(after)]
-        found = [part for part in parts if part is not None]
-        merged = pl.concat(found) if found else None
+        merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
         return merged.filter(pl.sql_expr(prod.where))
+
+    def _span(self) -> tuple[int, int] | None:
+        return self._panes.span()
+
+    def _merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        parts = [self._panes.merged(*step) for step in before.steps(after)]
+        found = [part for part in parts if part is not None]
+        return pl.concat(found) if found else None
 
     def _go_large(self) -> None:
         if self._spill is None:

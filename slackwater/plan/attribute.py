@@ -7,12 +7,12 @@ from dataclasses import replace
 from zlib import crc32
 
 from slackwater.errors import QueryError
-from slackwater.plan.nodes import MapNode, RowNode, SelectNode, StreamNode
+from slackwater.plan.nodes import MapNode, ResultsNode, RowNode, SelectNode, StreamNode
 
 
 def attribute(node: RowNode, written: str) -> str:
     """What an attribute is in terms of the stream's own columns, where a projection has given it its name."""
-    while not isinstance(node, StreamNode):
+    while not isinstance(node, (StreamNode, ResultsNode)):
         if isinstance(node, MapNode):
             raise QueryError(
                 f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
@@ -26,7 +26,7 @@ def attribute(node: RowNode, written: str) -> str:
 
 def on_stream(node: RowNode, stream: StreamNode) -> RowNode:
     """The same filters and projections over another stream."""
-    if isinstance(node, StreamNode):
+    if isinstance(node, (StreamNode, ResultsNode)):
         return stream
     return replace(node, input=on_stream(node.input, stream))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
-from slackwater.plan.nodes import MapNode, QueryNode, RowNode, StreamNode, WhereNode
+from slackwater.plan.nodes import MapNode, QueryNode, RowNode, SelectNode, StreamNode, WhereNode, inner_query
 
 
 def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
@@ -15,6 +15,9 @@ def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
 
     Too many is safe, too few is not: every identifier of an expression counts, whatever it stands for.
     """
+    inner = inner_query(plan)
+    if inner is not None:
+        return needed_columns(inner, late_rows)
     wanted = [g.sql for g in plan.kernel.groups] + [a.argument for a in plan.kernel.aggregates]
     node: RowNode = plan.input
     whole_rows = late_rows
@@ -24,6 +27,7 @@ def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
         elif isinstance(node, MapNode):
             wanted, whole_rows = [], True  # what a function reads, nobody knows
         else:
+            assert isinstance(node, SelectNode)
             wanted = [sql for _, sql in node.columns]
             whole_rows = False
         node = node.input

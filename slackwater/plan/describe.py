@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from slackwater.plan.nodes import (
     MapNode,
     QueryNode,
+    ResultsNode,
     RollingNode,
     RowNode,
     SelectNode,
@@ -28,6 +29,8 @@ def describe(node: QueryNode | RowNode) -> str:
             f"disorder {node.disorder.describe()}" + (f" source {node.source}" if node.source else "")
         )
     above = describe(node.input)
+    if isinstance(node, ResultsNode):
+        return above
     if isinstance(node, WhereNode):
         return f"{above}\nwhere {node.condition}"
     if isinstance(node, SelectNode):

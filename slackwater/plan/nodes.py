@@ -50,6 +50,17 @@ class SelectNode:
     """Output name and Spark SQL of each column."""
 
 
+@dataclass(frozen=True)
+class ResultsNode:
+    """The results of a window query as rows of another one (S5 section 3.3, Q3-4).
+
+    A row has the groups, the aggregates and the bounds of its window; its time is the last tick of that window. So
+    a window [s, e) over them takes the results of the windows that end in (s, e].
+    """
+
+    input: WindowNode
+
+
 #: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
 Function = Callable[[Any], Any]
 
@@ -71,7 +82,7 @@ class MapNode:
         return getattr(self.function, "__qualname__", type(self.function).__qualname__)
 
 
-RowNode = StreamNode | WhereNode | SelectNode | MapNode
+RowNode = StreamNode | WhereNode | SelectNode | MapNode | ResultsNode
 
 
 @dataclass(frozen=True)
@@ -106,3 +117,16 @@ def stream_of(node: QueryNode | RowNode) -> StreamNode:
     while not isinstance(node, StreamNode):
         node = node.input
     return node
+
+
+def inner_query(node: QueryNode | RowNode) -> WindowNode | None:
+    """The query whose results a plan reads as rows; None where it reads a stream."""
+    while not isinstance(node, (StreamNode, ResultsNode)):
+        node = node.input
+    return node.input if isinstance(node, ResultsNode) else None
+
+
+def first_query(plan: QueryNode) -> QueryNode:
+    """The aggregate of a plan that takes the rows of the stream itself."""
+    inner = inner_query(plan)
+    return plan if inner is None else first_query(inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.plan.nodes import MapNode, RowNode, StreamNode, WhereNode
+from slackwater.plan.nodes import MapNode, ResultsNode, RowNode, StreamNode, WhereNode
 from slackwater.windows.kernel import Group
 
 
@@ -21,6 +21,8 @@ def source_group(node: RowNode, groups: Iterable[Group]) -> str | None:
 
 def _is_source(node: RowNode, text: str) -> bool:
     while not isinstance(node, StreamNode):
+        if isinstance(node, ResultsNode):
+            return text == node.input.kernel.source
         if isinstance(node, MapNode):
             return False  # a column of the same name may be another
         if not isinstance(node, WhereNode):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Tracker
-from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
+from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.time import Span, TimeDomain
 
 
 @dataclass(frozen=True)
@@ -47,60 +46,18 @@ def bounded(slack: Span, timeout: str | timedelta | None = None) -> Bounded:
     >>> t.heartbeat          # 40 may still come, 39 may not
     Heartbeat(tick=39)
     """
-    limit = None if timeout is None else microseconds(timeout)
-    if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
-    return Bounded(slack, limit)
+    return Bounded(slack, read_timeout(timeout))
 
 
-class BoundedTracker(Tracker):
+class BoundedTracker(SilenceTracker):
     """Follows the largest time seen; the heartbeat stays `slack` behind it until a timeout catches it up."""
 
     def __init__(self, slack: int, timeout: int | None) -> None:
+        super().__init__(timeout)
         self._slack = slack
-        self._timeout = timeout
-        self._highest: int | None = None
-        self._last_arrival = MIN_TICK
-        self._heartbeat = Heartbeat.NONE
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """`slack` and one tick behind the largest time seen; never goes back."""
-        return self._heartbeat
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's largest time."""
-        self._last_arrival = max(self._last_arrival, arrival.at)
-        if arrival.highest is None or (self._highest is not None and arrival.highest <= self._highest):
-            return
-        self._highest = arrival.highest
-        self._raise(arrival.highest - self._slack - 1)
-
-    def tick(self, now: int) -> None:
-        """After a silence of `timeout`, promise all that was seen."""
-        wake = self.wake_at()
-        if wake is not None and now >= wake and self._highest is not None:
-            self._raise(self._highest)
-
-    def wake_at(self) -> int | None:
-        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
-        if self._timeout is None or self._highest is None or self._heartbeat.tick >= self._highest:
-            return None
-        return self._last_arrival + self._timeout
-
-    def _raise(self, tick: int) -> None:
-        self._heartbeat = max(self._heartbeat, Heartbeat(max(tick, Heartbeat.NONE.tick)))
-
-    def state(self) -> dict[str, Any]:
-        """Largest time, last arrival and heartbeat."""
-        return {
-            "highest": self._highest,
-            "last_arrival": self._last_arrival,
-            "heartbeat": self._heartbeat.tick,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._highest = state["highest"]
-        self._last_arrival = state["last_arrival"]
-        self._heartbeat = Heartbeat(state["heartbeat"])
+        self._saw(arrival)
+        if arrival.highest is not None:
+            self._raise(self._highest - self._slack - 1)

@@ -31,6 +31,8 @@ class Tracker(ABC):
     and one `hear` for each query, in any order, then perhaps `tick`.
     """
 
+    #: Whether it sets the clock beside the times of rows; the others only ask how much of it has passed.
+    absolute_clock: ClassVar[bool] = False
     #: Whether heartbeats are what the senders promised, so that a row behind one is the sender's fault.
     promised_by_sender: ClassVar[bool] = False
 

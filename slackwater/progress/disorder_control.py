@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Tracker
-from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
-from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 
 #: The mean is taken over a page and as many tuples of those before.
 RECENT = 32
@@ -78,11 +77,10 @@ def disorder_control(
             way it waits for pairs enough to tell the share.
         timeout: after so long a silence, what was seen is taken to be all (S1 section 3.4); S4 has none.
     """
-    for name, span in (("every", every), ("timeout", timeout)):
-        if span is not None and microseconds(span) <= 0:
-            raise QueryError(f"{name}={span!r} must be longer than nothing, as in {name}='1 second'")
-    period, limit = (None if span is None else microseconds(span) for span in (every, timeout))
-    return DisorderControl(_share(dratio), period, limit)
+    period = None if every is None else microseconds(every)
+    if period is not None and period <= 0:
+        raise QueryError(f"every={every!r} must be longer than nothing, as in every='1 second'")
+    return DisorderControl(_share(dratio), period, read_timeout(timeout))
 
 
 def _share(dratio: object) -> Fraction:
@@ -110,33 +108,27 @@ def _percent(share: Fraction) -> str:
     return f"{shown if Fraction(shown) == percent else percent}%"
 
 
-class DisorderController(Tracker):
+class DisorderController(SilenceTracker):
     """μ, d and the offset; whole numbers only, so that a restart gives the same heartbeats.
 
     It is what holds time back: one tuple far off makes d large for good, and only an offset can make up for it.
     """
 
     def __init__(self, dratio: Fraction, every: int | None, timeout: int | None, domain: TimeDomain) -> None:
-        self._dratio, self._every, self._timeout, self._domain = dratio, every, timeout, domain
+        super().__init__(timeout)
+        self._dratio, self._every, self._domain = dratio, every, domain
         self._mean = 0  # in `PARTS` of a tick
         self._weight = 0
         self._distance = 0
-        self._highest = MIN_TICK
         self._offset = 0
         self._lost = self._pairs = 0
         self._fresh_lost = self._fresh_pairs = 0
-        self._refreshed = self._last_arrival = MIN_TICK
-        self._heartbeat = MIN_TICK
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """One tick below μ − d − offset: the paper's heartbeat says that none smaller comes."""
-        return Heartbeat(self._heartbeat)
+        self._refreshed = MIN_TICK
 
     def arrive(self, arrival: Arrival) -> None:
         """Move the mean, the distance, and the heartbeat."""
         if arrival.rows:
-            self._last_arrival = max(self._last_arrival, arrival.at)
+            self._saw(arrival)
         if arrival.lowest is None or arrival.highest is None:
             return
         assert arrival.total is not None, "the policy asks for the sum of the times"
@@ -145,12 +137,12 @@ class DisorderController(Tracker):
         self._mean = (self._mean * old + arrival.total * PARTS) // self._weight
         mean = self._mean // PARTS
         self._distance = max(self._distance, arrival.highest - mean, mean - arrival.lowest)
-        self._highest = max(self._highest, arrival.highest)
         if self._every is None or arrival.at >= self._refreshed + self._every:
             self._refresh(arrival.at)
         self._raise(min(self._target(), self._highest))
 
     def _target(self) -> int:
+        """One tick below μ − d − offset: the paper's heartbeat says that none smaller comes."""
         return self._mean // PARTS - self._distance - self._offset - 1
 
     def hear(self, report: Report) -> None:
@@ -173,21 +165,6 @@ class DisorderController(Tracker):
         # The heartbeat cannot go back; while the stream catches up with it, further delays would be too much.
         if by > 0 or self._target() >= self._heartbeat:
             self._offset = max(-2 * self._distance, min(self._offset - by, self._distance))
-
-    def tick(self, now: int) -> None:
-        """After a silence of `timeout`, promise all that was seen."""
-        wake = self.wake_at()
-        if wake is not None and now >= wake:
-            self._raise(self._highest)
-
-    def wake_at(self) -> int | None:
-        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
-        if self._timeout is None or self._heartbeat >= self._highest:
-            return None
-        return self._last_arrival + self._timeout
-
-    def _raise(self, tick: int) -> None:
-        self._heartbeat = max(self._heartbeat, min(tick, MAX_TICK))
 
     def state(self) -> dict[str, Any]:
         """All of it: a few whole numbers."""

@@ -22,6 +22,7 @@ from slackwater.progress.lateness import Floats, Lateness, ranks_of
 from slackwater.progress.reference import Reference
 from slackwater.progress.report import Report
 from slackwater.progress.required_slack import AHEAD, Budget, RequiredSlack, Rows
+from slackwater.progress.silence import read_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
@@ -85,10 +86,7 @@ def drop_ratio(
     >>> drop_ratio(0.05, stretch="10 minutes").describe()
     "drop_ratio(0.05, stretch='10 minutes')"
     """
-    limit = None if timeout is None else microseconds(timeout)
-    if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
-    return DropRatio(_share(p), _stretch(stretch), limit)
+    return DropRatio(_share(p), _stretch(stretch), read_timeout(timeout))
 
 
 def _share(p: float | str) -> float:

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Tracker
-from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.time import TimeDomain
 
 
 @dataclass(frozen=True)
@@ -49,70 +48,40 @@ def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:
     >>> t.heartbeat                                                              # none below 90 should come
     Heartbeat(tick=89)
     """
-    limit = None if timeout is None else microseconds(timeout)
-    if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
-    return MaxDelay(limit)
+    return MaxDelay(read_timeout(timeout))
 
 
 def _show(span: int) -> str:
     return TimeDomain.TIMESTAMP.show_span(span)
 
 
-class MaxDelayTracker(Tracker):
+class MaxDelayTracker(SilenceTracker):
     """Follows the largest delay; one row that was on its way for a day holds time back by a day, for good."""
 
-    def __init__(self, timeout: int | None) -> None:
-        self._timeout = timeout
-        self._delay: int | None = None
-        self._highest = MIN_TICK
-        self._last_arrival = MIN_TICK
-        self._heartbeat = MIN_TICK
+    absolute_clock: ClassVar[bool] = True
 
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """One tick below u − m: the paper's heartbeat says that none smaller comes."""
-        return Heartbeat(self._heartbeat)
+    def __init__(self, timeout: int | None) -> None:
+        super().__init__(timeout)
+        self._delay: int | None = None
 
     def arrive(self, arrival: Arrival) -> None:
-        """Take the delay of the page's slowest row."""
+        """Take the delay of the page's slowest row; the paper's heartbeat u − m says that none smaller comes."""
         if arrival.rows:
-            self._last_arrival = max(self._last_arrival, arrival.at)
-        if arrival.lowest is None or arrival.highest is None:
+            self._saw(arrival)
+        if arrival.lowest is None:
             return
         delay = arrival.at - arrival.lowest
         self._delay = delay if self._delay is None else max(self._delay, delay)
-        self._highest = max(self._highest, arrival.highest)
         self._raise(arrival.at - self._delay - 1)
 
-    def tick(self, now: int) -> None:
-        """After a silence of `timeout`, promise all that was seen."""
-        wake = self.wake_at()
-        if wake is not None and now >= wake:
-            self._raise(self._highest)
-
-    def wake_at(self) -> int | None:
-        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
-        if self._timeout is None or self._heartbeat >= self._highest:
-            return None
-        return self._last_arrival + self._timeout
-
-    def _raise(self, tick: int) -> None:
-        self._heartbeat = max(self._heartbeat, min(tick, MAX_TICK))
-
     def state(self) -> dict[str, Any]:
-        """Delay, largest time, last arrival and heartbeat."""
-        return {
-            "delay": self._delay,
-            "highest": self._highest,
-            "last_arrival": self._last_arrival,
-            "heartbeat": self._heartbeat,
-        }
+        """The delay, and what every such tracker keeps."""
+        return {"delay": self._delay, **super().state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        self._delay, self._highest = state["delay"], state["highest"]
-        self._last_arrival, self._heartbeat = state["last_arrival"], state["heartbeat"]
+        self._delay = state["delay"]
+        super().restore(state)
 
     def metrics(self) -> dict[str, Any]:
         """The largest delay."""

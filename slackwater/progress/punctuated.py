@@ -10,10 +10,10 @@ import numpy as np
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.disorder import SourceHeartbeats, Tracker
-from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.disorder import SourceHeartbeats
+from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.sources import Ints
-from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.time import MIN_TICK, TimeDomain
 
 
 @dataclass(frozen=True)
@@ -52,44 +52,31 @@ def punctuated(column: str, timeout: str | timedelta | None = None) -> Punctuate
     >>> t.heartbeat
     Heartbeat(tick=20)
     """
-    limit = None if timeout is None else microseconds(timeout)
-    if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
     if not isinstance(column, str) or not column.strip():
         raise QueryError(f"punctuated({column!r}): write the column of the punctuations, as in punctuated('upto')")
-    return Punctuated(column, limit)
+    return Punctuated(column, read_timeout(timeout))
 
 
-class PunctuatedTracker(Tracker):
+class PunctuatedTracker(SilenceTracker):
     """Repeats what the senders promised."""
 
     promised_by_sender: ClassVar[bool] = True
 
     def __init__(self, timeout: int | None) -> None:
-        self._timeout = timeout
+        super().__init__(timeout)
         self._names: list[str] = []
         self._number: dict[str, int] = {}
         self._beats: Ints = np.empty(0, dtype=np.int64)
-        self._heartbeat = Heartbeat.NONE
-        self._highest = MIN_TICK
-        self._last_arrival = MIN_TICK
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """What all senders have promised."""
-        return self._heartbeat
 
     def by_source(self) -> SourceHeartbeats | None:
         """What each sender has promised."""
         if not self._names:
             return None
-        return SourceHeartbeats(self._names, np.maximum(self._beats, self._heartbeat.tick), self._heartbeat.tick)
+        return SourceHeartbeats(self._names, np.maximum(self._beats, self._heartbeat), self._heartbeat)
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's punctuations."""
-        self._last_arrival = max(self._last_arrival, arrival.at)
-        if arrival.highest is not None:
-            self._highest = max(self._highest, arrival.highest)
+        self._saw(arrival)
         if arrival.sources is not None:
             self._arrive_from(arrival.sources)
             if len(self._beats):
@@ -109,29 +96,12 @@ class PunctuatedTracker(Tracker):
             grown[numbers] = np.maximum(grown[numbers], sources.punctuation)
         self._beats = grown
 
-    def tick(self, now: int) -> None:
-        """After a silence of `timeout`, promise all that was seen."""
-        wake = self.wake_at()
-        if wake is not None and now >= wake:
-            self._raise(self._highest)
-
-    def wake_at(self) -> int | None:
-        """When the silence will have lasted for `timeout`."""
-        if self._timeout is None or self._highest == MIN_TICK or self._heartbeat.tick >= self._highest:
-            return None
-        return self._last_arrival + self._timeout
-
-    def _raise(self, tick: int) -> None:
-        self._heartbeat = max(self._heartbeat, Heartbeat(tick))
-
     def state(self) -> dict[str, Any]:
         """Promises by source."""
         return {
             "names": list(self._names),
             "beats": self._beats.copy(),
-            "heartbeat": self._heartbeat.tick,
-            "highest": self._highest,
-            "last_arrival": self._last_arrival,
+            **super().state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -139,9 +109,7 @@ class PunctuatedTracker(Tracker):
         self._names = list(state["names"])
         self._number = {name: n for n, name in enumerate(self._names)}
         self._beats = np.asarray(state["beats"], dtype=np.int64)
-        self._heartbeat = Heartbeat(state["heartbeat"])
-        self._highest = state["highest"]
-        self._last_arrival = state["last_arrival"]
+        super().restore(state)
 
     def metrics(self) -> dict[str, Any]:
         """The sources that hold time back."""

@@ -18,7 +18,9 @@ from slackwater.progress.report import Report
 Floats = NDArray[np.float64]
 
 #: The share aimed at, of the share allowed; more is kept in reserve where a slack COST times as long buys it.
-FULL, RESERVE, COST = 0.96, 0.6, 1.07
+FULL, RESERVE, COST = 0.94, 0.6, 1.07
+#: The part of a budget that is planned with: the pages to come may be smaller than those before.
+PLANNED = 0.94
 #: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
 FREE, LEAST, FEW = 1.5, 0.5, 2.5
 #: So many closings in a stretch count as much as the lateness of its rows.
@@ -133,7 +135,8 @@ class RequiredSlack:
         if budget is None:
             return slack
         lateness = (weights * np.clip(rows.values - slack, 0, self._range)).sum(1) / self._range
-        exactly = np.array([0.0] * (n - len(kept)) + [float(k[1][k[0] > slack].sum()) for k in kept])
+        cells = np.repeat(np.arange(n - len(kept), n), [len(k[0]) for k in kept])
+        exactly = np.bincount(cells, np.where(needs > slack, counts, 0.0), n).astype(np.float64)
         dispersion = exact * _dispersion(exactly) + (1 - exact) * _dispersion(lateness)
         # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
         dispersion = min(dispersion, 3 * max(1.0, total / max(float(rows.rows.sum()), 1.0)))
@@ -198,7 +201,7 @@ class Budget:
 
     def share(self, share: float, dispersion: float) -> float:
         """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
-        rest = kept_free(share * self._pairs - self._lost, dispersion, FREE)
+        rest = kept_free(PLANNED * share * self._pairs - self._lost, dispersion, FREE)
         return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
 
 

@@ -314,7 +314,8 @@ def progressing(bounds: SkewBounds, *, timeout: int | None, unit: int | None, in
     """A generator that lets no row wait for ever (S1 section 3.4)."""
     generator = HeartbeatGenerator(bounds, timeout=timeout, unit=unit, indirect=indirect)
     if timeout is None and (two := generator.bounds.unsettled()):
-        where = f" of {two[1]!r} behind {two[0]!r}" if len(bounds.names) > 1 else ""
+        named = len(bounds.names) > 1 and bounds.names[0] != "0"
+        where = f" of {two[1]!r} behind {two[0]!r}" if named else ""
         raise QueryError(
             f"these bounds need a timeout (S1 Theorem 3.3): no time-based bound{where} comes down to delta 0, so "
             "the last rows would wait for ever when all sources pause; write the silence after which all has "

@@ -7,7 +7,7 @@ drops stays in it, marked, for its arrival still moves time; to observe rows bef
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,15 +18,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.functions import arrow_udf
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import to_arrow_type
 
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.page import BEFORE, Folded, PartialsTooLarge
-from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode, StreamNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.analysis import simple_name
+from slackwater.spark.function import arrow_function
 from slackwater.spark.shape import Shape
 from slackwater.spark.statistics import (
     ALL,
@@ -243,7 +242,7 @@ class SparkPage:
         frame, statistics = self._observed()
         started = time.perf_counter()
         visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
-        made = frame.select(_arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
+        made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
         names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
         mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
         self._ran(started, statistics)
@@ -356,21 +355,6 @@ def _cell_sql(width: int) -> str:
 def too_large(error: Exception) -> bool:
     """Whether Spark refused to bring a result to the driver for its size."""
     return "spark.driver.maxResultSize" in str(error)
-
-
-@lru_cache(maxsize=64)
-def _arrow_function(node: MapNode) -> Callable[[Column], Column]:
-    """A function of the user's, on one column of rows: mapInArrow would want pandas."""
-
-    function, struct = checked(node.function, node.schema), pa.RecordBatch.from_struct_array
-
-    def run(rows: pa.Array) -> pa.Array:
-        return function(struct(rows)).to_struct_array()
-
-    # Spark goes by the annotations, which are text here.
-    run.__annotations__ = {"rows": pa.Array, "return": pa.Array}
-    udf: Callable[[Column], Column] = arrow_udf(run, from_arrow_schema(node.schema))
-    return udf
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
-from slackwater.plan.nodes import MapNode, QueryNode, StreamNode, WindowNode, stream_of
+from slackwater.plan.nodes import MapNode, QueryNode, RowNode, StreamNode, WindowNode, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
 
@@ -25,7 +25,7 @@ def check_sideline(plan: QueryNode) -> None:
     """Refuse a sideline where no page could wait on it."""
     if not isinstance(plan, WindowNode):
         raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
-    node = plan.input
+    node: RowNode | QueryNode = plan.input
     while not isinstance(node, StreamNode):
         if isinstance(node, MapNode):
             return
@@ -38,11 +38,12 @@ def read_prod(plan: QueryNode, until: object, where: str | None) -> Prod:
     if not isinstance(plan, WindowNode):
         raise QueryError("prod(): a window for each row is answered when the row is; give the window a slide")
     if where is not None:
-        _check_condition(plan, where)
+        check_condition(plan, where)
     return Prod(None if until is None else _tick(stream_of(plan).domain, until), None, where)
 
 
-def _check_condition(plan: WindowNode, where: str) -> None:
+def check_condition(plan: WindowNode, where: str) -> None:
+    """Refuse a condition on anything but the group columns."""
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:

@@ -11,26 +11,31 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import TimestampType
 
-from slackwater.engine.build import add_query
+from slackwater.engine.build import add_query, aggregate_labels, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.operators.element import Prod
 from slackwater.operators.operator import MAIN
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.prod_stream import ProdStream
+from slackwater.operators.results_as_rows import Nesting
 from slackwater.operators.rolling_aggregate import SpillRecords
 from slackwater.operators.window_aggregate import Spill
 from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import StreamNode, stream_of
+from slackwater.plan.nodes import StreamNode, first_query, stream_of
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
 from slackwater.spark.analysis import columns_of, time_in_ticks
+from slackwater.spark.control import Control, check_role, fitting, read_control
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
+from slackwater.spark.nested import aggregate_figures, result_pages
 from slackwater.spark.prods import check_early, check_sideline, read_prod
 from slackwater.spark.replay import Replay, Replayer
 from slackwater.spark.run import Run
@@ -64,10 +69,12 @@ class Session:
         self._resident_limit = resident_limit
         self._id = self._journal.id if self._journal is not None else uuid.uuid4().hex[:8]
         self._inputs: dict[str, tuple[StreamNode, DataFrame, Replay | None, str | None]] = {}
+        self._controls: dict[str, Control] = {}
         self._runs: dict[str, Run] = {}
         self._ingests: dict[str, Ingest] = {}
         self._loop: Loop | None = None
         self._clock: Clock | None = None
+        self._resumed = False
         self._stopped = False
 
     # --- streams
@@ -83,6 +90,7 @@ class Session:
         arrival: str | None = None,
         page: str = "10 seconds",
         trigger: str | None = None,
+        role: str | None = None,
     ) -> Stream:
         """Declare a stream.
 
@@ -90,12 +98,45 @@ class Session:
         it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
         a timestamp, a date, a whole number or a decimal of at most 18 digits. `source` names a row's source, where
         many send into one stream. `disorder` says how late rows may come.
+
+        With `role="prods"` its rows are prods (S5 section 3.2): each asks for early results of the windows that end
+        by the column `until`, or by the row's time where there is no such column; all open ones where `until` is
+        null. A column `where` restricts a prod to groups, a column `query` to the query of that name. In a replay a
+        prod is sent behind the pages that have arrived by the end of its own.
         """
         if name in self._inputs:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
+        if check_role(name, role, {"disorder": disorder, "source": source}):
+            return self._control(read_control(name, df, time), df, arrival, page, trigger)
         node = stream_node(name, df, time, source, disorder)
         self._inputs[name] = (node, df, self._replay(node, df, arrival, page), trigger)
         return Stream(self, node, df)
+
+    def _control(
+        self, control: Control, df: DataFrame, arrival: str | None, page: str, trigger: str | None
+    ) -> Stream:
+        name = control.node.name
+        replay = self._replay(control.node, df, arrival, page)
+        if self._loop is not None:
+            self._attach(name, control, replay)
+        self._inputs[name], self._controls[name] = (control.node, df, replay, trigger), control
+        if self._ingests:
+            self._start_ingests(available_now=False)
+        return Stream(self, control.node, df)
+
+    def _attach(self, name: str, control: Control, replay: Replay | None) -> None:
+        """Let a stream of prods reach the queries."""
+        loop = self._running(replay=replay is not None)
+
+        def send(query: str | None, prod: Prod) -> int:
+            runs = fitting(control, self._runs.values(), query, prod)
+            for run in runs:
+                loop.executor.prod(run.labels, prod)
+            return len(runs)
+
+        if source_label(name) not in loop.executor.graph:
+            operator = ProdStream(source_label(name), control.columns, send)
+            loop.call(lambda: loop.executor.add(operator))
 
     def _windowed_by(self, stream: Stream, wattr: str, disorder: Disorder | None) -> Stream:
         """The same rows as a stream whose time is another attribute (S4's WATTR).
@@ -160,6 +201,8 @@ class Session:
         if self._stopped:
             raise RunError("the session has been stopped; make a new one")
         plan, stream = query.plan, stream_of(query.plan)
+        if stream.name in self._controls:
+            raise QueryError(f"stream {stream.name!r} is a stream of prods; a query reads a stream without role=")
         if any(r.active and r.plan is plan for r in self._runs.values()):
             raise RunError("this query has been started already; stop its run first, or build the query again")
         label = name or f"q{len(self._runs) + 1}"
@@ -171,25 +214,38 @@ class Session:
             check_early(plan, early)
         if sideline is not None:
             check_sideline(plan)
-        output = make_sink(sink, f"{self._id}-{label}", self._pages, plan.schema)
-        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, None)
+        output = make_sink(sink, f"{self._id}-{label}", self._pages, plan, plan.schema)
+        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, plan)
         if self._journal is not None:
             self._journal.register(label, describe(plan))
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
+        for control in self._controls.values():
+            self._attach(control.node.name, control, self._inputs[control.node.name][2])
         limit, panes, records = self._resident_limit, self._spill(label, stream), self._spill_records(label)
+        nesting = Nesting(
+            result_pages(self._pages),
+            self._pages.drop_staged,
+            lambda level: self._spill(f"{label}-inner{level}", stream),
+        )
         labels = loop.call(
             lambda: add_query(
-                loop.executor, label, plan, output, late_output, panes, limit, records, early, sideline
+                loop.executor, label, plan, output, late_output, panes, limit, records, early, nesting, sideline
             )
         )
         run = Run(self, label, plan, labels, output, routes_late=late is not None)
         self._runs[label] = run
         if not self._missing():
             # What waits in the journal for several queries may go on only when all of them are back.
-            loop.release()
+            self._release(loop)
             if not hold:
                 self._start_ingests(available_now=False)
         return run
+
+    def _release(self, loop: Loop) -> None:
+        if not self._resumed and isinstance(self._clock, SystemClock):
+            loop.call(loop.executor.resume)
+        self._resumed = True
+        loop.release()
 
     def _running(self, replay: bool) -> Loop:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
@@ -216,14 +272,20 @@ class Session:
             return []
         return [label for label in self._journal.queries if label not in self._runs]
 
+    def _read(self) -> list[str]:
+        """The streams that running queries need, those of prods last."""
+        names = {stream_of(r.plan).name for r in self._runs.values() if r.active}
+        return [*sorted(names), *(self._controls if names else ())]
+
     def _start_ingests(self, available_now: bool) -> None:
         assert self._loop is not None
-        for name in {stream_of(r.plan).name for r in self._runs.values() if r.active}:
+        for name in self._read():
             node, frame, replay, trigger = self._inputs[name]
             if replay is not None:
                 continue
             readers = [r for r in self._runs.values() if r.active and stream_of(r.plan).name == name]
             columns = set().union(*(needed_columns(r.plan, r.routes_late) for r in readers))
+            columns |= set(frame.columns) if name in self._controls else set()
             if name not in self._ingests:
                 checkpoint = self._place.child("checkpoints").child(name)
                 self._ingests[name] = Ingest(node, frame, self._loop, self._pages, checkpoint, trigger)
@@ -242,7 +304,7 @@ class Session:
             loop = self._loop
             loop.call(lambda: loop.executor.forget(f"{name}/"))
             if not self._missing():
-                loop.release()
+                self._release(loop)
 
     # --- running
 
@@ -260,8 +322,9 @@ class Session:
                 "or drop them with session.forget(name)"
             )
         if isinstance(self._clock, ManualClock):
-            names = {stream_of(r.plan).name for r in self._runs.values() if r.active}
-            replays = [replay for name, (_, _, replay, _) in self._inputs.items() if name in names and replay]
+            names = self._read()
+            streams = [name for name in self._inputs if name in names and name not in self._controls]
+            replays = [r for name in [*streams, *self._controls] if (r := self._inputs[name][2]) is not None]
             replayer = Replayer(self._loop, self._clock, self._pages, progress)
             self._told("the replay", lambda: replayer.run(replays))
         else:
@@ -288,10 +351,11 @@ class Session:
         assert self._loop is not None and self._clock is not None
         figures = self._loop.executor.metrics()
         source = figures.get(run.source, {})
-        window = figures.get(f"{run.name}/window", {})
+        windows = [figures.get(label, {}) for label in aggregate_labels(run.name, run.plan)]
+        asked = {name: figures.get(source_label(name), {}) for name in self._controls}
         maps = [label for label in figures if label.startswith(f"{run.name}/map")]
         stream = stream_of(run.plan)
-        own = run.plan.disorder
+        own = first_query(run.plan).disorder
         port = MAIN if own is None else own.describe()
         policy = dict(source.get("policies", {}).get(port, {}))
         beat = policy.pop("heartbeat", MIN_TICK)
@@ -301,9 +365,10 @@ class Session:
             "heartbeat": stream.domain.show(beat),
             "lag_seconds": (self._clock.now() - beat) / 1e6 if known else None,
             **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
-            "lateness": {name: ticks * seconds for name, ticks in source.get("lateness", {}).items()},
+            "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
             "policy": policy,
-            **{k: v for k, v in window.items() if k not in ("queued", "queued_rows")},
+            **aggregate_figures(windows),
+            **({"prod_streams": asked} if asked else {}),
             **{k: figures[m][k] for m in maps for k in ("mapped_pages", "sidelined_pages", "sideline")},
             "queued": sum(f["queued"] for f in figures.values()),
             "spark_jobs": self._pages.jobs,
@@ -335,6 +400,9 @@ class Session:
                 self._journal.forget(run.name)
         elif name in self._ingests:
             self._ingests.pop(name).stop()
+        if not self._read():
+            for control in self._controls.keys() & self._ingests.keys():
+                self._ingests.pop(control).stop()
 
     def stop(self) -> None:
         """Stop all queries and the session's thread; the journal keeps what a later session continues from."""

@@ -12,8 +12,11 @@ from pyarrow import fs
 from pyspark.sql import DataFrame
 
 from slackwater.errors import QueryError, SinkError
-from slackwater.operators.element import Payload, Staged
+from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.operators.sink import Output
+from slackwater.plan.ask import Ask
+from slackwater.plan.nodes import QueryNode
+from slackwater.spark.prods import read_prod
 from slackwater.spark.store import Place, SparkPages
 
 #: What a user may give as a sink.
@@ -85,22 +88,31 @@ class ParquetSink:
 
 
 class CallableSink:
-    """Hands each commit to a function as a DataFrame, under the contract of `foreachBatch`: at least once."""
+    """Hands each commit to a function as a DataFrame, under the contract of `foreachBatch`: at least once.
 
-    def __init__(self, function: Callable[[DataFrame, int], object], pages: SparkPages) -> None:
+    What the function gives back may be a prod (S5's feedback): `sw.prod(…)`, or True for all open windows.
+    """
+
+    def __init__(self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: QueryNode) -> None:
         self._function = function
         self._pages = pages
+        self._plan = plan
 
-    def write(self, payload: Payload, commit_id: int) -> None:
+    def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Call the function."""
         if isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
-            self._function(self._pages.spark.read.parquet(place.address), commit_id)
+            asked = self._function(self._pages.spark.read.parquet(place.address), commit_id)
         else:
-            self._function(self._pages.spark.createDataFrame(payload), commit_id)
+            asked = self._function(self._pages.spark.createDataFrame(payload), commit_id)
+        if asked is True:
+            return read_prod(self._plan, None, None)
+        return read_prod(self._plan, asked.until, asked.where) if isinstance(asked, Ask) else None
 
 
-def make_sink(sink: SinkLike, run: str, pages: SparkPages, schema: pa.Schema | None) -> Output:
+def make_sink(
+    sink: SinkLike, run: str, pages: SparkPages, plan: QueryNode, schema: pa.Schema | None = None
+) -> Output:
     """The sink for what a user gave."""
     if sink is None:
         return MemorySink(pages, schema)
@@ -113,5 +125,5 @@ def make_sink(sink: SinkLike, run: str, pages: SparkPages, schema: pa.Schema | N
             raise QueryError("a sink function takes two arguments, (DataFrame, commit_id)") from None
         except ValueError:
             pass
-        return CallableSink(sink, pages)
+        return CallableSink(sink, pages, plan)
     raise QueryError(f"sink={sink!r}: give None, a folder, or a function (DataFrame, commit_id)")

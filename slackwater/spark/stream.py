@@ -16,11 +16,13 @@ from slackwater.plan.nodes import (
     Function,
     MapNode,
     QueryNode,
+    ResultsNode,
     RollingNode,
     RowNode,
     SelectNode,
     WhereNode,
     WindowNode,
+    inner_query,
     stream_of,
 )
 from slackwater.plan.sources import source_group
@@ -33,7 +35,7 @@ from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.partials import TIME
-from slackwater.windows.results import RESULT_COLUMNS, result_schema
+from slackwater.windows.results import RESULT_COLUMNS, result_schema, row_columns
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
@@ -75,9 +77,9 @@ class Stream:
     def map(self, function: Function, schema: str) -> Stream:
         """Replace each row by what a Python function makes of it, such as the answer of a model.
 
-        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with the
-        columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows keep
-        their time. It runs in Spark's Python workers, one page after another, and prods overtake the pages that wait.
+        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with
+        the columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows
+        keep their time. It runs in Spark's Python workers, page after page; prods overtake the pages that wait.
         """
         fields = fields_of(schema, "map")
         _check_names([name for name, _ in fields], "map")
@@ -106,6 +108,8 @@ class Stream:
         the stream's time. `disorder` is a policy for this query alone, instead of the stream's; queries with equal
         ones share it.
         """
+        if inner_query(self.node) is not None:
+            return Windowed(self, _outer_spec(self.node, range, slide, offset, rows, wattr, disorder), ())
         if wattr is not None:
             by = self.session._windowed_by(self, wattr, disorder)
             return Windowed(by, window_spec(stream_of(by.node).domain, range, slide, offset, rows), ())
@@ -181,17 +185,69 @@ class Query:
 
         `sink` takes the results, `late` the rows that came too late for some window or have no time: None keeps
         them in memory (late rows are then only counted), a folder gets Parquet files, a function gets
-        (DataFrame, commit_id). `name` is the query's name in the journal. With `hold`, a streaming source is not
-        read before `session.run_available()` or before another query of it starts without `hold`: so that
-        several queries see a stream from its first row. `early` asks for early answers, as in sw.early(at=0.75).
-        `sideline` sets the rest of a prodded burst aside behind a `map`, so that later windows need not wait for it:
-        sw.sideline(ratio=4).
+        (DataFrame, commit_id) and may give back a prod, sw.prod(…) or True, to ask for early answers. `name` is the
+        query's name in the journal. With `hold`, a streaming source is not read before `session.run_available()`
+        or before another query of it starts without `hold`: so that several queries see a stream from its first
+        row. `early` asks for early answers, as in sw.early(at=0.75). `sideline` sets the rest of a prodded burst
+        aside behind a `map`, so that later windows need not wait for it, as in sw.sideline(ratio=4).
         """
         return self.session._start(self, sink, late, name, hold, early, sideline)
+
+    def window(self, range: Span | None = None, slide: Span | None = None, offset: Span | None = None) -> Windowed:
+        """Windows over the results of this query, as in the largest of the sums of all sensors (S5's Q3-4).
+
+        A result is a row with the group columns, the aggregates, `window_start` and `window_end`; its time is the
+        last tick of its window. So a window [s, e) takes the results of the windows that end in (s, e]: to compare
+        the groups of each window with one another, give `range` and `slide` the slide of this query.
+        """
+        return self._rows("window").window(range, slide, offset)
+
+    def where(self, condition: str) -> Stream:
+        """The results that meet a Spark SQL condition, for another window over them."""
+        return self._rows("where").where(condition)
+
+    def select(self, *columns: str, **named: str) -> Stream:
+        """The results with other columns, for another window over them."""
+        return self._rows("select").select(*columns, **named)
+
+    def _rows(self, what: str) -> Stream:
+        if not isinstance(self.plan, WindowNode):
+            raise QueryError(
+                f"{what}() on the results of windows for each row: there would be as many results as rows, each at "
+                "its own time; give the first window a slide, as in window(range='30 seconds', slide='10 seconds')"
+            )
+        empty = self.plan.schema.empty_table().select(row_columns(self.plan.kernel))
+        return Stream(self.session, ResultsNode(self.plan), self.session.spark.createDataFrame(empty))
 
     def describe(self) -> str:
         """The plan in a few lines."""
         return describe(self.plan)
+
+
+def _outer_spec(
+    node: RowNode,
+    range: Span | None,
+    slide: Span | None,
+    offset: Span | None,
+    rows: int | None,
+    wattr: str | None,
+    disorder: Disorder | None,
+) -> WindowSpec:
+    """The windows of a query over results."""
+    if wattr is not None:
+        raise QueryError(f"wattr={wattr!r}: the time of a result is the end of its window; leave out wattr=")
+    if disorder is not None:
+        raise QueryError(
+            f"disorder={disorder.describe()}: results come when their windows close; write the policy in the "
+            "first window(…) or at the stream"
+        )
+    spec = window_spec(stream_of(node).domain, range, slide, offset, rows)
+    if isinstance(spec, RollingSpec):
+        raise QueryError(
+            "window() over results needs a slide: a window for each row is made over the rows of a stream; write "
+            f"window(range={range!r}, slide={range!r})"
+        )
+    return spec
 
 
 def _check_names(names: list[str], what: str) -> None:

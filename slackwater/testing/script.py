@@ -12,10 +12,12 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal, Record
 from slackwater.operators.element import Payload, Prod, Staged
+from slackwater.operators.results_as_rows import Nesting
 from slackwater.plan.nodes import (
     Function,
     MapNode,
     QueryNode,
+    ResultsNode,
     RollingNode,
     RowNode,
     SelectNode,
@@ -32,9 +34,11 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.windows.aggregates import parse_aggregate
+from slackwater.windows.closed import SOURCE
 from slackwater.windows.early import Early
-from slackwater.windows.kernel import Group, PaneKernel
-from slackwater.windows.results import result_schema
+from slackwater.windows.kernel import Group, PaneKernel, source_text
+from slackwater.windows.partials import TIME
+from slackwater.windows.results import WINDOW_END, result_schema, row_columns
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.sideline import Sideline
 
@@ -71,13 +75,16 @@ def arrow_plan(
     disorder: Disorder | None = None,
     source: str | None = None,
     own_disorder: Disorder | None = None,
+    over: WindowNode | None = None,
     **aggregates: str,
 ) -> QueryNode:
-    """The plan of a window query over rows like those of a sample (one row at least)."""
+    """The plan of a window query over rows like those of a sample (one row at least), or over results."""
     policy = disorder or bounded(0)
     columns = tuple((n, str(t)) for n, t in sample.schema.items())
     node: RowNode = StreamNode("s", columns, time, time, domain, policy, source, getattr(policy, "column", None))
     frame = sample
+    if over is not None:
+        node, frame, domain = ResultsNode(over), _row_of(over), stream_of(over).domain
     if where is not None:
         node = WhereNode(node, where)
     if map is not None:
@@ -106,6 +113,22 @@ def arrow_plan(
         return RollingNode(node, rolling, result_schema(rolling, domain, kinds), own_disorder)
     kernel = PaneKernel(spec, groups, parsed, source_group(node, groups))
     return WindowNode(node, kernel, result_schema(kernel, domain, kinds), own_disorder)
+
+
+def _row_of(plan: WindowNode) -> pl.DataFrame:
+    """A row like those of a plan's results."""
+    empty = pl.DataFrame(plan.schema.empty_table()).select(row_columns(plan.kernel))
+    return pl.concat([empty, pl.DataFrame({c: [None] for c in empty.columns}, schema=empty.schema)])
+
+
+def result_page(payload: Payload, node: ResultsNode, number: int, at: int) -> ArrowPage:
+    """Results as a page in this process."""
+    assert not isinstance(payload, Staged)
+    rows, source = pl.DataFrame(payload), node.input.kernel.source
+    hidden = [(pl.col(WINDOW_END).to_physical().cast(pl.Int64) - 1).alias(TIME)]
+    if source is not None:
+        hidden.append(source_text(pl.col(source)).alias(SOURCE))
+    return ArrowPage(rows.with_columns(hidden), number, at)
 
 
 def _typed(name: str, text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
@@ -156,7 +179,10 @@ class Script:
         self.executor = Executor(self.clock, journal, strategy, InRecord(), commit_every)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        self._labels = add_query(self.executor, "q", plan, self.sink, late, early=early, sideline=sideline)
+        nesting = Nesting(result_page)
+        self._labels = add_query(
+            self.executor, "q", plan, self.sink, late, early=early, nesting=nesting, sideline=sideline
+        )
         self._source = source_label("s")
         seen = self.executor.consumed(self._source)
         self._number = -1 if seen is None else seen

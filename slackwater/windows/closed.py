@@ -48,7 +48,7 @@ class Closed:
     """Windows emitted ahead of `everyone`, as first and last of each run: in order, apart, few. Not by source."""
 
     def ranged(self, spec: WindowSpec, after: int, heartbeat: Heartbeat) -> Closed:
-        """After a range punctuation: the windows that lie wholly in (after, heartbeat]; itself if that is nothing new.
+        """After a range punctuation, which closes the windows wholly in (after, heartbeat]; itself if none is new.
 
         By source it closes nothing: windows of each source are closed in order.
         """
@@ -59,7 +59,7 @@ class Closed:
         return self._with(self.everyone, [*self.ahead, (first, last)])
 
     def _with(self, everyone: int | None, runs: Iterable[tuple[int, int]]) -> Closed:
-        """With these runs of windows closed ahead: joined where they touch, and joined to what is closed in order."""
+        """With these runs of windows closed ahead: joined where they touch, or touch what is closed in order."""
         ahead: list[tuple[int, int]] = []
         for first, last in sorted(runs):
             if everyone is not None and first <= everyone + 1:
@@ -90,7 +90,8 @@ class Closed:
             for done in (*self.ahead, (last + 1, last + 1)):
                 until = min(done[0] - 1, last)
                 if before is None or before < until:
-                    pairs.append((replace(self, everyone=before, ahead=()), replace(self, everyone=until, ahead=())))
+                    plain = replace(self, everyone=before, ahead=())
+                    pairs.append((plain, replace(plain, everyone=until)))
                 before = done[1] if before is None else max(before, done[1])
         return pairs
 
@@ -151,8 +152,8 @@ class Closed:
         """The rows whose pane counts for some window that has not been emitted."""
         if self.named is None:
             for first, last in self.ahead:
-                low, high = spec.panes(first - 1)[1], spec.panes(last + 1)[0]
-                frame = frame.filter(~pl.col(pane).is_between(low, high, closed="left"))
+                between = pl.col(pane).is_between(spec.panes(first - 1)[1], spec.panes(last + 1)[0], closed="left")
+                frame = frame.filter(~between)
             if self.everyone is None:
                 return frame
             return frame.filter(pl.col(pane) >= (self.everyone + 1) * spec.panes_per_slide)
@@ -196,6 +197,16 @@ def _last_closed(spec: WindowSpec, ticks: Ints) -> Ints:
     inside = np.clip(ticks, -_FAR, _FAR)
     closed: Ints = (inside + (1 - spec.range - spec.offset)) // spec.slide
     return closed
+
+
+def ends_reached(spec: WindowSpec, ticks: Ints) -> Ints:
+    """For each heartbeat the last tick of the last window that it closes: how far results of windows have come.
+
+    >>> ends_reached(WindowSpec(range=30, slide=10), np.array([28, 29, 38, 39])).tolist()
+    [19, 29, 29, 39]
+    """
+    ends: Ints = _last_closed(spec, ticks) * spec.slide + (spec.offset + spec.range - 1)
+    return np.where(np.abs(ticks) < _FAR, ends, ticks)
 
 
 def _larger(one: int | None, other: int) -> int:

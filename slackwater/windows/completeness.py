@@ -88,7 +88,9 @@ class Curve:
     def state(self) -> dict[str, Any]:
         """As JSON values."""
         return {
-            "open": [[last, *(n for pair in by_knot.items() for n in pair)] for last, by_knot in self._open.items()],
+            "open": [
+                [last, *(n for pair in by_knot.items() for n in pair)] for last, by_knot in self._open.items()
+            ],
             "through": self._through,
             "arrived": [] if not self._all else self._arrived.tolist(),
             "all": [self._all, self._usual],

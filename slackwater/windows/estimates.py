@@ -246,8 +246,10 @@ def _floats(name: str, values: Floats) -> pl.Series:
 def _in_type(values: pl.Series, numbers: Floats, estimate: Floats) -> pl.Series:
     """The estimate in the type of the value: what is seen, exactly, and the guess of what is to come."""
     if values.dtype.is_float():
-        return pl.Series(values.name, estimate, dtype=values.dtype).fill_nan(None).zip_with(
-            values.is_not_null() & values.is_not_nan().fill_null(False), values
+        return (
+            pl.Series(values.name, estimate, dtype=values.dtype)
+            .fill_nan(None)
+            .zip_with(values.is_not_null() & values.is_not_nan().fill_null(False), values)
         )
     more = np.where(np.abs(estimate) < _LARGE, np.nan_to_num(estimate - numbers), 0.0)
     if values.dtype.is_integer():

@@ -149,7 +149,9 @@ class LikeAge:
             mine = own[:, SEEN] / own[:, FINAL]
         usable = (mine > 0) & (mine <= 1)
         weight = np.where(usable, own[:, COUNT], 0.0)
-        share = np.where(weight > 0, (weight * np.where(usable, mine, 0.0) + COMMON * common) / (weight + COMMON), common)
+        share = np.where(
+            weight > 0, (weight * np.where(usable, mine, 0.0) + COMMON * common) / (weight + COMMON), common
+        )
         return np.where(share >= LEAST, np.minimum(share, 1.0), np.nan)
 
     def _units(self, seen: Floats, rest: Floats, own: Floats) -> Floats:

@@ -83,6 +83,17 @@ def _rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_a
     return in_schema(named.select(schema.names), schema)
 
 
+def row_columns(kernel: Kernel) -> list[str]:
+    """The columns of a result that a query over results can speak of."""
+    return [*kernel.keys, *(a.name for a in kernel.aggregates), WINDOW_START, WINDOW_END]
+
+
+def seen_rows(kernel: Kernel, early: pa.Table) -> pa.Table:
+    """Early results with S5's values, those of what has arrived, in the place of estimates."""
+    values = {a.name: early[seen(a.name)] for a in kernel.aggregates}
+    return pa.table({name: values.get(name, early[name]) for name in row_columns(kernel)})
+
+
 def early_schema(schema: pa.Schema, kernel: PaneKernel) -> pa.Schema:
     """The columns of final results, and behind them what early ones have beside."""
     for a in kernel.aggregates:

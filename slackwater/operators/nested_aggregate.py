@@ -1,0 +1,69 @@
+"""The upper aggregate of a nested query (S5 section 3.3, "state purging in general").
+
+The lower one accumulates, so the early results that it gives for a prod are not increments but whole: they count
+for that prod only, beside what is final, and are forgotten with it. So early answers are right at every prod, and
+final ones do not know of them.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from slackwater.operators.element import Prod, Provisional
+from slackwater.operators.operator import Emit
+from slackwater.operators.page import Page
+from slackwater.operators.window_aggregate import Spill, WindowAggregate
+from slackwater.plan.nodes import WindowNode
+from slackwater.progress.clock import Clock
+from slackwater.progress.report import Report
+from slackwater.windows.closed import Closed
+from slackwater.windows.kernel import WINDOW
+from slackwater.windows.panes import PaneRing
+from slackwater.windows.unestimated import Unestimated
+
+
+class NestedAggregate(WindowAggregate):
+    """A window aggregate over the results of another."""
+
+    def __init__(
+        self,
+        label: str,
+        node: WindowNode,
+        clock: Clock,
+        spill: Spill | None = None,
+        resident_limit: int = 256 * 2**20,
+        inner: bool = False,
+    ) -> None:
+        super().__init__(label, node, clock, spill, resident_limit, inner=inner)
+        self._estimates = Unestimated(node.kernel)
+        self._provisional: list[Page] = []
+        self._beside = PaneRing(node.kernel)
+
+    def report(self) -> list[Report]:
+        """Nothing: a stream's policy learns from the rows of the stream."""
+        super().report()
+        return []
+
+    def on_provisional(self, provisional: Provisional, emit: Emit) -> None:
+        """Keep the rows for the prod that comes behind them."""
+        self._provisional.append(provisional.page)
+
+    def on_prod(self, prod: Prod, emit: Emit) -> None:
+        """Answer from what is final and what is provisional, then forget the latter."""
+        super().on_prod(prod, emit)
+        self._provisional, self._beside = [], PaneRing(self._node.kernel)
+
+    def _span(self) -> tuple[int, int] | None:
+        for page in self._provisional:
+            self._beside.add(page.fold(self._node.kernel).partials, self._closed)
+        self._provisional = []
+        spans = [s for s in (super()._span(), self._beside.span()) if s is not None]
+        return (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None
+
+    def _merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        kernel = self._node.kernel
+        parts = [p for p in (super()._merged(before, after), self._beside.windows(before, after)) if p is not None]
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        both = pl.concat([p.select(parts[0].columns) for p in parts], how="vertical_relaxed")
+        return kernel.merge(both.group_by([WINDOW, *kernel.keys]))

@@ -1,0 +1,64 @@
+"""A stream of prods (S5 section 3.2, figure 3.2 a): its rows ask the session's queries for answers now.
+
+It holds no time back: nobody waits for it. Prods travel behind what waits on the arcs of the queries they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from slackwater.operators.element import Prod
+from slackwater.operators.operator import Emit, State, Unary
+from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.windows.kernel import Group
+from slackwater.windows.partials import TIME
+from slackwater.windows.rolling import RollingKernel, RollingSpec
+
+#: Columns of a prod; the time of a row stands for the first where there is none.
+UNTIL, WHERE, QUERY = "until", "where", "query"
+
+#: Sends a prod to the query of this name, or to all (None), and says how many it fits.
+Send = Callable[[str | None, Prod], int]
+
+
+class ProdStream(Unary):
+    """Reads a page's few rows in the driver and sends their prods, equal ones once."""
+
+    def __init__(self, label: str, columns: Mapping[str, str], send: Send) -> None:
+        super().__init__(label)
+        groups = tuple(Group(f"__{name}", sql) for name, sql in columns.items())
+        self._reads = RollingKernel(RollingSpec(rows=1), groups, ())
+        self._send = send
+        self._by_time = UNTIL not in columns
+        self._prods = self._refused = 0
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Ask for what the rows say; a row that fits no query is counted."""
+        try:
+            rows = page.rows_of(self._reads).to_dicts()
+        except PartialsTooLarge:
+            self._refused += 1
+            return
+        asked = []
+        for row in rows:
+            if self._by_time and row[TIME] is None:
+                self._refused += 1
+                continue
+            until = row[TIME] if self._by_time else row[f"__{UNTIL}"]
+            asked.append((row.get(f"__{QUERY}"), Prod(until, None, row.get(f"__{WHERE}"))))
+        for query, prod in dict.fromkeys(asked):
+            self._prods += 1
+            self._refused += self._send(query, prod) == 0
+
+    def state(self, whole: bool) -> State:
+        """The counts; prods under way are on the arcs."""
+        return State({"counts": [self._prods, self._refused]})
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue counting."""
+        self._prods, self._refused = states[-1].values["counts"]
+
+    def metrics(self) -> dict[str, Any]:
+        """How many prods came, and how many fitted no query."""
+        return {"prods": self._prods, "refused": self._refused}

@@ -1,0 +1,29 @@
+"""A prod as a sink's function asks for it: S5's feedback punctuation (section 3.2, figure 3.2 d)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is wanted; read against the query when it is given back."""
+
+    until: object = None
+    where: str | None = None
+
+
+def prod(until: object = None, where: str | None = None) -> Ask:
+    """Ask for early answers from a sink's function (S5 section 3.2): give it back, or True for all open windows.
+
+    What a final answer asks for is done at once. What an early answer asks for is done once for each page that
+    comes: a function that always asks is called a few times a page, not for ever.
+
+    >>> prod(until="2013-01-14 06:00", where="carrier = 'AA'")
+    Ask(until='2013-01-14 06:00', where="carrier = 'AA'")
+
+    Args:
+        until: only windows that end by then, a time of the stream; all open ones if left out.
+        where: only groups that meet this condition on the group columns.
+    """
+    return Ask(until, where)

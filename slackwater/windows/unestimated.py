@@ -1,0 +1,49 @@
+"""Early answers of aggregates over aggregates: S5's values, without an estimate of what is still to come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.progress.sources import Ints
+from slackwater.windows.estimates import Estimates
+from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.results import COMPLETENESS, high, low, seen
+
+
+class Unestimated(Estimates):
+    """Early answers as they are: that results of the lower aggregate are not final says nothing of their values."""
+
+    def __init__(self, kernel: PaneKernel) -> None:
+        self._kernel = kernel
+
+    def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
+        """Learn nothing."""
+
+    def early(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The values of what has arrived."""
+        made = [pl.lit(None, pl.Float64).alias(COMPLETENESS)]
+        for a in self._kernel.aggregates:
+            made += [pl.col(a.name).alias(seen(a.name))]
+            made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
+        return values.with_columns(made)
+
+    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> None:
+        """Learn nothing."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def table(self, whole: bool) -> pa.Table | None:
+        """Nothing."""
+        return None
+
+    def restore(self, state: dict[str, Any], table: pa.Table | None = None) -> None:
+        """Nothing."""
+
+    def metrics(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}

@@ -1,0 +1,89 @@
+"""A Python function on Spark's pages, prods and a sideline behind it: the same finals as without."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+
+pytestmark = pytest.mark.spark
+
+
+def instant(second: int) -> datetime:
+    return datetime.fromtimestamp(second, tz=UTC)
+
+
+def past(spark: SparkSession) -> DataFrame:
+    """A row a second, some a little late; every third has a value that a filter drops."""
+    times = [t if t % 4 else max(t - 3, 0) for t in range(24)]
+    columns = {"t": [instant(t) for t in times], "at": [instant(t) for t in range(24)], "k": [t % 2 for t in times]}
+    frame = pl.DataFrame({**columns, "v": [t % 3 for t in range(24)], "unused": "x"})
+    return spark.createDataFrame(frame.to_arrow())
+
+
+def score(rows: pa.RecordBatch) -> pa.RecordBatch:
+    assert pc.min(rows["v"]).as_py() > 0, "rows that a filter drops are not given to the function"
+    return pa.record_batch({"k": rows["k"], "score": pc.multiply(rows["v"].cast(pa.float64()), 1.5)})
+
+
+def query(s: sw.Session, df: DataFrame, function: Any = score) -> sw.Query:
+    rows = s.stream("past", df, time="t", arrival="at", page="2 seconds", disorder=sw.bounded("5 seconds"))
+    mapped = rows.where("v > 0").map(function, schema="k BIGINT, score DOUBLE")
+    return mapped.window("10 seconds", slide="10 seconds").group_by("k").agg(n="count(*)", total="sum(score)")
+
+
+def finals(table: pa.Table) -> list[tuple[Any, ...]]:
+    rows = [r for r in table.to_pylist() if r["kind"] == "final"]
+    return sorted((r["window_start"], r["k"], r["n"], r["total"]) for r in rows)
+
+
+def wanted(df: DataFrame) -> list[tuple[Any, ...]]:
+    from pyspark.sql import functions as F
+
+    window = F.window("t", "10 seconds", "10 seconds")
+    kept = df.where("v > 0").groupBy(window.alias("w"), "k").agg(F.count("*").alias("n"), F.sum(F.expr("v * 1.5D")))
+    return sorted((r["w"]["start"].astimezone(UTC), r[1], r[2], r[3]) for r in kept.collect())
+
+
+def test_map_prods_and_a_sideline_leave_the_finals_exact(spark: SparkSession, tmp_path: Path) -> None:
+    df = past(spark)
+    with sw.Session(spark, journal=tmp_path / "journal") as s:
+        run = query(s, df).start(early=sw.early(at=0.5), sideline=sw.sideline(ratio=2))
+        s.run_available()
+        figures = run.metrics()
+        early = [r for r in run.results().to_pylist() if r["kind"] == "early"]
+        assert finals(run.results()) == wanted(df)
+    assert (figures["rows"], figures["mapped_pages"], figures["late_rows"]) == (24, 12, 0)
+    assert figures["sidelined_pages"] > 0
+    assert figures["sideline"] == 0
+    assert early
+    assert not list((tmp_path / "journal" / "pages").glob("*")), "saved pages are gone when they are worked off"
+
+
+def test_an_error_of_the_function_names_the_page(spark: SparkSession) -> None:
+    def fails(rows: pa.RecordBatch) -> pa.RecordBatch:
+        raise KeyError("no such model")
+
+    with sw.Session(spark) as s:
+        query(s, past(spark), fails).start()
+        with pytest.raises(sw.RunError, match=r"map\(.*fails\) failed on page 0: (.|\n)*no such model"):
+            s.run_available()
+
+
+def test_what_cannot_be_mapped_or_sidelined_is_said(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        rows = s.stream("past", past(spark), time="t", arrival="at", disorder=sw.bounded("5 seconds"))
+        with pytest.raises(sw.QueryError, match="map schema='k BIGNUMBER'"):
+            rows.map(score, schema="k BIGNUMBER")
+        with pytest.raises(sw.QueryError, match="as in schema='a INT, b DOUBLE'"):
+            rows.map(score, schema="INT")
+        with pytest.raises(sw.QueryError, match=r"this query has no map\(\)"):
+            rows.window("1 minute", slide="1 minute").agg(n="count(*)").start(sideline=sw.sideline())

@@ -1,0 +1,198 @@
+"""Prods and nested aggregates on Spark: Q3-4, the sources of prods, resident and spilled state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+
+pytestmark = pytest.mark.spark
+
+READINGS = [(100, 1, 40), (105, 2, 30), (112, 2, 25), (121, 1, 10), (122, 2, 1), (140, 1, 0)]
+
+
+def readings(spark: SparkSession, rows: list[tuple[int, int, int]] | None = None) -> DataFrame:
+    """S5's traffic stream: each reading arrives at its own time."""
+    frame = spark.createDataFrame(READINGS if rows is None else rows, "t BIGINT, sensor INT, volume INT")
+    return frame.selectExpr("timestamp_seconds(t) AS time", "sensor", "volume", "timestamp_seconds(t) AS seen")
+
+
+def traffic(s: sw.Session, frame: DataFrame, page: str = "10 seconds") -> sw.Stream:
+    return s.stream("s", frame, time="time", arrival="seen", page=page, disorder=sw.bounded("5 seconds"))
+
+
+def q3_4(stream: sw.Stream) -> sw.Query:
+    sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(volume="sum(volume)")
+    return sums.window(range="10 seconds", slide="10 seconds").agg(most="max(volume)", sensors="count(*)")
+
+
+def said(table: Any, *columns: str) -> list[tuple[Any, ...]]:
+    rows = table.to_pylist()
+    return [(r["kind"], int(r["window_end"].timestamp()), *(r[c] for c in columns)) for r in rows]
+
+
+FINALS = [
+    ("final", 110, 40, 2),
+    ("final", 120, 55, 2),
+    ("final", 130, 56, 2),
+    ("final", 140, 26, 2),
+    ("final", 150, 10, 2),
+    ("final", 160, 0, 1),
+    ("final", 170, 0, 1),
+]
+#: A page is there ten seconds after its first reading, and windows are prodded 7.5 seconds into their last slide.
+EARLY = [
+    ("early", 110, 40, 2),
+    ("early", 120, 40, 2),
+    ("early", 130, 55, 2),
+    ("early", 140, 26, 2),
+    ("early", 150, 10, 2),
+]
+
+
+@pytest.mark.parametrize("limit", [2**28, 0])
+def test_q3_4_is_right_early_and_in_the_end_from_resident_and_spilled_state(
+    spark: SparkSession, tmp_path: Path, limit: int
+) -> None:
+    with sw.Session(spark, journal=tmp_path, resident_limit=limit) as s:
+        run = q3_4(traffic(s, readings(spark))).start(early=sw.early(at=0.75))
+        s.run_available()
+        rows = said(run.results(), "most", "sensors")
+        assert sorted(r for r in rows if r[0] == "final") == FINALS
+        assert [r for r in rows if r[0] == "early"] == EARLY
+        figures = run.metrics()
+        assert [figures["store"], figures["inner"][0]["store"]] == ["resident" if limit else "spilled"] * 2
+        assert (figures["late_rows"], figures["results"]) == (0, 7)
+    assert list((tmp_path / "staged").glob("*")) == []
+
+
+def test_what_lies_between_two_aggregates_is_spark_sql_too(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        sums = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        rows = sums.agg(volume="sum(volume)").where("volume BETWEEN 10 AND 50")
+        named = rows.select(
+            lane="concat('lane ', sensor)", volume="volume", ends="date_format(window_end, 'mm:ss')"
+        )
+        query = named.window(range="60 seconds", slide="60 seconds").group_by("lane")
+        run = query.agg(all="sum(volume)", last="max(ends)").start()
+        s.run_available()
+        rows = [(r["lane"], r["all"], r["last"]) for r in run.results().sort_by("lane").to_pylist()]
+    # The sums of sensor 1 that end within (60, 120] are 40, 40; within (120, 180] 50, 10, 10, 0 and 0.
+    assert [r for r in rows if r[0] == "lane 1"] == [("lane 1", 80, "02:00"), ("lane 1", 70, "02:30")]
+    assert [r for r in rows if r[0] == "lane 2"] == [("lane 2", 30, "01:50"), ("lane 2", 26, "02:20")]
+
+
+@pytest.mark.parametrize("limit", [2**28, 0])
+def test_a_run_is_prodded_until_a_time_and_for_some_groups(spark: SparkSession, limit: int) -> None:
+    with sw.Session(spark, resident_limit=limit) as s:
+        stream = traffic(s, readings(spark))
+        sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(volume="sum(volume)")
+        run = sums.start()
+        nested = q3_4(stream).start()
+        # The last page brings time to 140 - 5 seconds: windows that end at 140 and later stay open.
+        s.run_available(drain=False)
+        run.prod(until="1970-01-01 00:02:30", where="sensor = 1")
+        early = [r for r in said(run.results(), "sensor", "volume_seen") if r[0] == "early"]
+        assert sorted(early) == [("early", 140, 1, 10), ("early", 150, 1, 10)]
+        nested.prod(until="1970-01-01 00:02:20")
+        early = [r for r in said(nested.results(), "most", "sensors") if r[0] == "early"]
+        assert early == [("early", 140, 26, 2)]
+        with pytest.raises(sw.QueryError, match=r"prod\(where=.*group columns"):
+            nested.prod(where="sensor = 1")
+
+
+def test_a_stream_of_prods_is_replayed_beside_the_data(spark: SparkSession, tmp_path: Path) -> None:
+    asks = spark.createDataFrame(
+        [
+            (119, 120, None, None),
+            (129, 130, "sensor = 2", "sums"),
+            (139, 200, None, "nobody"),
+            (139, 200, "speed > 3", None),
+        ],
+        "at BIGINT, until BIGINT, where STRING, query STRING",
+    ).selectExpr("timestamp_seconds(at) AS at", "timestamp_seconds(until) AS until", "`where`", "query")
+    for again in (False, True):
+        with sw.Session(spark, journal=tmp_path) as s:
+            stream = traffic(s, readings(spark))
+            s.stream("ask", asks, time="at", arrival="at", role="prods")
+            sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(v="sum(volume)")
+            run = sums.start(name="sums")
+            nested = q3_4(stream).start(name="nested")
+            s.run_available(drain=again)
+            early = [r for r in said(run.results(), "sensor", "v_seen") if r[0] == "early"]
+            early_nested = [r for r in said(nested.results(), "most_seen") if r[0] == "early"]
+            if again:
+                assert (early, early_nested) == ([], [])
+            else:
+                # At 120 all up to 112 - 5 seconds is final, at 130 all up to 122 - 5 seconds.
+                first = [("early", 110, 1, 40), ("early", 110, 2, 30), ("early", 120, 1, 40), ("early", 120, 2, 55)]
+                assert early == [*first, ("early", 120, 2, 55), ("early", 130, 2, 56)]
+                assert early_nested == [("early", 110, 40), ("early", 120, 55)]
+            asked = run.metrics()["prod_streams"]["ask"]
+            assert (asked["prods"], asked["refused"]) == (4, 2)
+
+
+def test_a_sink_function_may_ask_for_more(spark: SparkSession) -> None:
+    got: list[tuple[Any, ...]] = []
+
+    def take(frame: DataFrame, commit_id: int) -> object:
+        table = frame.toArrow()
+        got.extend(said(table, "volume"))
+        final = table["kind"][0].as_py() == "final"
+        return sw.prod(until="1970-01-01 00:02:10", where="sensor = 2") if final else True
+
+    with sw.Session(spark) as s:
+        stream = traffic(s, readings(spark, READINGS[:3]))
+        windows = stream.window(range="30 seconds", slide="10 seconds")
+        windows.group_by("sensor").agg(volume="sum(volume)").start(take)
+        s.run_available(drain=False)
+    # At 112 - 5 seconds no window has ended: nothing was asked. Without a final answer there is no feedback.
+    assert got == []
+    with sw.Session(spark) as s:
+        stream = traffic(s, readings(spark, READINGS[:4]))
+        windows = stream.window(range="30 seconds", slide="10 seconds")
+        windows.group_by("sensor").agg(volume="sum(volume)").start(take)
+        s.run_available(drain=False)
+    finals = [("final", 110, 40), ("final", 110, 30)]
+    asked = [("early", 120, 55), ("early", 130, 55)]
+    open_ones = [("early", 120, 40), ("early", 120, 55), ("early", 130, 50), ("early", 130, 55)]
+    assert got[:8] == finals + asked + open_ones
+    assert all(r[0] == "early" and r[1] > 110 for r in got[8:]) and len(got) < 16
+
+
+def test_what_does_not_fit_is_refused_with_what_to_write(spark: SparkSession) -> None:
+    asks = spark.createDataFrame([(1, 2, "x")], "t BIGINT, where INT, until STRING")
+    with sw.Session(spark) as s:
+        stream = traffic(s, readings(spark))
+        with pytest.raises(sw.QueryError, match=r"no role 'prod'.*role='prods'"):
+            s.stream("ask", asks, time="t", role="prod")
+        with pytest.raises(sw.QueryError, match="leave out disorder="):
+            s.stream("ask", asks, time="t", role="prods", disorder=sw.bounded(1))
+        with pytest.raises(sw.QueryError, match="until='until' is of type string"):
+            s.stream("ask", asks, time="t", role="prods")
+        with pytest.raises(sw.QueryError, match="column 'where' of a stream of prods is text, not int"):
+            s.stream("ask", asks.drop("until"), time="t", role="prods")
+        with pytest.raises(sw.QueryError, match="there is no column 'when'"):
+            s.stream("ask", asks, time="when", role="prods")
+        with pytest.raises(sw.QueryError, match="static DataFrame"):
+            s.stream("ask", asks.select("t"), time="t", role="prods")
+        ask = s.stream("ask", readings(spark), time="time", arrival="seen", role="prods")
+        with pytest.raises(sw.QueryError, match="'ask' is a stream of prods"):
+            ask.window(range="10 seconds", slide="10 seconds").agg(n="count(*)").start()
+        rolling = stream.window(range="10 seconds").agg(n="count(*)")
+        for nest in (lambda: rolling.window(range="1 minute", slide="1 minute"), lambda: rolling.where("n > 1")):
+            with pytest.raises(sw.QueryError, match=r"windows for each row.*give the first window a slide"):
+                nest()
+        query = stream.window(range="10 seconds", slide="10 seconds").group_by("sensor").agg(n="count(*)")
+        with pytest.raises(sw.QueryError, match="over results needs a slide"):
+            query.window(range="1 minute")
+        with pytest.raises(sw.QueryError, match="leave out wattr="):
+            query.where("n > 1").window(range=10, slide=10, wattr="n")
+        with pytest.raises(sw.QueryError, match="first window"):
+            query.where("n > 1").window(range="1 minute", slide="1 minute", disorder=sw.bounded("1 minute"))
+        with pytest.raises(sw.QueryError, match="there is no column 'volume'; there are sensor, n, window_start"):
+            query.window(range="1 minute", slide="1 minute").agg(x="max(volume)")
