@@ -123,14 +123,13 @@ def _latency(points: Points) -> Any:
 
 def _sideline(curves: dict[str, Points]) -> Any:
     """How long after its end each window was final, with a sideline and without."""
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3), sharey=True, layout="constrained")
-    for axis, windows in zip(axes, ("sliding", "tumbling"), strict=True):
+    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3), sharey=True, layout="constrained")
+    for axis, windows in zip(axes, ("sliding", "tumbling", "tumbling, large pages"), strict=True):
         for kind, colour in (("no sideline", "#444444"), ("sideline(ratio=4)", "#1f77b4")):
             points = sorted(curves[f"{windows}, {kind}"], key=lambda p: p["end"])
             x, y = [p["end"] for p in points], [p["final"] for p in points]
             axis.plot(x, y, color=colour, marker=".", markersize=4, label=kind)
-        slide = "1" if windows == "sliding" else "5"
-        axis.set(title=f"5 s windows, one each {slide} s", xlabel="end of the window, s")
+        axis.set(title=windows, xlabel="end of the window, s")
     axes[0].set_ylabel("final after its end, s")
     axes[0].legend()
     return figure

@@ -38,6 +38,8 @@ class Query:
     early: Early
     disorder: Disorder
     page: str = "1 second"
+    most: int | None = None
+    """Pages of more rows are cut."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ def _pages(rows: pl.DataFrame, query: Query) -> Iterator[tuple[int, pl.DataFrame
     """Rows that arrived within a page's length, and when it ended."""
     length = TimeDomain.TIMESTAMP.span(query.page, "page")
     for (number,), page in rows.group_by(pl.col("arrival") // length, maintain_order=True):
-        yield (int(number) + 1) * length, page  # type: ignore[call-overload]
+        at = (int(number) + 1) * length  # type: ignore[call-overload]
+        for piece in page.iter_slices(query.most or page.height):
+            yield at, piece
 
 
 def _answers(rows: pl.DataFrame, query: Query, script: Script) -> Answers:
