@@ -150,7 +150,7 @@ def bursts(bench: Bench) -> None:
 
 def sidelined(bench: Bench, query: Query) -> None:
     """A large burst, with a sideline and without; pages of a burst as large as others, and larger."""
-    # What waits for less than the windows that it belongs to are prodded cannot be set aside: it takes a large burst.
+    # A page is set aside when all its windows have been prodded: one that waits for less than that is not.
     large = make.bursty(160, rate=60, bursts=((20, 25, 400),), values=make.rising_values(), seed=bench.seed)
     rows = make.punctuated(large, SECOND)
     tumbling = replace(query, slide=query.range, early=sw.early(at="5.2 seconds"), most=6)
