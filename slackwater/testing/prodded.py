@@ -36,7 +36,8 @@ def rising_values(longest: int = 300) -> Values:
         lengths = rng.integers(1, longest + 1, n)
         begins = np.append(0, np.cumsum(lengths))
         place = np.arange(n)
-        return place - begins[np.searchsorted(begins, place, side="right") - 1]
+        values: Ints = place - begins[np.searchsorted(begins, place, side="right") - 1]
+        return values
 
     return draw
 
