@@ -1,8 +1,8 @@
 """Intervals that hold the final value with a stated share: split-conformal over the errors of past windows.
 
-Errors come scaled, so that those of small and large groups can stand side by side. The share is held when the stream
-changes by adaptive conformal inference (Gibbs and Candès 2021): each miss makes the next intervals wider, each hit
-a little narrower.
+Errors come scaled, so that those of small and large groups can stand side by side. The share is held when the
+stream changes by adaptive conformal inference (Gibbs and Candès 2021): each miss makes the next intervals wider,
+each hit a little narrower.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Conformal:
         return float(np.partition(errors, place - 1)[place - 1])
 
     def learn(self, errors: Floats, missed: float | None) -> None:
-        """Errors of one window, and the share of its intervals that did not hold the final value, if any had one."""
+        """Errors of one window, and the share of its intervals that missed the final value, if there were any."""
         if not len(errors):
             return
         if len(errors) > OF_A_WINDOW:

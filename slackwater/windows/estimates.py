@@ -1,4 +1,4 @@
-"""What an early answer says: the value of what has arrived (S5), our estimate of the final one, and how sure it is."""
+"""What an early answer says: the value of what has arrived (S5), an estimate of the final one, how sure it is."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Estimates:
         self._aim = aim
         self._measured = [a for a in kernel.aggregates if _is_number(a.type)]
         self._columns = [Growth.COUNTS, *(_GROWTH.get(type(a), Growth.SETTLES) for a in self._measured)]
-        self._curve = Curve(kernel.spec.slide)
+        self._curve = Curve(kernel.spec.range, kernel.spec.slide)
         self._levels: dict[int, LikeAge] = {}
         self._pending = Pending()
         self._accuracy = {a.name: Accuracy() for a in self._measured}
@@ -148,6 +148,7 @@ class Estimates:
         """Windows, hashed groups, and rows and values as floating-point numbers."""
         names = [ROWS, *(a.name for a in self._measured)]
         numbers = np.stack([values[n].cast(pl.Float64).fill_null(np.nan).to_numpy() for n in names], axis=1)
+        numbers[~np.isfinite(numbers)] = np.nan
         keys = np.zeros(values.height, np.uint64)
         if self._kernel.keys:
             # The hash changes with the version of polars at most; then groups begin anew.
@@ -171,7 +172,8 @@ class Estimates:
             for waiting, guess, places in self._pending.match(window, keys[rows]):
                 answered = self._fresh = True
                 final = numbers[rows[places]]
-                self._learner(waiting.level).learn(guess, final)
+                if self._curve.whole(self._kernel.spec.bounds(window)[1] - 1):
+                    self._learner(waiting.level).learn(guess, final)
                 self._measure(guess, final, (now - waiting.at) / 1e6)
             if self._aim is not None and not answered and window > self._answered:
                 self._aim.too_late()
@@ -236,7 +238,7 @@ class Estimates:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _floats(name: str, values: Floats) -> pl.Series:
@@ -246,11 +248,8 @@ def _floats(name: str, values: Floats) -> pl.Series:
 def _in_type(values: pl.Series, numbers: Floats, estimate: Floats) -> pl.Series:
     """The estimate in the type of the value: what is seen, exactly, and the guess of what is to come."""
     if values.dtype.is_float():
-        return (
-            pl.Series(values.name, estimate, dtype=values.dtype)
-            .fill_nan(None)
-            .zip_with(values.is_not_null() & values.is_not_nan().fill_null(False), values)
-        )
+        guessed = pl.Series(values.name, estimate).cast(values.dtype)
+        return guessed.zip_with(pl.Series(np.isfinite(estimate)), values)
     more = np.where(np.abs(estimate) < _LARGE, np.nan_to_num(estimate - numbers), 0.0)
     if values.dtype.is_integer():
         return (values.cast(pl.Int64) + pl.Series(np.round(more).astype(np.int64))).rename(values.name)

@@ -12,12 +12,13 @@ from enum import Enum
 import numpy as np
 
 from slackwater.progress.sources import Ints
+from slackwater.windows.accuracy import accuracy
 from slackwater.windows.completeness import FADE, Floats
 from slackwater.windows.conformal import Conformal
 from slackwater.windows.group_history import COUNT, ERROR, FIGURES, FINAL, SEEN, SIZE, GroupHistory, Keys
 
 #: Guesses of one value that compete; the first is taken until others have been closer.
-GUESSES = 4
+GUESSES = 6
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97
 TRIED = 8
@@ -67,7 +68,7 @@ class Guess:
 
     def take(self, places: Ints) -> Guess:
         """Some of the groups."""
-        return Guess(*(a[places] for a in (self.keys, *self.parts())))
+        return Guess(self.keys[places], *(part[places] for part in self.parts()))
 
     def parts(self) -> list[Floats]:
         """All but the keys."""
@@ -107,7 +108,7 @@ class LikeAge:
         estimate = seen.copy()
         for j, growth in enumerate(self._columns):
             if growth in _SUMS:
-                self._guess_sum(j, guesses, estimate, own[:, j], curve)
+                self._guess_sum(j, seen, guesses, estimate, own[:, j], curve)
             elif growth in _SHIFTS:
                 count, early, final = own[:, j, COUNT], own[:, j, SEEN], own[:, j, FINAL]
                 guesses[:, j, 1] += (final - early) / (count + FROM_CURVE)
@@ -124,16 +125,22 @@ class LikeAge:
         best = int(np.argmin(self._off[j]))
         return best if self._off[j, best] < CLOSER * self._off[j, 0] else 0
 
-    def _guess_sum(self, j: int, guesses: Floats, estimate: Floats, own: Floats, curve: Floats) -> None:
-        x, rows = guesses[:, j, 0], guesses[:, 0, 0]
+    def _guess_sum(
+        self, j: int, seen: Floats, guesses: Floats, estimate: Floats, own: Floats, curve: Floats
+    ) -> None:
+        x, rows = seen[:, j], seen[:, 0]
         ratio = x * (1 / self._share(j, own, curve) - 1)
         if j == 0:
             first = ratio
         else:  # rows that are missing, with values like those that are here
             first = (estimate[:, 0] - rows) * x / rows
             ratio = np.where(np.isnan(ratio), first, ratio)
-        usual = (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * first) / (own[:, COUNT] + FROM_CURVE)
-        for k, rest in enumerate((first, usual, (first + usual) / 2, ratio if j else usual)):
+        weight = own[:, COUNT] + FROM_CURVE
+        usual = (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * first) / weight
+        whole = (own[:, FINAL] + FROM_CURVE * (x + first)) / weight - x  # as much in all as usual
+        if self._columns[j] is Growth.COUNTS:
+            whole = np.maximum(whole, 0.0)
+        for k, rest in enumerate((first, usual, (first + usual) / 2, ratio, whole)):  # the last stays what is seen
             guesses[:, j, k] = x + np.where(np.isnan(rest), 0.0, rest)
 
     def _share(self, j: int, own: Floats, curve: Floats) -> Floats:
@@ -149,9 +156,7 @@ class LikeAge:
             mine = own[:, SEEN] / own[:, FINAL]
         usable = (mine > 0) & (mine <= 1)
         weight = np.where(usable, own[:, COUNT], 0.0)
-        share = np.where(
-            weight > 0, (weight * np.where(usable, mine, 0.0) + COMMON * common) / (weight + COMMON), common
-        )
+        share = (weight * np.where(usable, mine, 0.0) + COMMON * common) / (weight + COMMON)
         return np.where(share >= LEAST, np.minimum(share, 1.0), np.nan)
 
     def _units(self, seen: Floats, rest: Floats, own: Floats) -> Floats:
@@ -165,7 +170,8 @@ class LikeAge:
         for j, growth in enumerate(self._columns):
             if growth in _SUMS:
                 size = (np.abs(seen[:, j]) / rows + own[:, j, SIZE]) / (1 + own[:, j, COUNT])
-                units[:, j] = arrivals if j == 0 else arrivals * size
+                usual = self._common[j, SIZE] / max(self._common[j, COUNT], 1.0) or 1.0
+                units[:, j] = arrivals if j == 0 else arrivals * np.where(size > 0, size, usual)
             elif growth is Growth.SETTLES:
                 units[:, j] = np.sqrt(share / rows)
             elif growth is Growth.SPREADS:
@@ -207,7 +213,8 @@ class LikeAge:
             size = np.abs(final) / final[:, :1]
             score = np.where(error == 0, 0.0, error / guess.scale)
             ratio = np.where(error == 0, 0.0, np.abs(error) / guess.unit)
-        ratio = np.minimum(ratio, 8 * np.nan_to_num(guess.scale / guess.unit, nan=np.inf))
+            # One surprise does not make a group a wild one.
+            ratio = np.minimum(ratio, 8 * guess.scale / guess.unit)
         figures = np.stack([np.ones_like(final), guess.seen, final, size, ratio], axis=2)
         self._groups.learn(guess.keys, figures)
         self._learn_common(figures)
@@ -226,11 +233,8 @@ class LikeAge:
                 self._common[j] = FADE * self._common[j] + usable.mean(axis=0)
 
     def _learn_guesses(self, guess: Guess, final: Floats) -> None:
-        off = np.abs(guess.guesses - final[:, :, None])
-        size = np.maximum(np.abs(final), np.abs(guess.seen))[:, :, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.minimum(np.where(off == 0, 0.0, off / size), 1.0)
-        known = ~np.isnan(relative).any(axis=2)
+        relative = 1 - accuracy(guess.guesses, final[:, :, None])
+        known = np.asarray(~np.isnan(relative).any(axis=2))
         for j in range(len(self._columns)):
             if known[:, j].any():
                 self._off[j] = FADE * self._off[j] + relative[known[:, j], j].mean(axis=0)

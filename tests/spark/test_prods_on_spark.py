@@ -32,7 +32,7 @@ def q3_4(stream: sw.Stream) -> sw.Query:
 
 def said(table: Any, *columns: str) -> list[tuple[Any, ...]]:
     rows = table.to_pylist()
-    return [(r["kind"], int(r["window_end"].timestamp()), *(r[c] for c in columns)) for r in rows]
+    return [(r["kind"], int(r["window_end"].timestamp()), *(r.get(c) for c in columns)) for r in rows]
 
 
 FINALS = [
