@@ -105,7 +105,7 @@ def _coverage(points: Points) -> Any:
         axis.scatter([p["covered"] for p in mine], y, color=colour, s=18, label=name)
     axis.set(yticks=range(len(cases)), yticklabels=cases, xlabel="final values within their interval, %")
     axis.invert_yaxis()
-    axis.legend(fontsize=8, loc="lower left")
+    axis.legend(fontsize=8, loc="upper left")
     return figure
 
 
