@@ -1,0 +1,65 @@
+"""The streams of the experiments: S5's made again, and real ones where they are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+import slackwater
+from slackwater.testing.prodded import Values, normal_values, uniform_values
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+_FLIGHTS = Path(slackwater.__file__).parent / "data" / "flights.parquet"
+
+#: Section 4.4: the distributions of values.
+DISTRIBUTIONS: dict[str, Values] = {
+    "uniform": uniform_values(),
+    "normal, SD 100": normal_values(100),
+    "normal, SD 400": normal_values(400),
+    "normal, SD 1000": normal_values(1000),
+}
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real data set and the windows that suit it."""
+
+    name: str
+    path: Path
+    time: str
+    arrival: str
+    value: str
+    range: str
+    slide: str
+    slack: str
+    page: str
+
+    def rows(self) -> pl.DataFrame:
+        """Its rows in the order of arrival, times in microseconds."""
+        return (
+            pl.read_parquet(self.path)
+            .select(
+                arrival=pl.col(self.arrival).dt.timestamp("us"),
+                time=pl.col(self.time).dt.timestamp("us"),
+                value=pl.col(self.value),
+            )
+            .drop_nulls()
+            .sort("arrival", maintain_order=True)
+        )
+
+
+def real(folder: Path) -> Iterator[Real]:
+    """Those that there are; flights is part of the package."""
+    yield Real(
+        "flights", _FLIGHTS, "scheduled", "departed", "delay_min", "3 hours", "1 hour", "4 hours", "30 minutes"
+    )
+    phones = ("sent", "received", "value", "10 seconds", "2 seconds", "6 seconds", "0.5 seconds")
+    yield Real("phones 1", folder / "phones_1.parquet", *phones)
+    yield Real("phones 2", folder / "phones_2.parquet", *phones)
+    http = ("time", "time", "bytes", "60 seconds", "20 seconds", "0 seconds", "5 seconds")
+    yield Real("http", folder / "http.parquet", *http)
+    quakes = ("time", "updated", "magnitude", "24 hours", "6 hours", "4 days", "1 hour")
+    yield Real("quakes", folder / "quakes.parquet", *quakes)
