@@ -19,14 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.errors import SinkError
-from slackwater.progress.bounded import bounded
+from slackwater.progress.drop_ratio import drop_ratio
 from slackwater.spark.session import Session
 
 #: Departures from New York in 2013; data/LICENSES.md says where they are from.
 FLIGHTS = Path(str(files("slackwater") / "data" / "flights.parquet"))
 YEAR = 365
 AIRPORTS = ("EWR", "JFK", "LGA")
-RANGE, SLIDE, SLACK = "3 hours", "1 hour", "1 hour"
+RANGE, SLIDE, LOST = "3 hours", "1 hour", 0.01
 #: A page costs nearly the same however few rows it has, so these two decide how long the demonstration takes.
 DAYS, PAGE = 60, "3 hours"
 
@@ -42,6 +42,8 @@ class Summary:
     rows: int
     late_rows: int
     lost_pairs: int
+    lost_share: float
+    """Of the (row, window) pairs."""
     """Pairs of a late row and a window that had been answered without it."""
     windows: int
     results: int
@@ -83,7 +85,7 @@ def replay(
     started = time.perf_counter()
     console.print(
         f"Departures from New York in 2013, the first {days} of {YEAR} days, in pages of {page}.\n"
-        f"Delay by airport, RANGE {RANGE} SLIDE {SLIDE}, disorder {bounded(SLACK).describe()}.",
+        f"Delay by airport, RANGE {RANGE} SLIDE {SLIDE}, losing at most {LOST:.0%} of what windows should count.",
         style="dim",
         highlight=False,
     )
@@ -94,7 +96,7 @@ def replay(
         until = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(days=days)
         frame = session.spark.read.parquet(str(FLIGHTS)).where(f"departed < TIMESTAMP'{until:%Y-%m-%d} 00:00:00Z'")
         departures = session.stream(
-            "departures", frame, time="scheduled", arrival="departed", page=page, disorder=bounded(SLACK)
+            "departures", frame, time="scheduled", arrival="departed", page=page, disorder=drop_ratio(LOST)
         )
         query = (
             departures.window(range=RANGE, slide=SLIDE)
@@ -113,6 +115,7 @@ def replay(
         rows=figures["rows"],
         late_rows=figures["late_rows"],
         lost_pairs=figures["lost_pairs"],
+        lost_share=figures["lost_share"],
         windows=figures["windows"],
         results=figures["results"],
         median_wait=median,
@@ -248,6 +251,7 @@ def report(summary: Summary, out: Path, console: Console) -> None:
     lines = {
         "rows": f"{summary.rows:,}",
         "late rows": f"{summary.late_rows:,} ({share:.1%}): a window they belong to had been answered",
+        "lost": f"{summary.lost_share:.2%} of what windows should have counted; {LOST:.0%} was allowed",
         "windows": f"{summary.windows:,} closed, {summary.results:,} final answers",
         "wait": f"{_span(summary.median_wait)} in the median, {_span(summary.longest_wait)} at most, "
         "from a window's end to its final answer",
