@@ -22,6 +22,8 @@ GUESSES = 6
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97
 TRIED = 8
+#: The first windows were answered before anything was known: their errors say nothing of later ones.
+BLIND = 4
 #: History of all groups counts for so many windows of one group's own; the curve for so many of these.
 COMMON = 4.0
 FROM_CURVE = 2.0
@@ -220,6 +222,8 @@ class LikeAge:
         self._learn_common(figures)
         self._learn_guesses(guess, final)
         self._learn_excess(guess.rest, error[:, 0])
+        if self.windows <= BLIND:
+            return
         outside = (final < guess.low) | (final > guess.high)
         for j, interval in enumerate(self._intervals):
             known = ~np.isnan(guess.low[:, j]) & ~np.isnan(final[:, j])
