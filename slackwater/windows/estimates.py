@@ -116,6 +116,8 @@ class Estimates:
             for j, a in enumerate(self._measured, 1):
                 if pa.types.is_integer(a.type):
                     guess.estimate[:, j] = np.round(guess.estimate[:, j])
+                    # A whole number is off by a whole number, if at all.
+                    guess.low[:, j], guess.high[:, j] = np.floor(guess.low[:, j]), np.ceil(guess.high[:, j])
             self._pending.add(window, Waiting(level, now, guess))
             parts.append(guess)
             self._answered = window if self._answered is None else max(window, self._answered)
