@@ -142,6 +142,14 @@ def test_where_windows_go_by_numbers_the_prodder_follows_the_largest_seen() -> N
     assert early[1:] == [(10, 6), (20, 6), (30, 6)]
 
 
+def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, 10, disorder=bounded(50), n="count(*)"), early=sw.early(at=0.5))
+    script.page(frame([[-30], [0]])).page(frame([[-40]]))
+    prodder = script.executor.graph.nodes["q/prodder"].operator
+    state = prodder.state(True)
+    assert state is not None and state.values["highest"] == 0
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

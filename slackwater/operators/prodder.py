@@ -81,7 +81,8 @@ class Prodder(Unary):
             if arrival is None:
                 waiting.append(page)
             elif arrival.highest is not None:
-                self._highest = max(self._highest or arrival.highest, arrival.highest)
+                highest = arrival.highest if self._highest is None else max(self._highest, arrival.highest)
+                self._highest = highest
         self._under_way = waiting
 
     def state(self, whole: bool) -> State:
