@@ -411,7 +411,8 @@ def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
             admit(script, frame([[number, "a", 0, 1.0, 1]]), number)
 
     script = Script(query(0, (10, 10), slow))
-    loop = Loop(script.executor, interruptible=True)
+    loop = Loop(script.executor)
+    loop.interruptible()
     loop.call(admit_all)
     loop.call(script.executor.drain)
     loop.stop()

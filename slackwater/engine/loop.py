@@ -19,14 +19,11 @@ class Loop:
     """Runs one executor in one thread; the first error stops it and is given to all who wait.
 
     Held, it takes commands but nothing runs: after a restart what waits at a shared source belongs to queries
-    that have not been added again yet. Interruptible, it lets pages and prods in between two runs of an expensive
-    operator; a replay is not, so that its clock stands while a page is worked on.
+    that have not been added again yet.
     """
 
-    def __init__(self, executor: Executor, held: bool = False, interruptible: bool = False) -> None:
+    def __init__(self, executor: Executor, held: bool = False) -> None:
         self.executor = executor
-        if interruptible:
-            executor.between = self._serve_urgent
         self._urgent: deque[tuple[Callable[[], object], Future[object]]] = deque()
         self._held = held
         self.error: BaseException | None = None
@@ -34,6 +31,7 @@ class Loop:
         self._acknowledgements: set[Future[None]] = set()
         self._changed = threading.Condition()
         self._stopping = False
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="slackwater-executor", daemon=True)
         self._thread.start()
 
@@ -45,8 +43,19 @@ class Loop:
         """The same, without waiting for the end of a backlog."""
         return self._post(command, urgent=True).result()  # type: ignore[return-value]
 
+    def interruptible(self) -> None:
+        """From now on let pages and prods in between two runs of an expensive operator.
+
+        A replay on a standing clock does not, so that no time passes while a page is worked on.
+        """
+        self.executor.between = self._serve_urgent
+
     def admit(self, source: str, page: Page) -> None:
         """Let a page in and wait until it is safe."""
+        self.offer(source, page).result()
+
+    def offer(self, source: str, page: Page) -> Future[None]:
+        """Let a page in; the future is done when it is safe."""
         safe: Future[None] = Future()
 
         def command() -> None:
@@ -58,13 +67,17 @@ class Loop:
                 ticket.on_done = lambda: self._acknowledge(safe)
 
         self._post(command, urgent=True).result()
-        safe.result()
+        return safe
 
     def release(self) -> None:
         """All queries are there: work from now on."""
         with self._changed:
             self._held = False
         self._post(lambda: None)
+
+    def pause(self, seconds: float) -> None:
+        """Wait in another thread, not longer than there is something to wait for."""
+        self._ended.wait(seconds)
 
     def stop(self) -> None:
         """End the thread after the command that it is at."""
@@ -109,8 +122,7 @@ class Loop:
         with self._changed:
             if not self._commands and not self._urgent and not self._stopping:
                 wake = None if self._held else self.executor.wake_at()
-                pause = None if wake is None else max(0.0, (wake - self.executor.clock.now()) / 1e6)
-                self._changed.wait(pause)
+                self._changed.wait(None if wake is None else self.executor.clock.until(wake))
             return not self._stopping
 
     def _fail(self, error: BaseException) -> None:
@@ -125,6 +137,7 @@ class Loop:
         for future in everyone:
             if not future.done():
                 future.set_exception(error)
+        self._ended.set()
 
 
 def _serve(command: Callable[[], object], future: Future[object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -11,6 +12,10 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """The time now."""
+        ...
+
+    def until(self, instant: int) -> float | None:
+        """Seconds until an instant; None where it only comes when somebody moves the clock."""
         ...
 
 
@@ -24,6 +29,10 @@ class SystemClock:
         """The machine's time, never below an earlier answer."""
         self._last = max(self._last, time.time_ns() // 1_000)
         return self._last
+
+    def until(self, instant: int) -> float | None:
+        """Seconds until an instant, 0 if it has passed."""
+        return max(0.0, (instant - self.now()) / 1e6)
 
 
 class ManualClock:
@@ -49,3 +58,45 @@ class ManualClock:
     def set(self, to: int) -> None:
         """Move forward to an instant; an earlier one is ignored, time does not go back."""
         self._now = max(self._now, to)
+
+    def until(self, instant: int) -> float | None:
+        """It stands."""
+        return None
+
+
+class ReplayClock(ManualClock):
+    """The clock of a replay: it stands until it is moved, or goes on by itself at some speed.
+
+    >>> real = iter([100.0, 100.5, 101.0, 101.0])
+    >>> clock = ReplayClock(0, lambda: next(real))
+    >>> clock.go(60)
+    >>> clock.now(), clock.now()
+    (30000000, 60000000)
+    >>> clock.until(120_000_000)
+    1.0
+    """
+
+    def __init__(self, start: int = 0, real: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(start)
+        self._real = real
+        self._speed = 0.0
+        self._began = (0.0, start)
+
+    def go(self, speed: float) -> None:
+        """From now on a real second is so many of this clock's."""
+        self._began, self._speed = (self._real(), self._now), speed
+
+    def stand(self) -> None:
+        """Stop here."""
+        self._now, self._speed = self.now(), 0.0
+
+    def now(self) -> int:
+        """Where it was set, or has come to."""
+        if self._speed:
+            real, start = self._began
+            self.set(start + round((self._real() - real) * self._speed * 1e6))
+        return self._now
+
+    def until(self, instant: int) -> float | None:
+        """Real seconds until an instant; None while it stands."""
+        return max(0.0, (instant - self.now()) / 1e6 / self._speed) if self._speed else None

@@ -1,13 +1,20 @@
 """Replay: a static DataFrame comes again in pages of its arrival time, on a clock that follows the data.
 
+The clock stands while a page is worked on, so that a replay always gives the same answers; or it goes on at some
+speed, so that work takes time and a backlog can grow.
+
 Rows are sorted by arrival once, by Spark, into a spool of Parquet files; pages are cut from it one after
 another, so the driver holds one piece of a file at a time.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +26,9 @@ from pyspark.sql import functions as F
 
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
+from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
-from slackwater.progress.clock import ManualClock
+from slackwater.progress.clock import ReplayClock
 from slackwater.spark.page import SparkPage
 from slackwater.spark.shape import Shape
 from slackwater.spark.store import SparkPages
@@ -77,51 +85,114 @@ def _runs(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         start = end
 
 
-@dataclass
+@dataclass(frozen=True)
+class Due:
+    """Rows that are to come as a page, and when."""
+
+    at: int
+    replay: Replay
+    shape: Shape
+    number: int
+    rows: pa.Table
+
+    @property
+    def label(self) -> str:
+        """That of the source they go to."""
+        return source_label(self.replay.node.name)
+
+
+def interleaved(replays: list[Replay], pages: SparkPages) -> Iterator[Due]:
+    """The pages of all replays in the order in which they are due."""
+    streams = (_of(replay, pages) for replay in replays)
+    return heapq.merge(*streams, key=lambda due: due.at)
+
+
+def _of(replay: Replay, pages: SparkPages) -> Iterator[Due]:
+    shape = Shape()
+    for number, rows in replay.cuts(pages):
+        yield Due((number + 1) * replay.page, replay, shape, number, rows)
+
+
 class Replayer:
-    """Interleaves replayed streams by arrival and hands their pages to the executor's thread."""
+    """Hands replayed pages to the executor's thread, each when the last one is done; no time passes meanwhile."""
 
-    loop: Loop
-    clock: ManualClock
-    pages: SparkPages
-    on_page: Callable[[dict[str, Any]], None] | None = None
+    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.pages = pages
 
-    def run(self, replays: list[Replay]) -> None:
+    def run(self, replays: list[Replay], on_page: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Replay all there is; pages that the journal has seen are passed over."""
-        feeds = [(replay, Shape(), replay.cuts(self.pages)) for replay in replays]
-        heads = [next(cuts, None) for _, _, cuts in feeds]
-        while any(head is not None for head in heads):
-            ends = [
-                (head[0] + 1) * feed[0].page for feed, head in zip(feeds, heads, strict=True) if head is not None
-            ]
-            now = min(ends)
-            self._wait_until(now)
-            for n, (replay, shape, cuts) in enumerate(feeds):
-                head = heads[n]
-                if head is not None and (head[0] + 1) * replay.page == now:
-                    self._admit(replay, shape, *head)
-                    heads[n] = next(cuts, None)
+        for due in interleaved(replays, self.pages):
+            seen = self.loop.executor.consumed(due.label)
+            self.come(due, known=seen is not None and due.number <= seen)
+            if on_page is not None:
+                told = {"stream": due.replay.node.name, "page": due.number, "rows": due.rows.num_rows}
+                on_page({**told, "clock": self.clock.now()})
 
-    def _wait_until(self, instant: int) -> None:
-        """Move the clock, stopping where a timeout runs out on the way."""
+    def come(self, due: Due, known: bool) -> None:
+        """Move the clock, stopping where a timeout runs out on the way, and let a page in."""
         executor = self.loop.executor
         while True:
             wake = self.loop.call(executor.wake_at)
-            if wake is None or wake >= instant or wake <= self.clock.now():
+            if wake is None or wake >= due.at or wake <= self.clock.now():
                 break
             self.clock.set(wake)
             self.loop.call(executor.run_until_idle)
-        self.clock.set(instant)
-
-    def _admit(self, replay: Replay, shape: Shape, number: int, rows: pa.Table) -> None:
-        label = source_label(replay.node.name)
-        seen = self.loop.executor.consumed(label)
-        if seen is None or number > seen:
-            frame = self.pages.spark.createDataFrame(rows, schema=replay.frame.schema)
-            page = SparkPage.arrive(frame, replay.node, number, self.clock.now(), shape, self.pages)
-            self.loop.admit(label, page)
+        self.clock.set(due.at)
+        if not known:
+            self.loop.admit(due.label, self.page(due))
             self.loop.call(lambda: None)  # an expensive operator may still be at it, though the page is safe
-        if self.on_page is not None:
-            self.on_page(
-                {"stream": replay.node.name, "page": number, "rows": rows.num_rows, "clock": self.clock.now()}
-            )
+
+    def page(self, due: Due) -> SparkPage:
+        """Its rows as Spark's."""
+        frame = self.pages.spark.createDataFrame(due.rows, schema=due.replay.frame.schema)
+        return SparkPage.arrive(frame, due.replay.node, due.number, due.at, due.shape, self.pages)
+
+
+class PacedReplayer(Replayer):
+    """Lets pages come at the speed at which they came, or a multiple of it, whatever is still being worked on."""
+
+    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float) -> None:
+        super().__init__(loop, clock, pages)
+        self._speed = speed
+        self._unsafe: deque[Future[None]] = deque()
+
+    def run(self, replays: list[Replay], on_page: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """Replay all there is, and wait until it is worked off."""
+        self.loop.interruptible()
+        super().run(replays, on_page)
+        for safe in self._unsafe:
+            safe.result()
+        self.loop.call(lambda: None)
+        self.clock.stand()
+
+    def come(self, due: Due, known: bool) -> None:
+        """Wait until a page is due, and let it in."""
+        if known:
+            return
+        left = self.clock.until(due.at)
+        if left is None:
+            self.clock.set(due.at - due.replay.page)
+            self.clock.go(self._speed)
+            self.loop.call(lambda: None)  # it may sleep, as if the clock stood
+            left = due.replay.page / 1e6 / self._speed
+        self.loop.pause(left)
+        self._unsafe.append(self.loop.offer(due.label, self.page(due)))
+        while self._unsafe and self._unsafe[0].done():
+            self._unsafe.popleft().result()
+
+
+def check_speed(speed: float | None, replay: bool) -> None:
+    """Refuse a speed that is none, or for streams that have their own."""
+    if speed is None:
+        return
+    if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not 0 < speed < math.inf:
+        raise QueryError(f"speed={speed!r}: so many seconds of the replay in one, as in speed=60")
+    if not replay:
+        raise QueryError("speed= is for replays; the rows of a streaming DataFrame arrive when they come")
+
+
+def replayer(loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float | None) -> Replayer:
+    """For this speed, or for none."""
+    return Replayer(loop, clock, pages) if speed is None else PacedReplayer(loop, clock, pages, speed)

@@ -27,7 +27,7 @@ from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import StreamNode, first_query, stream_of
-from slackwater.progress.clock import Clock, ManualClock, SystemClock
+from slackwater.progress.clock import Clock, ReplayClock, SystemClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
 from slackwater.spark.analysis import columns_of, time_in_ticks
@@ -37,7 +37,7 @@ from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
 from slackwater.spark.nested import aggregate_figures, result_pages
 from slackwater.spark.prods import check_early, check_sideline, read_prod
-from slackwater.spark.replay import Replay, Replayer
+from slackwater.spark.replay import Replay, check_speed, replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
 from slackwater.spark.spill import SpilledPanes
@@ -250,10 +250,12 @@ class Session:
     def _running(self, replay: bool) -> Loop:
         """The executor's thread; the first query decides whether time is the machine's or the data's."""
         if self._loop is None:
-            self._clock = ManualClock(MIN_TICK) if replay else SystemClock()
+            self._clock = ReplayClock(MIN_TICK) if replay else SystemClock()
             executor = Executor(self._clock, self._journal, pages=self._pages)
-            self._loop = Loop(executor, held=True, interruptible=not replay)
-        elif replay != isinstance(self._clock, ManualClock):
+            self._loop = Loop(executor, held=True)
+            if not replay:
+                self._loop.interruptible()
+        elif replay != isinstance(self._clock, ReplayClock):
             raise RunError("a session replays or streams, not both at once; use a second session")
         return self._loop
 
@@ -308,25 +310,33 @@ class Session:
 
     # --- running
 
-    def run_available(self, drain: bool = True, progress: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def run_available(
+        self,
+        drain: bool = True,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+        speed: float | None = None,
+    ) -> None:
         """Process all there is now: replays to their end, streaming sources up to what they have.
 
-        With `drain`, every window is closed at the end. `progress` is called after each replayed page.
+        With `drain`, every window is closed at the end. `progress` is called after each replayed page. The clock of
+        a replay stands while a page is worked on; with `speed` it goes on, so many seconds in one, and pages
+        come when they are due: 1 plays at the speed of life, 60 an hour in a minute.
         """
         if self._loop is None:
             raise RunError("no query has been started; start one first, as in run = query.start()")
+        check_speed(speed, replay=isinstance(self._clock, ReplayClock))
         missing = self._missing()
         if missing:
             raise RunError(
                 f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
                 "or drop them with session.forget(name)"
             )
-        if isinstance(self._clock, ManualClock):
+        if isinstance(self._clock, ReplayClock):
             names = self._read()
             streams = [name for name in self._inputs if name in names and name not in self._controls]
             replays = [r for name in [*streams, *self._controls] if (r := self._inputs[name][2]) is not None]
-            replayer = Replayer(self._loop, self._clock, self._pages, progress)
-            self._told("the replay", lambda: replayer.run(replays))
+            player = replayer(self._loop, self._clock, self._pages, speed)
+            self._told("the replay", lambda: player.run(replays, progress))
         else:
             self._start_ingests(available_now=True)
             for name in list(self._ingests):

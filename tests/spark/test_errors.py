@@ -158,7 +158,20 @@ def test_a_journal_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
         with pytest.raises(sw.RunError, match="holds the queries q"):
             s.run_available()
         s.forget("q")
+        with pytest.raises(sw.QueryError, match="speed= is for replays"):
+            s.run_available(speed=2)
         s.run_available()
+
+
+def test_a_speed_is_a_positive_number(spark: SparkSession) -> None:
+    static = spark.createDataFrame([], SCHEMA)
+    with sw.Session(spark) as s:
+        past = s.stream("past", static, time="t", arrival="t", disorder=sw.bounded("1 minute"))
+        past.window("1 minute", "1 minute").agg(n="count(*)").start()
+        for speed in (0, -1.0, float("nan"), float("inf"), True, "fast"):
+            with pytest.raises(sw.QueryError, match=r"speed=.*as in speed=60"):
+                s.run_available(speed=speed)  # type: ignore[arg-type]
+        s.run_available(speed=60)
 
 
 def test_replays_and_streams_do_not_mix(spark: SparkSession, rows: sw.Stream, session: sw.Session) -> None:

@@ -68,6 +68,32 @@ def test_map_prods_and_a_sideline_leave_the_finals_exact(spark: SparkSession, tm
     assert not list((tmp_path / "journal" / "pages").glob("*")), "saved pages are gone when they are worked off"
 
 
+def test_a_replay_at_some_speed_lets_pages_come_while_others_are_worked_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    df = past(spark)
+    for again in (False, True):
+        with sw.Session(spark, journal=tmp_path / "journal") as s:
+            run = query(s, df).start(sink=str(tmp_path / "out"), early=sw.early(at=0.5), sideline=sw.sideline())
+            clock: list[int] = []
+            s.run_available(speed=100, progress=lambda page, clock=clock: clock.append(page["clock"]))
+            assert run.metrics()["rows"] == 24
+            assert clock == sorted(clock)
+            if not again:
+                assert clock[-1] >= 24_000_000, "the last page is due at 24 s, the first one began at 0"
+        assert finals(spark.read.parquet(str(tmp_path / "out")).toArrow()) == wanted(df)
+
+
+def test_an_error_ends_a_replay_at_some_speed(spark: SparkSession) -> None:
+    def fails(rows: pa.RecordBatch) -> pa.RecordBatch:
+        raise KeyError("no such model")
+
+    with sw.Session(spark) as s:
+        query(s, past(spark), fails).start()
+        with pytest.raises(sw.RunError, match="no such model"):
+            s.run_available(speed=2.5)
+
+
 def test_an_error_of_the_function_names_the_page(spark: SparkSession) -> None:
     def fails(rows: pa.RecordBatch) -> pa.RecordBatch:
         raise KeyError("no such model")
