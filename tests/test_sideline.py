@@ -435,6 +435,23 @@ def test_one_page_in_so_many_is_a_sidelined_one() -> None:
     assert order == [4, 5, 0, 6, 7, 1, 8, 9, 2, 3]
 
 
+def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -> None:
+    order: list[int] = []
+
+    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
+        order.append(rows["i"][0].as_py())
+        return twice(rows)
+
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
+    script.executor.prod(script._labels, Prod(until=10))
+    burst = frame([[t, "a", 0, 1.0, 0] for t in (1, 2)])
+    admit(script, burst, 0)
+    for number in range(1, 8):
+        admit(script, frame([[10 + number, "a", 0, 1.0, number]]), number)
+    script.executor.run_until_idle()
+    assert order == [1, 2, 3, 4, 0, 5, 6, 7], "two rows of it for four others"
+
+
 def test_nothing_is_set_aside_by_a_prod_for_all_windows_or_for_some_groups() -> None:
     for prod in (Prod(), Prod(until=10, where="g = 'a'"), Prod(until=9), Prod(until=10, after=10)):
         script = Script(query(0, (10, 10)), sideline=sw.sideline())

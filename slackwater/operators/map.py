@@ -40,7 +40,7 @@ class Map(Operator):
         self._said = MIN_TICK
         self._said_ranges: list[tuple[int, int]] = []
         self._turn = 0
-        """Pages worked on since a sidelined one had its turn."""
+        """Rows worked on since a sidelined page had its turn."""
         self._pages = self._sidelined = self._aside = 0
 
     def more(self, inputs: Sequence[Input]) -> bool:
@@ -73,17 +73,17 @@ class Map(Operator):
             punctuation = arc.pop()
             assert isinstance(punctuation, Punctuation)
             self._pass(punctuation, shelf, emit)
-        elif self._sideline is not None and len(shelf) and self._turn >= self._sideline.ratio - 1:
+        elif self._due(shelf):
             self._work_aside(shelf, emit)
         elif self._may_wait(arc.peek()):
             self._sidelined += 1
             arc.move(shelf)
             self._aside = len(shelf)
         else:
-            self._turn += 1
-            self._work(arc, emit)
+            self._turn += self._work(arc, emit)
 
-    def _work(self, waiting: Input, emit: Emit) -> None:
+    def _work(self, waiting: Input, emit: Emit) -> int:
+        """Work on a page, and say how many rows it had."""
         page = waiting.pop()
         assert isinstance(page, Page)
         self._pages += 1
@@ -92,6 +92,15 @@ class Map(Operator):
         except Exception as error:
             raise RunError(f"map({self._node.name}) failed on page {page.number}: {error}") from error
         emit(mapped)
+        return page.rows or 0
+
+    def _due(self, shelf: Input) -> bool:
+        """Whether the first sidelined page would be no more than its share of the rows."""
+        page = next(iter(shelf.elements()), None)
+        if self._sideline is None or page is None:
+            return False
+        assert isinstance(page, Page)
+        return self._turn >= (self._sideline.ratio - 1) * page.measure().rows
 
     def _work_aside(self, shelf: Input, emit: Emit) -> None:
         self._turn = 0

@@ -9,7 +9,7 @@ from slackwater.errors import QueryError
 
 @dataclass(frozen=True)
 class Sideline:
-    """How often a sidelined page has its turn; see `sideline`."""
+    """What share of the work is for sidelined pages; see `sideline`."""
 
     ratio: int = 4
 
@@ -25,8 +25,9 @@ def sideline(ratio: int = 4) -> Sideline:
     'sideline(ratio=4)'
 
     Args:
-        ratio: while other pages wait, one page in so many is a sidelined one; in a lull all are worked off.
+        ratio: while other pages wait, one row in so many is of a sidelined one (of pages that are equally large,
+            one page in so many); in a lull all are worked off.
     """
     if isinstance(ratio, bool) or not isinstance(ratio, int) or ratio < 2:
-        raise QueryError(f"sideline(ratio={ratio!r}): one sidelined page in so many, 2 at least, as in ratio=4")
+        raise QueryError(f"sideline(ratio={ratio!r}): one sidelined row in so many, 2 at least, as in ratio=4")
     return Sideline(ratio)
