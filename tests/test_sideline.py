@@ -452,6 +452,21 @@ def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -
     assert order == [1, 2, 3, 4, 0, 5, 6, 7], "two rows of it for four others"
 
 
+def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
+    order: list[int] = []
+
+    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
+        order.append(rows["i"][0].as_py())
+        return twice(rows)
+
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
+    script.executor.prod(script._labels, Prod(until=20))
+    for number, time in enumerate([1, 2, 3, 12, 4, 21]):
+        admit(script, frame([[time, "a", 0, 1.0, number]]), number)
+    script.executor.run_until_idle()
+    assert order == [5, 3, 0, 1, 2, 4], "the only page of its window goes first, then the burst in order"
+
+
 def test_nothing_is_set_aside_by_a_prod_for_all_windows_or_for_some_groups() -> None:
     for prod in (Prod(), Prod(until=10, where="g = 'a'"), Prod(until=9), Prod(until=10, after=10)):
         script = Script(query(0, (10, 10)), sideline=sw.sideline())

@@ -52,9 +52,9 @@ class Queue:
         """The element that waits longest."""
         return self._entries[0].element
 
-    def pop(self) -> Element:
-        """Take that element."""
-        return self._take(0).element
+    def pop(self, at: int = 0) -> Element:
+        """Take that element, or the one at some place behind it."""
+        return self._take(at).element
 
     def pop_prod(self) -> Prod | None:
         """Take the first prod out of turn, if there is one."""

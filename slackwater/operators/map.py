@@ -82,9 +82,9 @@ class Map(Operator):
         else:
             self._turn += self._work(arc, emit)
 
-    def _work(self, waiting: Input, emit: Emit) -> int:
+    def _work(self, waiting: Input, emit: Emit, at: int = 0) -> int:
         """Work on a page, and say how many rows it had."""
-        page = waiting.pop()
+        page = waiting.pop(at)
         assert isinstance(page, Page)
         self._pages += 1
         try:
@@ -95,18 +95,35 @@ class Map(Operator):
         return page.rows or 0
 
     def _due(self, shelf: Input) -> bool:
-        """Whether the first sidelined page would be no more than its share of the rows."""
-        page = next(iter(shelf.elements()), None)
-        if self._sideline is None or page is None:
+        """Whether the next sidelined page would be no more than its share of the rows."""
+        if self._sideline is None or not len(shelf):
             return False
-        assert isinstance(page, Page)
-        return self._turn >= (self._sideline.ratio - 1) * page.measure().rows
+        _, rows = self._next_aside(shelf)
+        return self._turn >= (self._sideline.ratio - 1) * rows
 
     def _work_aside(self, shelf: Input, emit: Emit) -> None:
         self._turn = 0
-        self._work(shelf, emit)
+        self._work(shelf, emit, self._next_aside(shelf)[0])
         self._aside = len(shelf)
         self._tell(shelf, emit)
+
+    def _next_aside(self, shelf: Input) -> tuple[int, int]:
+        """Place and rows of the page whose last window lacks the fewest rows.
+
+        What is nearly whole does not wait for a burst.
+        """
+        assert self._spec is not None
+        lacking: dict[int, int] = {}
+        pages: list[tuple[int, int]] = []
+        for page in shelf.elements():
+            span = _span(page)
+            assert isinstance(page, Page) and span is not None
+            rows = page.measure().rows
+            window = self._spec.last_window(self._spec.pane_of(span[1]))
+            lacking[window] = lacking.get(window, 0) + rows
+            pages.append((window, rows))
+        place = min(range(len(pages)), key=lambda n: lacking[pages[n][0]])
+        return place, pages[place][1]
 
     # --- which pages are set aside
 

@@ -28,8 +28,8 @@ class Input(Protocol):
         """The element that waits longest."""
         ...
 
-    def pop(self) -> Element:
-        """Take that element."""
+    def pop(self, at: int = 0) -> Element:
+        """Take that element, or the one at some place behind it."""
         ...
 
     def pop_prod(self) -> Prod | None:
