@@ -5,6 +5,7 @@ Accuracy and latency are S5's (sections 4.1 and 4.4).
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.engine.build import source_label
@@ -113,11 +115,57 @@ def _answers(rows: pl.DataFrame, query: Query, script: Script) -> Answers:
 
 def on_spark(session: sw.Session, rows: pl.DataFrame, query: Query) -> Answers:
     """On Spark, by replay; pages without rows are none, as in process."""
+    windowed = _stream(session, rows, query).window(query.range, query.slide).agg(**query.aggregates)
+    run = windowed.start(early=query.early)
+    session.run_available(drain=True)
+    return _read(rows, query, run)
+
+
+def paced(
+    spark: SparkSession, rows: pl.DataFrame, query: Query, cost: int, sideline: Sideline | None, speed: float
+) -> Answers:
+    """On Spark behind a `map` that takes `cost` microseconds for a row, by a replay at some speed."""
+    pause = cost / SECOND / speed
+
+    def work(batch: pa.RecordBatch) -> pa.RecordBatch:
+        time.sleep(pause * batch.num_rows)
+        return batch.select(["value"])
+
+    with sw.Session(spark) as session:
+        mapped = _stream(session, rows, query).map(work, schema="value BIGINT")
+        windowed = mapped.window(query.range, query.slide).agg(**query.aggregates)
+        run = windowed.start(early=query.early, sideline=sideline)
+        session.run_available(drain=True, speed=speed)
+        return _read(rows, query, run)
+
+
+def asked_on_spark(spark: SparkSession, rows: pl.DataFrame, query: Query, asker: Any) -> Answers:
+    """On Spark by replay, asked as an `asking.Asker` says."""
+    with sw.Session(spark) as session:
+        windowed = _stream(session, rows, query).window(query.range, query.slide).agg(**query.aggregates)
+        if asker.control is not None:
+            prods = spark.createDataFrame(asker.control, "asked TIMESTAMP, until TIMESTAMP")
+            session.stream("prods", prods, time="asked", arrival="asked", page=query.page, role="prods")
+        kept: list[pl.DataFrame] = []
+
+        def sink(results: DataFrame, commit_id: int) -> object:
+            kept.append(pl.from_arrow(results.toArrow()))  # type: ignore[arg-type]
+            return asker.sink(results, commit_id) if asker.sink is not None else None
+
+        run = windowed.start(sink=sink, early=query.early)
+        user = asker.user or (lambda run, clock: None)
+        session.run_available(progress=lambda page: user(run, page["clock"]))
+        results = pl.concat(kept, how="diagonal_relaxed")
+        return Answers(*_paired(rows, results, list(query.aggregates)), run.metrics())
+
+
+def _stream(session: sw.Session, rows: pl.DataFrame, query: Query) -> sw.Stream:
     stamps = [pl.col(c).cast(_STAMP) for c in ("arrival", "time", "upto") if c in rows.columns]
     frame = session.spark.createDataFrame(rows.with_columns(stamps).to_arrow())
-    stream = session.stream("s", frame, time="time", arrival="arrival", page=query.page, disorder=query.disorder)
-    run = stream.window(query.range, query.slide).agg(**query.aggregates).start(early=query.early)
-    session.run_available(drain=True)
+    return session.stream("s", frame, time="time", arrival="arrival", page=query.page, disorder=query.disorder)
+
+
+def _read(rows: pl.DataFrame, query: Query, run: sw.Run) -> Answers:
     results = pl.from_arrow(run.results())
     assert isinstance(results, pl.DataFrame)
     return Answers(*_paired(rows, results, list(query.aggregates)), run.metrics())

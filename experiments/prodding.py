@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pictures
 import polars as pl
 import thesis
-from play import AGGREGATES, SECOND, Answers, Query, accuracy, behind_map, coverage, gain, in_process, on_spark
+from asking import asking
+from bench import Bench, show
+from bursts import bursts
+from play import AGGREGATES, SECOND, Answers, Query, accuracy, coverage, gain
 from rich.console import Console
-from rich.table import Table
 from streams import DISTRIBUTIONS, SHARED, real
 
 import slackwater as sw
@@ -28,60 +28,6 @@ from slackwater.testing import prodded as make
 from slackwater.testing.arrivals import none
 
 _RESULTS = Path(__file__).parent / "results"
-#: Microseconds that the expensive operator takes for a row.
-COST = 10_000
-TARGETS = {"corrected": 97.0, "coverage": (88.0, 94.0)}
-
-
-@dataclass
-class Bench:
-    """How the experiments run, and what they have given so far."""
-
-    console: Console
-    fast: bool
-    quick: bool
-    seed: int
-    data: Path
-    figures: list[dict[str, Any]] = field(default_factory=list)
-    curves: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Points for the pictures."""
-    notes: list[str] = field(default_factory=list)
-
-    def play(self, rows: pl.DataFrame, query: Query, small: bool = False) -> Answers:
-        """On Spark what is small, unless it should be fast."""
-        if self.fast or not small:
-            return in_process(rows, query)
-        with sw.Session() as session:
-            return on_spark(session, rows, query)
-
-    def where(self, small: bool) -> str:
-        """Where `play` runs it."""
-        return "Spark" if small and not self.fast else "in process"
-
-    def add(self, experiment: str, case: str, figure: str, thesis: object, ours: float, **more: Any) -> None:
-        """Keep a figure; `thesis` is None where S5 states none."""
-        self.figures.append(
-            {"experiment": experiment, "case": case, "figure": figure, "thesis": thesis, "ours": ours, **more}
-        )
-
-    def point(self, curve: str, **values: Any) -> None:
-        """Keep a point of a curve."""
-        self.curves.setdefault(curve, []).append(values)
-
-    def series(self, curve: str, answers: Answers) -> None:
-        """Keep the early and final latencies of each window."""
-        # The last windows end with the stream, before their time.
-        finals = answers.finals.filter(pl.col("final_at") >= pl.col("window_end"))
-        for row in finals.join(answers.pairs, on="window_start", how="left").iter_rows(named=True):
-            early = row["early_at"]
-            self.point(
-                curve,
-                end=row["window_end"] / SECOND,
-                final=(row["final_at"] - row["window_end"]) / SECOND,
-                early=None if early is None else (early - row["window_end"]) / SECOND,
-            )
-
-
 # --- section 4.3.1: delays
 
 
@@ -122,59 +68,6 @@ def _latency(
     bench.add(name, case, "accuracy, whole windows", None, accuracy(inner, aggregate)["mean"], windows=len(inner))
     bench.add(name, case, "the same, corrected", None, accuracy(inner, aggregate, aggregate)["mean"])
     bench.add(name, case, "seconds earlier", said[1], gain(inner)["seconds"])
-
-
-# --- section 4.3.2: bursts
-
-
-def bursts(bench: Bench) -> None:
-    """Q4-2 behind an operator that takes 10 ms for a row; prods overtake what waits before it (Table 4.3)."""
-    query = Query(
-        "5 seconds",
-        "1 second",
-        {"max": "max(value)"},
-        sw.early(at="1.2 seconds"),
-        sw.punctuated("upto"),
-        "0.1 seconds",
-    )
-    for times, said in thesis.BURSTS.items():
-        if bench.quick and times > 1:
-            continue
-        made = make.bursty(160 * times, values=make.rising_values(), seed=bench.seed)
-        answers = behind_map(make.punctuated(made, SECOND), query, COST, None)
-        _burst(bench, f"{len(made):,} rows", answers, said)
-        if times == 1:
-            bench.series("Q4-2", answers)
-    sidelined(bench, query)
-
-
-def sidelined(bench: Bench, query: Query) -> None:
-    """A large burst, with a sideline and without; pages of a burst as large as others, and larger."""
-    # A page is set aside when all its windows have been prodded: one that waits for less than that is not.
-    large = make.bursty(160, rate=60, bursts=((20, 25, 400),), values=make.rising_values(), seed=bench.seed)
-    rows = make.punctuated(large, SECOND)
-    tumbling = replace(query, slide=query.range, early=sw.early(at="5.2 seconds"), most=6)
-    for windows, asked in (
-        ("sliding", replace(query, most=6)),
-        ("tumbling", tumbling),
-        ("tumbling, large pages", replace(tumbling, most=None)),
-    ):
-        for kind, sideline in (("no sideline", None), ("sideline(ratio=4)", sw.sideline(ratio=4))):
-            answers = behind_map(rows, asked, COST, sideline)
-            _burst(bench, f"large, {windows}, {kind}", answers, (None, None))
-            bench.series(f"{windows}, {kind}", answers)
-
-
-def _burst(bench: Bench, case: str, answers: Answers, said: tuple[float | None, float | None]) -> None:
-    name, pairs, finals = "Q4-2: MAX, 5 s / 1 s, bursts", answers.pairs, answers.finals
-    waits = (finals["final_at"] - finals["window_end"]).to_numpy() / SECOND
-    waits = waits[waits >= 0]
-    bench.add(name, case, "accuracy", said[0], accuracy(pairs, "max")["mean"], windows=len(pairs))
-    bench.add(name, case, "the same, worst", None, accuracy(pairs, "max")["worst"])
-    bench.add(name, case, "seconds earlier", said[1], gain(pairs)["seconds"])
-    bench.add(name, case, "windows with an early answer, %", None, 100 * len(pairs) / len(finals))
-    bench.add(name, case, "final answers after the end, mean s", None, float(waits.mean()))
-    bench.add(name, case, "final answers within 0.5 s, %", None, float(100 * (waits <= 0.5).mean()))
 
 
 # --- section 4.4: aggressiveness
@@ -292,85 +185,11 @@ def _with_rest(pairs: pl.DataFrame, name: str, rest: float | None) -> float | No
 EXPERIMENTS: dict[str, Callable[[Bench], None]] = {
     "delays": delays,
     "bursts": bursts,
+    "asking": asking,
     "aggressiveness": aggressiveness,
     "estimates": estimates,
     "data": data_sets,
 }
-
-
-# --- tables
-
-
-def show(bench: Bench) -> None:
-    """All figures beside the thesis's, then estimates and intervals."""
-    if bench.figures:
-        bench.console.print(_beside(bench.figures))
-    if "estimates" in bench.curves:
-        bench.console.print(_intervals(bench.curves["estimates"]))
-    for note in bench.notes:
-        bench.console.print(f"[yellow]{note}[/yellow]")
-
-
-def _beside(figures: list[dict[str, Any]]) -> Table:
-    table = Table(title="S5's figures beside ours (accuracy in percent, early answers of what has arrived)")
-    for name in ("experiment", "case", "figure", "S5", "ours", "whole windows", "corrected"):
-        table.add_column(name, justify="left" if name in ("experiment", "case", "figure") else "right")
-    last = ""
-    for f in figures:
-        table.add_row(
-            f["experiment"] if f["experiment"] != last else "",
-            f["case"],
-            f["figure"],
-            _number(f["thesis"]),
-            _number(f["ours"]),
-            _number(f.get("whole")),
-            _number(f.get("corrected")),
-        )
-        last = f["experiment"]
-    return table
-
-
-def _intervals(points: list[dict[str, Any]]) -> Table:
-    low, high = TARGETS["coverage"]  # type: ignore[misc]
-    table = Table(
-        title="Early answers at P = 50 %, whole windows "
-        f"(targets: sum and count corrected ≥ {TARGETS['corrected']:g} %, 90 % intervals hold {low:g}–{high:g} %)"
-    )
-    for name in (
-        "stream",
-        "aggregate",
-        "windows",
-        "seen",
-        "corrected",
-        "best",
-        "covered",
-        "width, %",
-        "s earlier",
-    ):
-        table.add_column(name, justify="left" if name in ("stream", "aggregate") else "right")
-    last = ""
-    for p in points:
-        kept = low <= p["covered"] <= high or math.isnan(p["covered"])
-        good = p["corrected"] >= TARGETS["corrected"] or p["aggregate"] in ("avg", "max")  # type: ignore[operator]
-        table.add_row(
-            p["case"] if p["case"] != last else "",
-            p["aggregate"],
-            f"{p['with_interval']:,} of {p['windows']:,}",
-            _number(p["seen"]),
-            _number(p["corrected"]) if good else f"[red]{_number(p['corrected'])}[/red]",
-            _number(p["best"]),
-            _number(p["covered"]) if kept else f"[red]{_number(p['covered'])}[/red]",
-            _number(p["width"]),
-            _number(p["seconds"]),
-        )
-        last = p["case"]
-    return table
-
-
-def _number(value: object) -> str:
-    if isinstance(value, float):
-        return "–" if math.isnan(value) else f"{value:.2f}"
-    return "" if value is None else str(value)
 
 
 @contextmanager
