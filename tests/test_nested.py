@@ -215,7 +215,7 @@ def test_a_commit_between_a_page_and_the_answer_to_a_prod_loses_nothing(tmp_path
     script = begin().page(readings((1, "a", 2), (18, "b", 3)))
     # The page is not safe yet while the prod is answered, so there are commits on the way.
     script.executor.admit("source:s", ArrowPage(readings((22, "b", 4), (27, "a", 1)), 1, 0, "t"))
-    script.executor.prod(["q/inner1"], Prod())
+    script.executor.prod(["q/prodder"], Prod())
     script.executor.run_until_idle()
     begin().drain()
     said = [(r["kind"], r["window_end"], r["most"]) for r in sink.rows]

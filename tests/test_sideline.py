@@ -333,7 +333,7 @@ def test_with_a_sideline_later_windows_do_not_wait_for_the_burst() -> None:
     plain = Costly(burst_of_pages()).run()
     aside = Costly(burst_of_pages(), sw.sideline(ratio=4)).run()
     assert_same_rows(finals(aside.results), finals(plain.results), ["window_start", "g"])
-    assert aside.metrics()["q/map1"]["sidelined_pages"] > 10
+    assert aside.metrics()["q/map0"]["sidelined_pages"] > 10
     before, after = when(plain, "final"), when(aside, "final")
     assert before[20] - 30 > 15, "without it the windows behind the burst are late"
     later = range(20, 70, 10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from slackwater.engine.executor import Executor
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
@@ -62,6 +64,7 @@ def add_query(
 ) -> list[str]:
     """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
     labels: list[str] = []
+    places = count()
 
     def add(operator: Operator, feeds: list[tuple[str, str]]) -> str:
         executor.add(operator, feeds)
@@ -78,11 +81,11 @@ def add_query(
             return add(ResultsAsRows(f"{name}/rows{level}", node, executor.clock, nesting), [feed]), MAIN
         feed = rows(node.input, level)
         if isinstance(node, SelectNode):
-            return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
+            return add(Select(f"{name}/select{next(places)}", dict(node.columns)), [feed]), MAIN
         if isinstance(node, MapNode):
             spec = plan.kernel.spec if isinstance(plan, WindowNode) else None
-            return add(Map(f"{name}/map{len(labels)}", node, spec, sideline), [feed]), MAIN
-        return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
+            return add(Map(f"{name}/map{next(places)}", node, spec, sideline), [feed]), MAIN
+        return add(Where(f"{name}/where{next(places)}", node.condition), [feed]), MAIN
 
     def aggregate(node: QueryNode, level: int) -> tuple[str, str]:
         label, clock, inner = names[level], executor.clock, level > 0
@@ -100,15 +103,22 @@ def add_query(
     by_source = isinstance(first, WindowNode) and first.kernel.source is not None
     prodder: Prodder | None = None
     aim: Aim | None = None
-    if early is not None and isinstance(plan, WindowNode):
-        spec, domain = plan.kernel.spec, stream_of(plan).domain
+    if isinstance(plan, WindowNode):
+        # It is there also without early=: what waits on the arcs of a journal must find them all again.
+        spec, domain, wanted = plan.kernel.spec, stream_of(plan).domain, early or Early()
         # The aggregate learns how accurate early answers were, the prodder prods by it.
-        aim = Aim(early.offset(spec, domain), spec.slide, early.accuracy)
-        prodder = Prodder(f"{name}/prodder", spec, domain, aim, early.every)
-    top = aggregate(plan, 0)
-    if late is not None:
-        add(Sink(f"{name}/late", late), [(names[-1], LATE)])
-    add(Sink(f"{name}/sink", output), [top])
+        aim = Aim(wanted.offset(spec, domain), spec.slide, wanted.accuracy)
+        prodder = Prodder(f"{name}/prodder", spec, domain, aim, wanted.every)
+    try:
+        top = aggregate(plan, 0)
+        if late is not None:
+            add(Sink(f"{name}/late", late), [(names[-1], LATE)])
+        add(Sink(f"{name}/sink", output), [top])
+    except BaseException:
+        # A sink may fail at what a crash has left for it; the query can be started again.
+        for label in [label for label in executor.graph.nodes if label.startswith(f"{name}/")]:
+            executor.graph.remove(label)
+        raise
     return labels
 
 

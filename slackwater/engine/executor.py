@@ -46,8 +46,9 @@ class PageStore(Protocol):
 class Ticket:
     """Says when an admitted page is safe."""
 
-    def __init__(self, admission: int) -> None:
+    def __init__(self, admission: int, saved: dict[str, Any] | None = None) -> None:
         self.admission = admission
+        self.saved = saved
         self.done = False
         self.on_done: Callable[[], None] = lambda: None
 
@@ -91,6 +92,9 @@ class Executor:
         self.between: Callable[[], None] = lambda: None
         """Called after each expensive run: a chance to admit pages and to prod in the middle of a backlog."""
         self._failed: BaseException | None = None
+        self.held = False
+        """Whether to take elements in but not to run: what the journal knows of queries to come must not be
+        overwritten."""
 
     # --- the graph
 
@@ -138,18 +142,26 @@ class Executor:
         """Number of the last page that a source has taken for good."""
         return self._consumed.get(source)
 
-    def admit(self, source: str, page: Page) -> Ticket:
-        """Let a page in. One that was taken before a crash is acknowledged at once."""
+    def admit(self, source: str, page: Page, saved: dict[str, Any] | None = None) -> Ticket:
+        """Let a page in. One that was taken before a crash is acknowledged at once.
+
+        `saved` says where its rows are durable already; they are deleted when they are not needed any more.
+        """
         self._check()
         self._check_answered()
+        self._check_revived()
         self._recovered = Recovered()
         known = self._consumed.get(source)
         self._admissions += 1
-        ticket = Ticket(self._admissions)
+        ticket = Ticket(self._admissions, saved)
         if known is not None and page.number <= known:
             ticket.done = True
             return ticket
-        self.graph.nodes[source].inputs[0].push(Entry(page, ticket.admission))
+        node = self.graph.nodes[source]
+        node.operator.announce(page)
+        node.inputs[0].push(Entry(page, ticket.admission, saved))
+        if saved is not None and self.journal.durable:
+            self._saved.append(saved)
         self._consumed[source] = page.number
         self._arrived += 1
         self._tickets.append(ticket)
@@ -175,7 +187,7 @@ class Executor:
     def answer_prods(self) -> None:
         """Run only where prods wait, and commit: their answers need not wait for the end of a backlog."""
         self._check()
-        if self._redo:
+        if self._redo or self.held:
             return
         with self._whole_or_failed():
             while nodes := {n.label: n for n in self.graph if n.prodded()}:
@@ -195,7 +207,7 @@ class Executor:
         While the journal holds answers of a query that has not been added again, nothing runs: they go out first.
         """
         self._check()
-        if self._redo:
+        if self._redo or self.held:
             return
         self._work()
         self.commit()
@@ -264,6 +276,18 @@ class Executor:
                 f"the journal holds answers for {missing}; start that query again first, with the sinks it had"
             )
 
+    def _check_revived(self) -> None:
+        """What waits in the journal for a query that is back must have found its arc."""
+        queues = self._recovered.records[-1].queues if self._recovered.records else {}
+        present = {label.partition("/")[0] for label in self.graph.nodes}
+        for arc in queues:
+            label = arc.rpartition("#")[0]
+            if label not in self.graph and "/" in label and label.partition("/")[0] in present:
+                raise RunError(
+                    f"the journal holds pages that wait for {label}, which this query does not have; "
+                    "start it as it was"
+                )
+
     @contextmanager
     def _whole_or_failed(self) -> Iterator[None]:
         """An error leaves half a step behind, such as a page on no arc: nothing after it may be committed."""
@@ -279,8 +303,9 @@ class Executor:
 
         def emit(element: Element, port: str = MAIN) -> None:
             # What an operator gives belongs to the admission of what it took for it.
-            taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if len(q) < n]
-            node.send(element, max(taken, default=self._admissions), port)
+            taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
+            saved = next((t.saved for t in taken if t.element is element), None)
+            node.send(element, max((t.admission for t in taken), default=self._admissions), port, saved)
 
         node.operator.run(node.inputs, emit)
         for report in node.operator.report():
@@ -331,9 +356,13 @@ class Executor:
             self.journal.commit(record)
             self._settle(record)
             self._feed_back()
-        exposed = {e.admission for _, q in self.graph.arcs() for e in q if e.holds_rows}
+        durable = self.journal.durable
+        waiting = (e for _, q in self.graph.arcs() for e in q if e.is_page)
+        exposed = {e.admission for e in waiting if e.saved is None or not durable}
         for ticket in [t for t in self._tickets if t.admission not in exposed]:
             self._tickets.remove(ticket)
+            if ticket.saved is not None and not durable and self._pages is not None:
+                self._pages.drop(ticket.saved)
             ticket.done = True
             ticket.on_done()
 
@@ -364,11 +393,11 @@ class Executor:
         """What the record before needed and this one does not may go."""
         for node in self.graph:
             node.operator.settle()
-        waiting = [e["page"] for entries in record.queues.values() for e in entries if "page" in e]
+        waiting = {id(e.saved): e.saved for _, q in self.graph.arcs() for e in q if e.saved is not None}
         for saved in self._saved:
-            if saved not in waiting and self._pages is not None:
+            if id(saved) not in waiting and self._pages is not None:
                 self._pages.drop(saved)
-        self._saved = waiting
+        self._saved = list(waiting.values()) if self.journal.durable else []
         for emission in record.emissions:
             if isinstance(emission.payload, Staged) and self._pages is not None:
                 self._pages.drop_staged(emission.payload)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from slackwater.engine.queue import Entry, Queue
 from slackwater.errors import RunError
@@ -44,10 +45,10 @@ class Node:
         """Whether a prod waits: it goes before what is older on other arcs."""
         return any(q.prods for q in self.inputs)
 
-    def send(self, element: Element, admission: int, port: str = MAIN) -> None:
+    def send(self, element: Element, admission: int, port: str = MAIN, saved: dict[str, Any] | None = None) -> None:
         """Put an element on every arc that leaves by a port."""
         for _, queue in self.outputs.get(port, ()):
-            queue.push(Entry(element, admission))
+            queue.push(Entry(element, admission, saved))
 
 
 class Graph:

@@ -25,7 +25,7 @@ class Loop:
     def __init__(self, executor: Executor, held: bool = False) -> None:
         self.executor = executor
         self._urgent: deque[tuple[Callable[[], object], Future[object]]] = deque()
-        self._held = held
+        executor.held = held
         self.error: BaseException | None = None
         self._commands: deque[tuple[Callable[[], object], Future[object]]] = deque()
         self._acknowledgements: set[Future[None]] = set()
@@ -54,26 +54,25 @@ class Loop:
         """Let a page in and wait until it is safe."""
         self.offer(source, page).result()
 
-    def offer(self, source: str, page: Page) -> Future[None]:
-        """Let a page in; the future is done when it is safe."""
+    def offer(self, source: str, page: Page, saved: dict[str, Any] | None = None) -> Future[None]:
+        """Let a page in when there is time for it; the future is done when it is safe."""
         safe: Future[None] = Future()
 
         def command() -> None:
-            ticket = self.executor.admit(source, page)
+            ticket = self.executor.admit(source, page, saved)
             if ticket.done:
                 safe.set_result(None)
             else:
                 self._acknowledgements.add(safe)
                 ticket.on_done = lambda: self._acknowledge(safe)
 
-        self._post(command, urgent=True).result()
+        asked = self._post(command, urgent=True)
+        asked.add_done_callback(lambda _: _pass_error(asked, safe))
         return safe
 
     def release(self) -> None:
         """All queries are there: work from now on."""
-        with self._changed:
-            self._held = False
-        self._post(lambda: None)
+        self._post(lambda: setattr(self.executor, "held", False))
 
     def pause(self, seconds: float) -> None:
         """Wait in another thread, not longer than there is something to wait for."""
@@ -103,16 +102,18 @@ class Loop:
         return future
 
     def _serve_urgent(self) -> None:
-        while self._urgent and not self._held:
+        while self._urgent:
             _serve(*self._urgent.popleft())
 
     def _work(self) -> None:
         try:
             while self._wait():
-                while self._urgent or self._commands:
-                    _serve(*(self._urgent or self._commands).popleft())
-                if not self._held:
-                    self.executor.run_until_idle()
+                self._serve_urgent()
+                # A query that is added must not meet pages that were read without its columns.
+                self.executor.run_until_idle()
+                while self._commands:
+                    _serve(*self._commands.popleft())
+                self.executor.run_until_idle()
         except BaseException as error:
             self._fail(error)
         else:
@@ -121,7 +122,7 @@ class Loop:
     def _wait(self) -> bool:
         with self._changed:
             if not self._commands and not self._urgent and not self._stopping:
-                wake = None if self._held else self.executor.wake_at()
+                wake = None if self.executor.held else self.executor.wake_at()
                 self._changed.wait(None if wake is None else self.executor.clock.until(wake))
             return not self._stopping
 
@@ -138,6 +139,12 @@ class Loop:
             if not future.done():
                 future.set_exception(error)
         self._ended.set()
+
+
+def _pass_error(asked: Future[object], waiting: Future[None]) -> None:
+    error = asked.exception()
+    if error is not None and not waiting.done():
+        waiting.set_exception(error)
 
 
 def _serve(command: Callable[[], object], future: Future[object]) -> None:

@@ -134,6 +134,10 @@ class Operator(ABC):
         """Continue from journaled states: a whole one, then the changes since."""
         return None
 
+    def announce(self, page: Page) -> None:
+        """A page will come; it may have to wait, and be made durable, before it is taken."""
+        return None
+
     def settle(self) -> None:
         """All that `state` gave is durable and all that was emitted is out: what was kept for it may go."""
         return None

@@ -69,7 +69,7 @@ class Source(Unary):
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
-        self._pages = self._rows = self._missing = self._behind = 0
+        self._announced = self._pages = self._rows = self._missing = self._behind = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen = 0, MIN_TICK
         self._highest: int | None = None
@@ -91,12 +91,20 @@ class Source(Unary):
         if by_source:
             self._promises[port].by_source = True
 
+    def needs(self, place: int) -> frozenset[str]:
+        """What is asked of the page at this place of the stream."""
+        # A sketch of times makes a page slower, so for people alone it is made now and then.
+        return self._needs | {"sketch"} if place % SKETCH_EVERY == 1 else self._needs
+
+    def announce(self, page: Page) -> None:
+        """Say what will be asked of it."""
+        page.expect(self.needs(self._announced))
+        self._announced += 1
+
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
         self._say(emit)
-        # A sketch of times makes a page slower, so for people alone it is made now and then.
-        page.expect(self._needs | {"sketch"} if self._pages % SKETCH_EVERY == 1 else self._needs)
         self._under_way.append(page)
         self._pages += 1
         self._lateness.admit(page.number, self._highest)
@@ -192,7 +200,7 @@ class Source(Unary):
         return State(
             {
                 "policies": policies,
-                "counts": [self._pages, self._rows, self._missing, self._behind],
+                "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
                 "clock": [self._away, self._seen],
                 "highest": self._highest,
                 "lateness": self._lateness.state(),
@@ -212,7 +220,7 @@ class Source(Unary):
         for port in self._promises:
             if port in self._kept:
                 self._restore(port, self._kept.pop(port))
-        self._pages, self._rows, self._missing, self._behind = values["counts"]
+        self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._away, self._seen = values["clock"]
         self._highest = values["highest"]
         self._lateness.restore(values["lateness"])
