@@ -8,39 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from slackwater.engine.backlog import Backlog, PageStore
+from slackwater.engine.feedback import Feedback
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.journal import Emission, Journal, NoJournal, Record, Recovered
 from slackwater.engine.queue import Entry
 from slackwater.errors import RunError
-from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation, Staged
+from slackwater.operators.element import Element, Prod, Staged
 from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
 from slackwater.progress.clock import Clock
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Ready, Strategy
-
-
-class PageStore(Protocol):
-    """Finds saved pages again, and deletes those that nobody waits for."""
-
-    def load(self, saved: dict[str, Any]) -> Page:
-        """The page that `Page.save` spoke of."""
-        ...
-
-    def drop(self, saved: dict[str, Any]) -> None:
-        """Its rows are needed no more."""
-        ...
-
-    def sweep(self, record: Record | None) -> None:
-        """Delete what a crash has left and the last record does not speak of."""
-        ...
-
-    def drop_staged(self, payload: Staged) -> None:
-        """A sink has taken these rows."""
-        ...
 
 
 class Ticket:
@@ -69,7 +51,7 @@ class Executor:
         self.journal: Journal = journal or NoJournal()
         self.strategy: Strategy = strategy or Fifo()
         self._pages = pages
-        self._saved: list[dict[str, Any]] = []
+        self._backlog = Backlog(self.graph, pages)
         self._commit_every = commit_every
         self._recovered = self.journal.recover()
         self._step = self._recovered.records[-1].step if self._recovered.records else 0
@@ -85,9 +67,7 @@ class Executor:
         self._everything = False
         self._arrived = 0
         """Pages let in."""
-        self._feedback: list[tuple[Emission, Prod]] = []
-        self._fed_back: dict[str, int] = {}
-        """For each sink the page after which an early answer was last allowed to ask."""
+        self._feedback = Feedback()
         self._ticked = 0
         self.between: Callable[[], None] = lambda: None
         """Called after each expensive run: a chance to admit pages and to prod in the middle of a backlog."""
@@ -107,7 +87,9 @@ class Executor:
         waiting = self._recovered.records[-1].queues if self._recovered.records else {}
         for n, queue in enumerate(node.inputs):
             for saved in waiting.get(f"{operator.label}#{n}", ()):
-                queue.push(self._revive(saved))
+                entry = self._backlog.revive(saved)
+                self._admissions = max(self._admissions, entry.admission)
+                queue.push(entry)
         if isinstance(operator, Sink):
             self._finish(operator)
 
@@ -161,7 +143,7 @@ class Executor:
         node.operator.announce(page)
         node.inputs[0].push(Entry(page, ticket.admission, saved))
         if saved is not None and self.journal.durable:
-            self._saved.append(saved)
+            self._backlog.keep(saved)
         self._consumed[source] = page.number
         self._arrived += 1
         self._tickets.append(ticket)
@@ -371,33 +353,19 @@ class Executor:
         assert isinstance(sink, Sink)
         asked = sink.output.write(emission.payload, emission.commit_id)
         if asked is not None:
-            self._feedback.append((emission, asked))
+            self._feedback.ask(emission, asked)
 
     def _feed_back(self) -> None:
-        """Send the prods that sinks ask for (S5 section 3.2); those of early answers once a page, or it never ends.
-
-        Between two pages a second early answer would say what the first one said.
-        """
-        feedback, self._feedback = self._feedback, []
-        wanted: dict[tuple[str, Prod], None] = {}
-        for emission, prod in feedback:
-            if emission.early:
-                if self._fed_back.get(emission.sink) == self._arrived:
-                    continue
-                self._fed_back[emission.sink] = self._arrived
-            wanted[emission.sink, prod] = None
-        for sink, prod in wanted:
+        """Send the prods that sinks ask for."""
+        for sink, prod in self._feedback.take(self._arrived):
             self.prod(self.graph.behind(sink), prod)
 
     def _settle(self, record: Record) -> None:
         """What the record before needed and this one does not may go."""
         for node in self.graph:
             node.operator.settle()
-        waiting = {id(e.saved): e.saved for _, q in self.graph.arcs() for e in q if e.saved is not None}
-        for saved in self._saved:
-            if id(saved) not in waiting and self._pages is not None:
-                self._pages.drop(saved)
-        self._saved = list(waiting.values()) if self.journal.durable else []
+        if self.journal.durable:
+            self._backlog.settle()
         for emission in record.emissions:
             if isinstance(emission.payload, Staged) and self._pages is not None:
                 self._pages.drop_staged(emission.payload)
@@ -414,34 +382,9 @@ class Executor:
         self._step += 1
         whole = self._everything or self.journal.wants_whole()
         self._everything = False
-        queues = {name: [self._preserve(e) for e in q] for name, q in self.graph.arcs() if len(q)}
+        queues = self._backlog.record()
         states = {n.label: s for n in self.graph if (s := n.operator.state(whole)) is not None}
         return Record(self._step, whole, dict(self._consumed), states, queues, emissions)
-
-    def _preserve(self, entry: Entry) -> dict[str, Any]:
-        """An element on an arc as JSON values; a page's rows are saved first, and read from there afterwards."""
-        element = entry.element
-        if isinstance(element, Punctuation):
-            return {**element.saved(), "admission": entry.admission}
-        if isinstance(element, Prod):
-            return {**element.saved(), "admission": entry.admission}
-        if isinstance(element, (Answer, Provisional)):
-            raise TypeError("an answer waits on an arc at a commit; answers are taken before that")
-        if entry.saved is None:
-            assert self._pages is not None
-            entry.saved = element.save()
-            entry.element = self._pages.load(entry.saved)
-        return {"page": entry.saved, "admission": entry.admission}
-
-    def _revive(self, saved: dict[str, Any]) -> Entry:
-        self._admissions = max(self._admissions, saved["admission"])
-        if "heartbeat" in saved:
-            return Entry(Punctuation.load(saved), saved["admission"])
-        if "prod" in saved:
-            return Entry(Prod.load(saved), saved["admission"])
-        assert self._pages is not None
-        self._saved.append(saved["page"])
-        return Entry(self._pages.load(saved["page"]), saved["admission"], saved["page"])
 
     # --- figures
 
