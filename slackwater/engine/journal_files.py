@@ -165,11 +165,15 @@ class FileJournal:
             raise JournalError(f"the journal file {path!r} cannot be read: {error}") from error
 
     def _write(self, path: str, data: bytes) -> None:
-        """Write a file so that it is there whole or not at all."""
-        half = f"{path}.half"
-        with self._fs.open_output_stream(half) as stream:
-            stream.write(data)
-        self._fs.move(half, path)
+        write_whole(self._fs, path, data)
+
+
+def write_whole(files: fs.FileSystem, path: str, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    half = f"{path}.half"
+    with files.open_output_stream(half) as stream:
+        stream.write(data)
+    files.move(half, path)
 
 
 def _indent(text: str) -> str:

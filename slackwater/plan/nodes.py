@@ -112,6 +112,16 @@ class RollingNode:
 QueryNode = WindowNode | RollingNode
 
 
+def has_map(plan: QueryNode | RowNode) -> bool:
+    """Whether a Python function works on its rows."""
+    node = plan
+    while not isinstance(node, StreamNode):
+        if isinstance(node, MapNode):
+            return True
+        node = node.input
+    return False
+
+
 def stream_of(node: QueryNode | RowNode) -> StreamNode:
     """The stream that a plan reads."""
     while not isinstance(node, StreamNode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -12,11 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
+from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.direct import DirectFiles
 from slackwater.spark.embedded import tune_for_pages
 from slackwater.spark.page import SparkPage
 from slackwater.spark.shape import Shape
+from slackwater.spark.spool import Spool
 from slackwater.spark.store import Place, SparkPages
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -28,7 +31,10 @@ _starting = threading.Lock()
 
 
 class Ingest:
-    """Feeds one stream's batches to the executor's thread; a batch is done when its page is safe."""
+    """Feeds one stream's batches to the executor's thread; a batch is done when its page is safe.
+
+    With `spooling`, that is when it lies in the spool, however busy the executor is.
+    """
 
     def __init__(
         self,
@@ -48,6 +54,10 @@ class Ingest:
         self._shape = Shape()
         self._direct = DirectFiles(frame)
         self._tuned = False
+        self._spool = Spool(node.name, pages)
+        self._offered: int | None = None
+        """Number of the last page that went by the spool."""
+        self.spooling = False
         self.columns: set[str] = set()
         self.query: StreamingQuery | None = None
 
@@ -59,6 +69,7 @@ class Ingest:
         """
         self.stop()
         self.columns, self._tuned = columns, False
+        self._offer_spooled()
         frame = self._frame.select(*(f"`{c}`" for c in self._frame.columns if c in columns))
         writer = frame.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint.address)
@@ -92,7 +103,30 @@ class Ingest:
         frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
         page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages)
-        self._loop.admit(source_label(self.node.name), page)
+        if self.spooling:
+            self._put(page)
+        else:
+            self._loop.admit(source_label(self.node.name), page)
+
+    # --- the spool
+
+    def _put(self, page: SparkPage) -> None:
+        if self._offered is not None and page.number <= self._offered:
+            return
+        source = self._loop.executor.graph.nodes[source_label(self.node.name)].operator
+        assert isinstance(source, Source)
+        page.expect(source.needs(page.number))
+        self._offer(self._spool.put(page))
+
+    def _offer(self, saved: dict[str, Any]) -> None:
+        self._offered = saved["number"]
+        self._loop.offer(source_label(self.node.name), self._pages.load(saved), saved)
+
+    def _offer_spooled(self) -> None:
+        """What an earlier process has left, or a start of this one."""
+        numbers = (self._loop.executor.consumed(source_label(self.node.name)), self._offered)
+        for saved in self._spool.waiting(after=max((n for n in numbers if n is not None), default=None)):
+            self._offer(saved)
 
 
 @contextlib.contextmanager

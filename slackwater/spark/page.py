@@ -279,12 +279,12 @@ class SparkPage:
         self.origin.pages.spent(time.perf_counter() - started)
         return count
 
-    def save(self) -> dict[str, Any]:
+    def save(self, place: Place | None = None) -> dict[str, Any]:
         """Write the rows to the journal's file system."""
-        place = self.origin.pages.new("pages")
+        place = place or self.origin.pages.new("pages")
         frame, statistics = self._observed()
         started = time.perf_counter()
-        frame.write.parquet(place.address)
+        frame.write.mode("overwrite").parquet(place.address)
         self._ran(started, statistics)
         assert self.origin.arrival is not None
         return {

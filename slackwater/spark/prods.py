@@ -9,7 +9,7 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
-from slackwater.plan.nodes import MapNode, QueryNode, RowNode, StreamNode, WindowNode, stream_of
+from slackwater.plan.nodes import QueryNode, WindowNode, has_map, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
 
@@ -25,12 +25,10 @@ def check_sideline(plan: QueryNode) -> None:
     """Refuse a sideline where no page could wait on it."""
     if not isinstance(plan, WindowNode):
         raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
-    node: RowNode | QueryNode = plan.input
-    while not isinstance(node, StreamNode):
-        if isinstance(node, MapNode):
-            return
-        node = node.input
-    raise QueryError("sideline=: pages wait behind an expensive operator; this query has no map(), leave it out")
+    if not has_map(plan):
+        raise QueryError(
+            "sideline=: pages wait behind an expensive operator; this query has no map(), leave it out"
+        )
 
 
 def read_prod(plan: QueryNode, until: object, where: str | None) -> Prod:

@@ -26,7 +26,7 @@ from slackwater.operators.window_aggregate import Spill
 from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import StreamNode, first_query, stream_of
+from slackwater.plan.nodes import StreamNode, first_query, has_map, stream_of
 from slackwater.progress.clock import Clock, ReplayClock, SystemClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
@@ -291,9 +291,10 @@ class Session:
             if name not in self._ingests:
                 checkpoint = self._place.child("checkpoints").child(name)
                 self._ingests[name] = Ingest(node, frame, self._loop, self._pages, checkpoint, trigger)
-            elif not available_now and columns <= self._ingests[name].columns:
-                continue
-            self._ingests[name].start(columns, available_now)
+            ingest = self._ingests[name]
+            ingest.spooling |= any(has_map(r.plan) for r in readers)
+            if ingest.query is None or available_now or not columns <= ingest.columns:
+                ingest.start(columns, available_now)
 
     def forget(self, name: str) -> None:
         """Drop a query from the journal that will not be started again."""
@@ -341,6 +342,8 @@ class Session:
             self._start_ingests(available_now=True)
             for name in list(self._ingests):
                 self._wait(name)
+            loop = self._loop
+            self._told("the work on what has come", lambda: loop.call(lambda: None))
         if drain:
             loop = self._loop
             self._told("closing the windows", lambda: loop.call(loop.executor.drain))

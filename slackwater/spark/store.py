@@ -11,9 +11,13 @@ from typing import Any
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
+from slackwater.engine.build import source_label
 from slackwater.engine.journal import Record
 from slackwater.errors import SlackwaterError
 from slackwater.operators.element import Staged
+
+#: Folder of the pages that are safe before they are taken; see `Spool`.
+SPOOL = "spool"
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,12 @@ class SparkPages:
         if record is not None:
             keep |= {e["page"]["folder"] for entries in record.queues.values() for e in entries if "page" in e}
             keep |= {e.payload.location for e in record.emissions if isinstance(e.payload, Staged)}
-        for kind in ("pages", "staged"):
-            for name in self.root.child(kind).names():
-                if f"{kind}/{name}" not in keep:
-                    self.root.child(f"{kind}/{name}").delete()
+        left = [f"{kind}/{name}" for kind in ("pages", "staged") for name in self.root.child(kind).names()]
+        for stream in self.root.child(SPOOL).names():
+            # What the spool holds behind the last page that was taken is still to come.
+            taken = record.consumed.get(source_label(stream), -1) if record is not None else -1
+            numbers = self.root.child(f"{SPOOL}/{stream}").names()
+            left += [f"{SPOOL}/{stream}/{number}" for number in numbers if int(number) <= taken]
+        for name in left:
+            if name not in keep:
+                self.root.child(name).delete()
