@@ -175,6 +175,7 @@ def same(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 GROUPED = pa.schema([("g", pa.string()), ("i", pa.int64())])
+VOLUMES = pa.schema([("g", pa.string()), ("volume", pa.int64())])
 
 
 def test_an_outer_window_takes_the_inner_windows_that_end_in_it() -> None:
@@ -219,6 +220,18 @@ def test_a_sideline_below_a_nested_query_loses_nothing() -> None:
     script.executor.run_until_idle()
     assert script.metrics()["q/map0"]["sidelined_pages"] == 4
     assert [(r["window_start"], r["most"]) for r in finals(script.results)] == [(10, 32), (20, 64), (0, 30)]
+
+
+@pytest.mark.parametrize("sideline", [None, sw.sideline()])
+def test_a_map_over_results_works_in_order(tmp_path: Path, sideline: Any) -> None:
+    """Early results stay before their prod, and count for it only; a commit leaves none behind."""
+    made = arrow_plan(SAMPLE, 20, 20, map=(same, VOLUMES), over=sums(bounded(5)), most="max(volume)", n="count(*)")
+    script = Script(made, FileJournal(fs.LocalFileSystem(), str(tmp_path)), sideline=sideline)
+    script.page(readings((1, "a", 2), (18, "b", 3))).prod(until=20).prod(until=20)
+    assert [(r["kind"], r["window_end"], r["most"], r["n"]) for r in script.results] == [("early", 20, 3, 3)] * 2
+    script.page(readings((19, "a", 9), (30, "b", 1))).drain()
+    answers = [(r["kind"], r["window_end"], r["most"], r["n"]) for r in script.results[2:]]
+    assert answers == [("final", 20, 11, 3), ("final", 40, 11, 4), ("final", 60, 1, 2)]
 
 
 def test_a_prod_names_groups_of_the_outer_query_only() -> None:

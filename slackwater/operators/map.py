@@ -3,6 +3,7 @@
 Pages wait on its arc until it is picked; prods overtake them. With a sideline (S5 section 6.2), the pages that lie
 wholly in prodded windows are set aside and worked off at low priority. It holds time back for these windows only:
 what no sidelined page can touch is passed on by range punctuations.
+Over results nothing is overtaken or set aside: early ones belong to the prod behind them, and no answer may wait.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import Any, ClassVar
 
 from slackwater.errors import RunError
 from slackwater.operators.element import Prod, Punctuation
-from slackwater.operators.operator import Emit, Input, Operator, State
+from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
-from slackwater.plan.nodes import MapNode
+from slackwater.plan.nodes import MapNode, inner_query
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 
 
-class Map(Operator):
+class Map(Unary):
     """Works on one page a run; its shelf is the sideline."""
 
     shelves: ClassVar[int] = 1
@@ -31,6 +32,7 @@ class Map(Operator):
     ) -> None:
         super().__init__(label)
         self._node = node
+        self._over_results = inner_query(node) is not None
         self._spec = spec
         self._sideline = sideline if spec is not None else None
         self._prodded: list[tuple[int, int]] = []
@@ -54,7 +56,7 @@ class Map(Operator):
     def expensive(self, inputs: Sequence[Input]) -> bool:
         """Work on a page is; what only passes is not."""
         arc = inputs[0]
-        return not arc.prods and (not len(arc) or isinstance(arc.peek(), Page))
+        return not self._over_results and not arc.prods and (not len(arc) or isinstance(arc.peek(), Page))
 
     def starving(self, inputs: Sequence[Input]) -> list[int]:
         """The sideline starves nobody."""
@@ -63,8 +65,9 @@ class Map(Operator):
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Pass a prod, or a punctuation, or set a page aside, or work on one."""
         arc, shelf = inputs
-        prod = arc.pop_prod()
-        if prod is not None:
+        if self._over_results:
+            super().run(inputs, emit)
+        elif (prod := arc.pop_prod()) is not None:
             self._note(prod)
             emit(prod)
         elif not len(arc):
@@ -82,16 +85,20 @@ class Map(Operator):
         else:
             self._turn += self._work(arc, emit)
 
-    def _work(self, waiting: Input, emit: Emit, at: int = 0) -> int:
-        """Work on a page, and say how many rows it had."""
-        page = waiting.pop(at)
-        assert isinstance(page, Page)
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Send on what the function makes of a page."""
         self._pages += 1
         try:
             mapped = page.map(self._node)
         except Exception as error:
             raise RunError(f"map({self._node.name}) failed on page {page.number}: {error}") from error
         emit(mapped)
+
+    def _work(self, waiting: Input, emit: Emit, at: int = 0) -> int:
+        """Work on a page, and say how many rows it had."""
+        page = waiting.pop(at)
+        assert isinstance(page, Page)
+        self.on_page(page, emit)
         return page.rows or 0
 
     def _due(self, shelf: Input) -> bool:
