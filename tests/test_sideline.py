@@ -7,8 +7,8 @@ prods overtake the backlog; and with a sideline, later windows need not wait for
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,46 +24,18 @@ import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
-from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.element import Prod, Punctuation
+from slackwater.operators.element import Prod
 from slackwater.operators.map import Map
-from slackwater.operators.operator import MAIN
-from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
-from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from slackwater.windows.partials import TIME
+from slackwater.testing import ArrowPage, ListSink, Script
 from slackwater.windows.spec import WindowSpec
+from tests.bursts import Chance, admit, finals, query, twice, watched
 from tests.faults import Died, Fate, MortalFiles, MortalSink
-from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+from tests.streams import WINDOWS, Stream, assert_same_rows, bounded_streams, frame
 
 SECOND = 1_000_000
-TWICE = pa.schema([("g", pa.string()), ("y", pa.int64())])
-
-
-def twice(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The expensive function: twice `i`."""
-    made = pl.DataFrame(rows).select("g", y=pl.col("i") * 2)
-    return made.to_arrow().cast(TWICE).combine_chunks().to_batches()[0]
-
-
-def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: Any) -> Any:
-    aggregates = {"n": "count(*)", "total": "sum(y)"}
-    return arrow_plan(
-        SAMPLE, *window, map=(function, TWICE), group_by=["g"], disorder=bounded(slack), **more, **aggregates
-    )
-
-
-def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
-
-
-def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
-    """Whether the page is safe already."""
-    page = ArrowPage(rows, number, script.clock.now(), "t")
-    return script.executor.admit(source_label("s"), page).done
 
 
 def calm(pages: Sequence[pl.DataFrame], slack: int, window: tuple[int, int]) -> list[dict[str, Any]]:
@@ -73,43 +45,7 @@ def calm(pages: Sequence[pl.DataFrame], slack: int, window: tuple[int, int]) -> 
     return finals(script.drain().results)
 
 
-run_of_map = Map.run
-
-
-def watched(self: Map, inputs: Any, emit: Any) -> None:
-    """A run of the map that may not promise anything of rows that are set aside."""
-
-    def spy(element: Any, port: str = MAIN) -> None:
-        if isinstance(element, Punctuation):
-            high, low = element.heartbeat.tick, element.after
-            for page in inputs[1].elements():
-                times = page._frame[TIME].drop_nulls().to_list()
-                assert not any(t <= high and (low is None or t > low) for t in times)
-        emit(element, port)
-
-    run_of_map(self, inputs, spy)
-
-
 # --- any interleaving
-
-
-@dataclass
-class Chance:
-    """Picks any of the ready operators; before some picks it prods, and at one the process dies."""
-
-    numbers: Sequence[int]
-    prods: dict[int, Prod]
-    dies_at: int | None = None
-    picks: int = 0
-    ask: Callable[[Prod], None] = field(default=lambda prod: None)
-
-    def pick(self, ready: Sequence[Ready]) -> Ready:
-        self.picks += 1
-        if self.picks == self.dies_at:
-            raise Died
-        if self.picks in self.prods:
-            self.ask(self.prods[self.picks])
-        return ready[self.numbers[self.picks % len(self.numbers)] % len(ready)]
 
 
 def prod_of(stream: Stream, window: tuple[int, int], share: int, after: bool) -> Prod:
@@ -163,68 +99,6 @@ def test_finals_are_those_of_a_calm_run_each_once(
         if any(page.height for page in stream.pages):
             assert script.metrics()["q/window"]["late_rows"] == 0
     assert_same_rows(finals(sink.rows), calm(stream.pages, stream.slack, window), ["window_start", "g"])
-
-
-SPANS = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: [s[0], s[0] + s[1]])
-EVENTS = st.lists(
-    st.one_of(
-        SPANS,
-        st.integers(0, 60).map(lambda t: Punctuation(Heartbeat(t))),
-        st.integers(0, 8).map(lambda w: Prod(until=10 * w)),
-        st.just("run"),
-        st.just("lull"),
-    ),
-    max_size=30,
-)
-
-
-def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
-    node = query(0, (10, 10)).input
-    return Map("map", node, WindowSpec(10, 10), sw.sideline(ratio)), (Queue(), Queue())
-
-
-def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
-    """Do what an event says; gives what the map emits."""
-    out: list[Any] = []
-
-    def emit(element: Any, port: str = MAIN) -> None:
-        out.append(element)
-
-    if event == "run" or event == "lull":
-        if operator.more(queues) if event == "run" else operator.spare(queues):
-            watched(operator, queues, emit)
-    else:
-        if isinstance(event, list):
-            event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
-        queues[0].push(Entry(event, number))
-    return out
-
-
-@given(EVENTS, st.sampled_from([2, 4, 50]))
-def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events: list[Any], ratio: int) -> None:
-    operator, queues = map_alone(ratio)
-    out = [e for n, event in enumerate(events) for e in take(operator, queues, event, n)]
-    while operator.more(queues) or operator.spare(queues):
-        out += take(operator, queues, "run" if operator.more(queues) else "lull")
-    given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
-    assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
-    times = [e for e in events if isinstance(e, Punctuation)]
-    if times:
-        told = [e.heartbeat for e in out if isinstance(e, Punctuation) and e.after is None]
-        assert max(told) >= times[-1].heartbeat, "in the end all that was promised has been passed on"
-
-
-def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
-    operator, queues = map_alone(50)
-    script = [Prod(until=40), [3, 5], [24, 26], [45, 49], Punctuation(Heartbeat(48))]
-    for number, event in enumerate([*script, *["run"] * 4]):
-        take(operator, queues, event, number)
-    said = [(e.after, e.heartbeat.tick) for e in take(operator, queues, "run")]
-    assert said == [(None, 2), (5, 23), (26, 48)]
-    first, *said = take(operator, queues, "lull")
-    assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
-    last, *said = take(operator, queues, "lull")
-    assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
 
 
 # --- a crash at every point

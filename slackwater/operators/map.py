@@ -163,7 +163,7 @@ class Map(Unary):
     def _pass(self, punctuation: Punctuation, shelf: Input, emit: Emit) -> None:
         """Send time on; while pages are set aside, only what they cannot touch."""
         if punctuation.after is None:
-            self._passed = punctuation
+            self._passed = Punctuation(punctuation.heartbeat)  # behind a map nothing is known of sources
             self._tell(shelf, emit)
         elif not len(shelf):
             emit(punctuation)  # of a map before this one; else its windows close when all is worked off
@@ -179,7 +179,7 @@ class Map(Unary):
         bound = min(tick, spans[0][0] - 1)
         if bound > self._said:
             self._said = bound
-            emit(Punctuation(Heartbeat(bound)))  # behind a map nothing is known of sources
+            emit(Punctuation(Heartbeat(bound)))
         ends = [low - 1 for low, _ in spans[1:]] + [tick]
         ranges = [
             (high, min(end, tick)) for (_, high), end in zip(spans, ends, strict=True) if high < min(end, tick)
@@ -196,7 +196,7 @@ class Map(Unary):
         return State(
             {
                 "prodded": [list(i) for i in self._prodded],
-                "passed": self._passed.saved(),
+                "passed": self._passed.heartbeat.tick,
                 "said": self._said,
                 "turn": self._turn,
                 "counts": [self._pages, self._sidelined, self._aside],
@@ -207,7 +207,7 @@ class Map(Unary):
         """Continue from the last state."""
         values = states[-1].values
         self._prodded = [(after, until) for after, until in values["prodded"]]
-        self._passed = Punctuation.load(values["passed"])
+        self._passed = Punctuation(Heartbeat(values["passed"]))
         self._said, self._turn = values["said"], values["turn"]
         self._pages, self._sidelined, self._aside = values["counts"]
 
