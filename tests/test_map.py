@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
@@ -12,7 +14,7 @@ import slackwater as sw
 from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
-from slackwater.operators.operator import MAIN
+from slackwater.operators.operator import MAIN, State
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.testing import ArrowPage
@@ -80,6 +82,50 @@ def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
     assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
     last, *said = take(operator, queues, "lull")
     assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
+
+
+@given(EVENTS, st.integers(0, 30), st.sampled_from([2, 4]))
+def test_a_restored_map_goes_on_as_if_nothing_had_happened(events: list[Any], stop: int, ratio: int) -> None:
+    (steady, one), (stopped, other) = map_alone(ratio), map_alone(ratio)
+    for number, event in enumerate([*events, *["run"] * 10, *["lull"] * 10]):
+        if number == stop:
+            values = json.loads(json.dumps(stopped.state(True).values))
+            stopped, _ = map_alone(ratio)
+            stopped.restore([State(values)])
+            assert stopped.metrics() == steady.metrics()
+        expected, got = take(steady, one, event, number), take(stopped, other, event, number)
+        assert [getattr(e, "number", e) for e in got] == [getattr(e, "number", e) for e in expected]
+
+
+def test_what_is_only_set_aside_is_not_expensive() -> None:
+    operator, queues = map_alone(50)
+    expected = [([3, 5], True), (Prod(until=10), False), ([4, 6], False), ([8, 12], True), ([13, 14], True)]
+    for number, (event, expensive) in enumerate(expected):
+        take(operator, queues, event, number)
+        assert operator.expensive(queues) == expensive
+        take(operator, queues, "run")
+    assert operator.metrics() == {"mapped_pages": 3, "sidelined_pages": 1, "sideline": 1}
+    assert operator.expensive(queues), "in a lull it is worked on"
+
+
+def test_a_page_is_looked_at_a_few_times_however_many_are_set_aside() -> None:
+    operator, queues = map_alone(4)
+    count = 0
+
+    def counted(page: ArrowPage) -> Any:
+        nonlocal count
+        count += 1
+        return measure(page)
+
+    events = [*[[3, 5]] * 200, Prod(until=10), *[[15, 15], Punctuation(Heartbeat(9))] * 200]
+    measure = ArrowPage.measure
+    with mock.patch.object(ArrowPage, "measure", counted):
+        for number, event in enumerate(events):
+            take(operator, queues, event, number)
+        for _ in range(1000):
+            take(operator, queues, "run" if queues[0] else "lull")
+    assert operator.metrics() == {"mapped_pages": 400, "sidelined_pages": 200, "sideline": 0}
+    assert count < 5 * len(events)
 
 
 def test_nothing_is_kept_of_sources() -> None:
