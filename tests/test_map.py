@@ -97,6 +97,13 @@ def test_a_restored_map_goes_on_as_if_nothing_had_happened(events: list[Any], st
         assert [getattr(e, "number", e) for e in got] == [getattr(e, "number", e) for e in expected]
 
 
+def test_a_prod_speaks_of_pages_that_it_overtakes() -> None:
+    operator, queues = map_alone(50)
+    for number, event in enumerate([[1, 2], [25, 26], Prod(until=10**9), "run", [27, 28], [31, 32], *["run"] * 4]):
+        take(operator, queues, event, number)
+    assert operator.metrics() == {"mapped_pages": 1, "sidelined_pages": 3, "sideline": 3}
+
+
 def test_what_is_only_set_aside_is_not_expensive() -> None:
     operator, queues = map_alone(50)
     expected = [([3, 5], True), (Prod(until=10), False), ([4, 6], False), ([8, 12], True), ([13, 14], True)]

@@ -301,12 +301,12 @@ def test_one_page_in_so_many_is_a_sidelined_one() -> None:
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
-    script.executor.prod(script._labels, Prod(until=10))
-    for number in range(10):
-        admit(script, frame([[number if number < 4 else 10 + number, "a", 0, 1.0, number]]), number)
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3)).page(frame([[0, "a", 0, 1.0, 0]]))
+    script.prod(until=10)
+    for number in range(1, 11):
+        admit(script, frame([[number if number < 5 else 10 + number, "a", 0, 1.0, number]]), number)
     script.executor.run_until_idle()
-    assert order == [4, 5, 0, 6, 7, 1, 8, 9, 2, 3]
+    assert order == [0, 5, 1, 6, 7, 2, 8, 9, 3, 10, 4]
 
 
 def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -> None:
@@ -316,14 +316,13 @@ def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
-    script.executor.prod(script._labels, Prod(until=10))
-    burst = frame([[t, "a", 0, 1.0, 0] for t in (1, 2)])
-    admit(script, burst, 0)
-    for number in range(1, 8):
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3)).page(frame([[0, "a", 0, 1.0, 0]]))
+    script.prod(until=10)
+    admit(script, frame([[t, "a", 0, 1.0, 1] for t in (1, 2)]), 1)
+    for number in range(2, 9):
         admit(script, frame([[10 + number, "a", 0, 1.0, number]]), number)
     script.executor.run_until_idle()
-    assert order == [1, 2, 3, 4, 0, 5, 6, 7], "two rows of it for four others"
+    assert order == [0, 2, 3, 4, 1, 5, 6, 7, 8], "two rows of it for four others, the first page among them"
 
 
 def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
@@ -333,20 +332,30 @@ def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
-    script.executor.prod(script._labels, Prod(until=20))
-    for number, time in enumerate([1, 2, 3, 12, 4, 21]):
+    script = Script(query(9, (10, 10), noted), sideline=sw.sideline(ratio=9)).page(frame([[11, "a", 0, 1.0, 0]]))
+    script.prod(until=20)
+    for number, time in enumerate([4, 5, 6, 12, 7, 21], start=1):
         admit(script, frame([[time, "a", 0, 1.0, number]]), number)
     script.executor.run_until_idle()
-    assert order == [5, 3, 0, 1, 2, 4], "the only page of its window goes first, then the burst in order"
+    assert order == [0, 6, 4, 1, 2, 3, 5], "the only page of its window goes first, then the burst in order"
 
 
 def test_nothing_is_set_aside_by_a_prod_for_all_windows_or_for_some_groups() -> None:
     for prod in (Prod(), Prod(until=10, where="g = 'a'"), Prod(until=9), Prod(until=10, after=10)):
-        script = Script(query(0, (10, 10)), sideline=sw.sideline())
+        script = Script(query(0, (10, 10)), sideline=sw.sideline()).page(frame([[1, "a"]]))
         script.executor.prod(script._labels, prod)
-        script.page(frame([[1, "a"]])).page(frame([[5, "a"]]))
+        script.page(frame([[2, "a"]])).page(frame([[5, "a"]]))
         assert script.metrics()["q/map0"]["sidelined_pages"] == 0
+
+
+def test_a_prod_far_ahead_sets_nothing_aside_of_windows_that_had_no_row_yet() -> None:
+    script = Script(query(0, (10, 10)), sideline=sw.sideline()).prod(until=10**9).page(frame([[1, "a"]]))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 0, "at the prod there was no row at all"
+    script.prod(until=10**9).page(frame([[5, "a"]]))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 1
+    for time in range(10, 40):
+        script.page(frame([[time, "a"]]))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 1
 
 
 # --- the function

@@ -71,7 +71,7 @@ class Map(Unary):
         if self._over_results:
             super().run(inputs, emit)
         elif arc.prods and (prod := arc.pop_prod()) is not None:
-            self._note(prod)
+            self._note(prod, len(arc) - arc.prods)
             emit(prod)
         elif not len(arc):
             self._work_aside(shelf, emit)
@@ -95,11 +95,13 @@ class Map(Unary):
 
     def _work(self, page: Any, emit: Emit) -> None:
         self.on_page(page, emit)
-        self._turn += page.measure().rows  # known by now
+        arrival = page.measure()  # known by now
+        self._turn += arrival.rows
+        self._took(arrival.highest)
 
     # --- the sideline
 
-    def _note(self, prod: Prod) -> None:
+    def _note(self, prod: Prod, waiting: int) -> None:
         """Remember the windows of a prod; one for all open windows, or for some groups, names no burst."""
         if (
             self._sideline is not None
@@ -107,7 +109,11 @@ class Map(Unary):
             and prod.until is not None
             and prod.where is None
         ):
-            self._prodded.note(prod.after, prod.until)
+            self._prodded.note(prod.after, prod.until, waiting)
+
+    def _took(self, highest: int | None) -> None:
+        if self._prodded is not None:
+            self._prodded.took(highest)
 
     def _may_wait(self, arc: Input, shelf: Input) -> bool:
         """Whether all windows that the next page's rows belong to have been prodded, and it is that page's turn.
@@ -123,6 +129,7 @@ class Map(Unary):
     def _set_aside(self, arc: Input, shelf: Input) -> None:
         page: Any = arc.peek()
         self._put(self._shelved(shelf), page)
+        self._took(page.measure().highest)
         arc.move(shelf)
         self._sidelined += 1
         self._aside = len(shelf)
@@ -158,6 +165,7 @@ class Map(Unary):
 
     def _pass(self, punctuation: Any, shelf: Input, emit: Emit) -> None:
         """Send time on; while pages are set aside, only what they cannot touch."""
+        self._took(None)
         if punctuation.after is None:
             self._passed = punctuation.heartbeat.tick
             self._tell(shelf, emit)
