@@ -1,23 +1,19 @@
 """Bursts behind an expensive operator (S5 sections 4.3.2 and 6.2).
 
-Any interleaving of pages, prods, sidelined pages and crashes gives the final results of a calm run, each once;
-prods overtake the backlog; and with a sideline, later windows need not wait for a burst.
+Prods overtake the backlog; with a sideline, later windows need not wait for a burst, and a crash at any point loses
+nothing. Any interleaving of all that is in `test_everything_together.py`.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
@@ -25,15 +21,13 @@ from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.operators.element import Prod
-from slackwater.operators.map import Map
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
-from slackwater.testing import ArrowPage, ListSink, Script
-from slackwater.windows.spec import WindowSpec
-from tests.bursts import Chance, admit, finals, query, twice, watched
+from slackwater.testing import ArrowPage, Script
+from tests.bursts import admit, finals, query, twice
 from tests.faults import Died, Fate, MortalFiles, MortalSink
-from tests.streams import WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+from tests.streams import assert_same_rows, frame
 
 SECOND = 1_000_000
 
@@ -43,62 +37,6 @@ def calm(pages: Sequence[pl.DataFrame], slack: int, window: tuple[int, int]) -> 
     for page in pages:
         script.page(page)
     return finals(script.drain().results)
-
-
-# --- any interleaving
-
-
-def prod_of(stream: Stream, window: tuple[int, int], share: int, after: bool) -> Prod:
-    """A prod for the windows up to some share of the stream, perhaps only for the last of them."""
-    times = stream.rows["t"].drop_nulls()
-    if times.is_empty():
-        return Prod()
-    low, high = int(times.min()), int(times.max())  # type: ignore[arg-type]
-    spec = WindowSpec(*window)
-    last = spec.last_window(spec.pane_of(low + (high - low) * share // 10))
-    return Prod(spec.bounds(last)[1], spec.bounds(last - 1)[1] if after else None)
-
-
-@settings(max_examples=60)
-@given(
-    stream=bounded_streams(most=20),
-    window=WINDOWS,
-    prods=st.dictionaries(st.integers(1, 20), st.tuples(st.integers(0, 10), st.booleans()), max_size=4),
-    numbers=st.lists(st.integers(0, 5), min_size=1, max_size=8),
-    deaths=st.lists(st.integers(1, 60), max_size=3),
-    ratio=st.sampled_from([2, 3, 50]),
-    at_once=st.integers(1, 12),
-)
-def test_finals_are_those_of_a_calm_run_each_once(
-    stream: Stream,
-    window: tuple[int, int],
-    prods: dict[int, tuple[int, bool]],
-    numbers: list[int],
-    deaths: list[int],
-    ratio: int,
-    at_once: int,
-) -> None:
-    sink = ListSink()
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Map, "run", watched):
-        for dies_at in [*deaths, None]:
-            asked = {pick: prod_of(stream, window, *prod) for pick, prod in prods.items()}
-            chance = Chance(numbers, asked, dies_at)
-            journal = FileJournal(fs.LocalFileSystem(), folder)
-            script = Script(
-                query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio)
-            )
-            chance.ask = lambda prod, script=script: script.executor.prod(script._labels, prod)
-            try:
-                for number, page in enumerate(stream.pages):
-                    admit(script, page, number)
-                    if number % at_once == at_once - 1:
-                        script.executor.run_until_idle()
-                script.drain()
-            except Died:
-                continue
-        if any(page.height for page in stream.pages):
-            assert script.metrics()["q/window"]["late_rows"] == 0
-    assert_same_rows(finals(sink.rows), calm(stream.pages, stream.slack, window), ["window_start", "g"])
 
 
 # --- a crash at every point
