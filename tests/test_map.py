@@ -37,7 +37,7 @@ EVENTS = st.lists(
 
 def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
     node = query(0, (10, 10)).input
-    return Map("map", node, WindowSpec(10, 10), sw.sideline(ratio)), (Queue(), Queue())
+    return Map("map", node, [WindowSpec(10, 10)], sw.sideline(ratio)), (Queue(), Queue())
 
 
 def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:

@@ -222,6 +222,16 @@ def test_a_sideline_below_a_nested_query_loses_nothing() -> None:
     assert [(r["window_start"], r["most"]) for r in finals(script.results)] == [(10, 32), (20, 64), (0, 30)]
 
 
+def test_a_page_waits_only_if_all_outer_windows_of_its_inner_ones_were_prodded() -> None:
+    below = arrow_plan(SAMPLE, 20, 10, map=(same, GROUPED), disorder=bounded(9), total="sum(i)")
+    assert isinstance(below, WindowNode)
+    script = Script(arrow_plan(SAMPLE, 10, 10, over=below, most="max(total)"), sideline=sw.sideline(ratio=4))
+    script.page(readings((4, "a", 1))).prod(until=10).page(readings((5, "a", 2)))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 0, "it belongs to the inner window that ends at 20 too"
+    script.prod(until=20).page(readings((6, "a", 4)))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 1
+
+
 @pytest.mark.parametrize("sideline", [None, sw.sideline()])
 def test_a_map_over_results_works_in_order(tmp_path: Path, sideline: Any) -> None:
     """Early results stay before their prod, and count for it only; a commit leaves none behind."""

@@ -31,6 +31,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
 from slackwater.windows.sideline import Sideline
+from slackwater.windows.spec import WindowSpec
 
 
 def source_label(stream: str) -> str:
@@ -80,8 +81,7 @@ def add_query(
         if isinstance(node, SelectNode):
             return add(Select(f"{name}/select{len(labels)}", dict(node.columns)), [feed]), MAIN
         if isinstance(node, MapNode):
-            spec = plan.kernel.spec if isinstance(plan, WindowNode) else None
-            return add(Map(f"{name}/map{len(labels)}", node, spec, sideline), [feed]), MAIN
+            return add(Map(f"{name}/map{len(labels)}", node, specs[level::-1], sideline), [feed]), MAIN
         return add(Where(f"{name}/where{len(labels)}", node.condition), [feed]), MAIN
 
     def aggregate(node: QueryNode, level: int) -> tuple[str, str]:
@@ -97,6 +97,7 @@ def add_query(
         return add(operator, [rows(node.input, level)]), MAIN
 
     names, first = aggregate_labels(name, plan), first_query(plan)
+    specs = _window_specs(plan)
     by_source = isinstance(first, WindowNode) and first.kernel.source is not None
     prodder: Prodder | None = None
     aim: Aim | None = None
@@ -110,6 +111,15 @@ def add_query(
         add(Sink(f"{name}/late", late), [(names[-1], LATE)])
     add(Sink(f"{name}/sink", output), [top])
     return labels
+
+
+def _window_specs(plan: QueryNode) -> list[WindowSpec]:
+    """Windows of a query's aggregates, the topmost first; none where that has a window for each row."""
+    specs, query = list[WindowSpec](), plan if isinstance(plan, WindowNode) else None
+    while query is not None:
+        specs.append(query.kernel.spec)
+        query = inner_query(query)
+    return specs
 
 
 def _follow(

@@ -30,13 +30,13 @@ class Map(Unary):
     shelves: ClassVar[int] = 1
 
     def __init__(
-        self, label: str, node: MapNode, spec: WindowSpec | None = None, sideline: Sideline | None = None
+        self, label: str, node: MapNode, specs: Sequence[WindowSpec] = (), sideline: Sideline | None = None
     ) -> None:
         super().__init__(label)
         self._node = node
         self._over_results = inner_query(node) is not None
         self._sideline = sideline
-        self._prodded = None if spec is None or self._over_results else ProddedWindows(spec)
+        self._prodded = ProddedWindows(specs) if specs and not self._over_results else None
         self._shelf = Shelf()
         self._passed = MIN_TICK
         """The last heartbeat that came; nothing is kept of sources, for no window behind a map goes by them."""

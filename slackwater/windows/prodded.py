@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from slackwater.progress.time import MIN_TICK
@@ -13,7 +14,7 @@ class ProddedWindows:
 
     Some of these may still wait then, and their times be unknown; so a prod is cut to them when they are taken.
 
-    >>> prodded = ProddedWindows(WindowSpec(range=10, slide=10))
+    >>> prodded = ProddedWindows([WindowSpec(range=10, slide=10)])
     >>> prodded.note(None, 1000, waiting=1)
     >>> prodded.covers(21, 25)
     True
@@ -22,8 +23,9 @@ class ProddedWindows:
     (True, False)
     """
 
-    def __init__(self, spec: WindowSpec) -> None:
-        self._spec = spec
+    def __init__(self, specs: Sequence[WindowSpec]) -> None:
+        self._specs = specs
+        """Of the aggregates that rows go through; the windows are those of the last, the topmost."""
         self._ends: list[tuple[int, int]] = []
         """Windows that end in one of these, (after, until], have been prodded: in order, apart."""
         self._uncut: list[tuple[int, int, int]] = []
@@ -35,10 +37,17 @@ class ProddedWindows:
         return bool(self._ends or self._uncut)
 
     def ends(self, low: int, high: int) -> tuple[int, int]:
-        """Where the first and the last window end that rows between two times belong to."""
-        spec = self._spec
-        first, last = spec.first_window(spec.pane_of(low)), spec.last_window(spec.pane_of(high))
-        return spec.bounds(first)[1], spec.bounds(last)[1]
+        """Where the first and the last window end that rows between two times belong to.
+
+        The result of a window is a row at its last tick.
+
+        >>> ProddedWindows([WindowSpec(range=20, slide=10), WindowSpec(range=10, slide=10)]).ends(5, 5)
+        (10, 20)
+        """
+        for spec in self._specs:
+            first, last = spec.first_window(spec.pane_of(low)), spec.last_window(spec.pane_of(high))
+            low, high = spec.bounds(first)[1] - 1, spec.bounds(last)[1] - 1
+        return low + 1, high + 1
 
     def note(self, after: int | None, until: int, waiting: int) -> None:
         """A prod passes so many elements that wait."""
