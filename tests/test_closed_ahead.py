@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.operators.element import Answer, Punctuation
+from slackwater.operators.late_counts import MOST, LateCounts
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import MAX_TICK
+from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.testing import ArrowPage, arrow_plan
-from slackwater.windows.closed import Closed
-from slackwater.windows.kernel import PANE
+from slackwater.windows.closed import SOURCE, Closed
+from slackwater.windows.kernel import PANE, ROWS
 from slackwater.windows.spec import WindowSpec
 from tests.streams import SAMPLE, WINDOWS, frame
 
@@ -76,3 +77,18 @@ def test_a_row_that_is_late_for_a_window_closed_ahead_is_counted_and_sent_on() -
     operator.on_punctuation(Punctuation(Heartbeat(49)), emit)
     finals = [(r["window_start"], r["n"]) for _, rows in given_out[2:] for r in rows]
     assert finals == [(0, 2), (10, 1), (40, 1)]
+
+
+def test_what_windows_closed_ahead_have_lost_is_counted_by_source_and_for_the_latest_windows_only() -> None:
+    counts = LateCounts(WindowSpec(10, 10), TimeDomain.SEQUENCE)
+    closed = Closed(everyone=0, ahead=((2, 2 * MOST),))
+    schema = {PANE: pl.Int64, SOURCE: pl.String, ROWS: pl.Int64}
+    page = pl.DataFrame([[0, "a", 1], [1, "a", 1], [2, "a", 3], [2, "b", 4]], schema=schema, orient="row")
+    assert counts.count(page, closed, "q", 0).lost == 8
+    assert (counts.rows, counts.pairs, counts.all_pairs) == (8, 8, 9)
+    assert counts.metrics()["late_by_source"] == {"a": 4, "b": 4}
+    assert counts.metrics()["lost_by_window"] == {"0": 1, "20": 7}
+    everywhere = pl.DataFrame({PANE: range(2, 2 * MOST), SOURCE: "a", ROWS: 1}, schema=schema)
+    counts.count(everywhere, closed, "q", 1)
+    _, _, _, _, by_window = counts.state()
+    assert [by_window[0], by_window[-1], len(by_window)] == [[MOST, 1], [2 * MOST - 1, 1], MOST]

@@ -10,22 +10,29 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
-from slackwater.operators.element import Prod
+from slackwater.operators.element import Prod, Punctuation
+from slackwater.operators.operator import MAIN
+from slackwater.operators.results_as_rows import Nesting, ResultsAsRows
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import WindowNode, first_query
+from slackwater.plan.nodes import ResultsNode, WindowNode, first_query
 from slackwater.progress.bounded import bounded
+from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuated import punctuated
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing.script import result_page
 from slackwater.windows.spec import WindowSpec
 from tests.oracle import recompute
 from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
@@ -163,6 +170,14 @@ def test_q3_4_is_the_largest_sum_of_the_sensors_of_each_window() -> None:
     ]
 
 
+def same(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows
+
+
+GROUPED = pa.schema([("g", pa.string()), ("i", pa.int64())])
+VOLUMES = pa.schema([("g", pa.string()), ("volume", pa.int64())])
+
+
 def test_an_outer_window_takes_the_inner_windows_that_end_in_it() -> None:
     script = Script(arrow_plan(SAMPLE, 20, 20, over=sums(bounded(0)), results="count(*)"))
     script.page(readings((0, "a", 1), (100, "a", 1))).drain()
@@ -177,6 +192,56 @@ def test_the_outer_heartbeat_is_the_last_tick_of_the_last_closed_inner_window() 
     assert [r["window_end"] for r in script.results] == [30, 35, 40, 45, 50]
     script.page(readings((60, "a", 1)))
     assert [r["window_end"] for r in script.results[5:]] == [55, 60]
+
+
+@given(WINDOWS, st.integers(-40, 40), st.one_of(st.integers(-40, 80), st.just(MAX_TICK)))
+def test_a_range_punctuation_passes_as_the_range_of_the_results_that_it_has_let_out(
+    window: tuple[int, int], after: int, until: int
+) -> None:
+    below = arrow_plan(SAMPLE, *window, n="count(*)")
+    assert isinstance(below, WindowNode)
+    operator = ResultsAsRows("rows", ResultsNode(below), ManualClock(), Nesting(result_page))
+    said: list[Any] = []
+    operator.on_punctuation(Punctuation(Heartbeat(until), None, after), lambda e, port=MAIN: said.append(e))
+    windows = [WindowSpec(*window).bounds(k) for k in range(-200, 200)]
+    out = {end - 1 for start, end in windows if after < start and end - 1 <= until}
+    promised = {end - 1 for _, end in windows for p in said if p.after < end - 1 <= p.heartbeat.tick}
+    assert promised == out
+
+
+def test_a_sideline_below_a_nested_query_loses_nothing() -> None:
+    below = arrow_plan(SAMPLE, 10, 10, map=(same, GROUPED), group_by=["g"], disorder=bounded(0), total="sum(i)")
+    assert isinstance(below, WindowNode)
+    script = Script(arrow_plan(SAMPLE, 10, 10, over=below, most="max(total)"), sideline=sw.sideline(ratio=4))
+    script.page(readings((0, "a", 0)))
+    script.executor.prod(script._labels, Prod(until=10))
+    for number, t in enumerate([1, 3, 5, 7, 15, 25, 35], start=1):
+        script.executor.admit(source_label("s"), ArrowPage(readings((t, "a", 2**number)), number, 0, "t"))
+    script.executor.run_until_idle()
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 4
+    assert [(r["window_start"], r["most"]) for r in finals(script.results)] == [(10, 32), (20, 64), (0, 30)]
+
+
+def test_a_page_waits_only_if_all_outer_windows_of_its_inner_ones_were_prodded() -> None:
+    below = arrow_plan(SAMPLE, 20, 10, map=(same, GROUPED), disorder=bounded(9), total="sum(i)")
+    assert isinstance(below, WindowNode)
+    script = Script(arrow_plan(SAMPLE, 10, 10, over=below, most="max(total)"), sideline=sw.sideline(ratio=4))
+    script.page(readings((4, "a", 1))).prod(until=10).page(readings((5, "a", 2)))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 0, "it belongs to the inner window that ends at 20 too"
+    script.prod(until=20).page(readings((6, "a", 4)))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 1
+
+
+@pytest.mark.parametrize("sideline", [None, sw.sideline()])
+def test_a_map_over_results_works_in_order(tmp_path: Path, sideline: Any) -> None:
+    """Early results stay before their prod, and count for it only; a commit leaves none behind."""
+    made = arrow_plan(SAMPLE, 20, 20, map=(same, VOLUMES), over=sums(bounded(5)), most="max(volume)", n="count(*)")
+    script = Script(made, FileJournal(fs.LocalFileSystem(), str(tmp_path)), sideline=sideline)
+    script.page(readings((1, "a", 2), (18, "b", 3))).prod(until=20).prod(until=20)
+    assert [(r["kind"], r["window_end"], r["most"], r["n"]) for r in script.results] == [("early", 20, 3, 3)] * 2
+    script.page(readings((19, "a", 9), (30, "b", 1))).drain()
+    answers = [(r["kind"], r["window_end"], r["most"], r["n"]) for r in script.results[2:]]
+    assert answers == [("final", 20, 11, 3), ("final", 40, 11, 4), ("final", 60, 1, 2)]
 
 
 def test_a_prod_names_groups_of_the_outer_query_only() -> None:

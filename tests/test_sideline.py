@@ -1,69 +1,35 @@
 """Bursts behind an expensive operator (S5 sections 4.3.2 and 6.2).
 
-Any interleaving of pages, prods, sidelined pages and crashes gives the final results of a calm run, each once;
-prods overtake the backlog; and with a sideline, later windows need not wait for a burst.
+Prods overtake the backlog; with a sideline, later windows need not wait for a burst, and a crash at any point loses
+nothing. Any interleaving of all that is in `test_everything_together.py`.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
-from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.element import Prod, Punctuation
-from slackwater.operators.map import Map
-from slackwater.operators.operator import MAIN
-from slackwater.progress.bounded import bounded
+from slackwater.operators.element import Prod
 from slackwater.progress.clock import ManualClock
-from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from slackwater.windows.partials import TIME
-from slackwater.windows.spec import WindowSpec
+from slackwater.testing import ArrowPage, Script
+from tests.bursts import admit, finals, query, twice
 from tests.faults import Died, Fate, MortalFiles, MortalSink
-from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+from tests.streams import assert_same_rows, frame
 
 SECOND = 1_000_000
-TWICE = pa.schema([("g", pa.string()), ("y", pa.int64())])
-
-
-def twice(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The expensive function: twice `i`."""
-    made = pl.DataFrame(rows).select("g", y=pl.col("i") * 2)
-    return made.to_arrow().cast(TWICE).combine_chunks().to_batches()[0]
-
-
-def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: Any) -> Any:
-    aggregates = {"n": "count(*)", "total": "sum(y)"}
-    return arrow_plan(
-        SAMPLE, *window, map=(function, TWICE), group_by=["g"], disorder=bounded(slack), **more, **aggregates
-    )
-
-
-def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
-
-
-def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
-    """Whether the page is safe already."""
-    page = ArrowPage(rows, number, script.clock.now(), "t")
-    return script.executor.admit(source_label("s"), page).done
 
 
 def calm(pages: Sequence[pl.DataFrame], slack: int, window: tuple[int, int]) -> list[dict[str, Any]]:
@@ -71,160 +37,6 @@ def calm(pages: Sequence[pl.DataFrame], slack: int, window: tuple[int, int]) -> 
     for page in pages:
         script.page(page)
     return finals(script.drain().results)
-
-
-run_of_map = Map.run
-
-
-def watched(self: Map, inputs: Any, emit: Any) -> None:
-    """A run of the map that may not promise anything of rows that are set aside."""
-
-    def spy(element: Any, port: str = MAIN) -> None:
-        if isinstance(element, Punctuation):
-            high, low = element.heartbeat.tick, element.after
-            for page in inputs[1].elements():
-                times = page._frame[TIME].drop_nulls().to_list()
-                assert not any(t <= high and (low is None or t > low) for t in times)
-        emit(element, port)
-
-    run_of_map(self, inputs, spy)
-
-
-# --- any interleaving
-
-
-@dataclass
-class Chance:
-    """Picks any of the ready operators; before some picks it prods, and at one the process dies."""
-
-    numbers: Sequence[int]
-    prods: dict[int, Prod]
-    dies_at: int | None = None
-    picks: int = 0
-    ask: Callable[[Prod], None] = field(default=lambda prod: None)
-
-    def pick(self, ready: Sequence[Ready]) -> Ready:
-        self.picks += 1
-        if self.picks == self.dies_at:
-            raise Died
-        if self.picks in self.prods:
-            self.ask(self.prods[self.picks])
-        return ready[self.numbers[self.picks % len(self.numbers)] % len(ready)]
-
-
-def prod_of(stream: Stream, window: tuple[int, int], share: int, after: bool) -> Prod:
-    """A prod for the windows up to some share of the stream, perhaps only for the last of them."""
-    times = stream.rows["t"].drop_nulls()
-    if times.is_empty():
-        return Prod()
-    low, high = int(times.min()), int(times.max())  # type: ignore[arg-type]
-    spec = WindowSpec(*window)
-    last = spec.last_window(spec.pane_of(low + (high - low) * share // 10))
-    return Prod(spec.bounds(last)[1], spec.bounds(last - 1)[1] if after else None)
-
-
-@settings(max_examples=60)
-@given(
-    stream=bounded_streams(most=20),
-    window=WINDOWS,
-    prods=st.dictionaries(st.integers(1, 20), st.tuples(st.integers(0, 10), st.booleans()), max_size=4),
-    numbers=st.lists(st.integers(0, 5), min_size=1, max_size=8),
-    deaths=st.lists(st.integers(1, 60), max_size=3),
-    ratio=st.sampled_from([2, 3, 50]),
-    at_once=st.integers(1, 12),
-)
-def test_finals_are_those_of_a_calm_run_each_once(
-    stream: Stream,
-    window: tuple[int, int],
-    prods: dict[int, tuple[int, bool]],
-    numbers: list[int],
-    deaths: list[int],
-    ratio: int,
-    at_once: int,
-) -> None:
-    sink = ListSink()
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Map, "run", watched):
-        for dies_at in [*deaths, None]:
-            asked = {pick: prod_of(stream, window, *prod) for pick, prod in prods.items()}
-            chance = Chance(numbers, asked, dies_at)
-            journal = FileJournal(fs.LocalFileSystem(), folder)
-            script = Script(
-                query(stream.slack, window), journal, sink, strategy=chance, sideline=sw.sideline(ratio)
-            )
-            chance.ask = lambda prod, script=script: script.executor.prod(script._labels, prod)
-            try:
-                for number, page in enumerate(stream.pages):
-                    admit(script, page, number)
-                    if number % at_once == at_once - 1:
-                        script.executor.run_until_idle()
-                script.drain()
-            except Died:
-                continue
-        if any(page.height for page in stream.pages):
-            assert script.metrics()["q/window"]["late_rows"] == 0
-    assert_same_rows(finals(sink.rows), calm(stream.pages, stream.slack, window), ["window_start", "g"])
-
-
-SPANS = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: [s[0], s[0] + s[1]])
-EVENTS = st.lists(
-    st.one_of(
-        SPANS,
-        st.integers(0, 60).map(lambda t: Punctuation(Heartbeat(t))),
-        st.integers(0, 8).map(lambda w: Prod(until=10 * w)),
-        st.just("run"),
-        st.just("lull"),
-    ),
-    max_size=30,
-)
-
-
-def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
-    node = query(0, (10, 10)).input
-    return Map("map", node, WindowSpec(10, 10), sw.sideline(ratio)), (Queue(), Queue())
-
-
-def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
-    """Do what an event says; gives what the map emits."""
-    out: list[Any] = []
-
-    def emit(element: Any, port: str = MAIN) -> None:
-        out.append(element)
-
-    if event == "run" or event == "lull":
-        if operator.more(queues) if event == "run" else operator.spare(queues):
-            watched(operator, queues, emit)
-    else:
-        if isinstance(event, list):
-            event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
-        queues[0].push(Entry(event, number))
-    return out
-
-
-@given(EVENTS, st.sampled_from([2, 4, 50]))
-def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events: list[Any], ratio: int) -> None:
-    operator, queues = map_alone(ratio)
-    out = [e for n, event in enumerate(events) for e in take(operator, queues, event, n)]
-    while operator.more(queues) or operator.spare(queues):
-        out += take(operator, queues, "run" if operator.more(queues) else "lull")
-    given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
-    assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
-    times = [e for e in events if isinstance(e, Punctuation)]
-    if times:
-        told = [e.heartbeat for e in out if isinstance(e, Punctuation) and e.after is None]
-        assert max(told) >= times[-1].heartbeat, "in the end all that was promised has been passed on"
-
-
-def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
-    operator, queues = map_alone(50)
-    script = [Prod(until=40), [3, 5], [24, 26], [45, 49], Punctuation(Heartbeat(48))]
-    for number, event in enumerate([*script, *["run"] * 4]):
-        take(operator, queues, event, number)
-    said = [(e.after, e.heartbeat.tick) for e in take(operator, queues, "run")]
-    assert said == [(None, 2), (5, 23), (26, 48)]
-    first, *said = take(operator, queues, "lull")
-    assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
-    last, *said = take(operator, queues, "lull")
-    assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
 
 
 # --- a crash at every point
@@ -427,12 +239,12 @@ def test_one_page_in_so_many_is_a_sidelined_one() -> None:
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
-    script.executor.prod(script._labels, Prod(until=10))
-    for number in range(10):
-        admit(script, frame([[number if number < 4 else 10 + number, "a", 0, 1.0, number]]), number)
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3)).page(frame([[0, "a", 0, 1.0, 0]]))
+    script.prod(until=10)
+    for number in range(1, 11):
+        admit(script, frame([[number if number < 5 else 10 + number, "a", 0, 1.0, number]]), number)
     script.executor.run_until_idle()
-    assert order == [4, 5, 0, 6, 7, 1, 8, 9, 2, 3]
+    assert order == [0, 5, 1, 6, 7, 2, 8, 9, 3, 10, 4]
 
 
 def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -> None:
@@ -442,14 +254,13 @@ def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
-    script.executor.prod(script._labels, Prod(until=10))
-    burst = frame([[t, "a", 0, 1.0, 0] for t in (1, 2)])
-    admit(script, burst, 0)
-    for number in range(1, 8):
+    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3)).page(frame([[0, "a", 0, 1.0, 0]]))
+    script.prod(until=10)
+    admit(script, frame([[t, "a", 0, 1.0, 1] for t in (1, 2)]), 1)
+    for number in range(2, 9):
         admit(script, frame([[10 + number, "a", 0, 1.0, number]]), number)
     script.executor.run_until_idle()
-    assert order == [1, 2, 3, 4, 0, 5, 6, 7], "two rows of it for four others"
+    assert order == [0, 2, 3, 4, 1, 5, 6, 7, 8], "two rows of it for four others, the first page among them"
 
 
 def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
@@ -459,20 +270,30 @@ def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3))
-    script.executor.prod(script._labels, Prod(until=20))
-    for number, time in enumerate([1, 2, 3, 12, 4, 21]):
+    script = Script(query(9, (10, 10), noted), sideline=sw.sideline(ratio=9)).page(frame([[11, "a", 0, 1.0, 0]]))
+    script.prod(until=20)
+    for number, time in enumerate([4, 5, 6, 12, 7, 21], start=1):
         admit(script, frame([[time, "a", 0, 1.0, number]]), number)
     script.executor.run_until_idle()
-    assert order == [5, 3, 0, 1, 2, 4], "the only page of its window goes first, then the burst in order"
+    assert order == [0, 6, 4, 1, 2, 3, 5], "the only page of its window goes first, then the burst in order"
 
 
 def test_nothing_is_set_aside_by_a_prod_for_all_windows_or_for_some_groups() -> None:
     for prod in (Prod(), Prod(until=10, where="g = 'a'"), Prod(until=9), Prod(until=10, after=10)):
-        script = Script(query(0, (10, 10)), sideline=sw.sideline())
+        script = Script(query(0, (10, 10)), sideline=sw.sideline()).page(frame([[1, "a"]]))
         script.executor.prod(script._labels, prod)
-        script.page(frame([[1, "a"]])).page(frame([[5, "a"]]))
+        script.page(frame([[2, "a"]])).page(frame([[5, "a"]]))
         assert script.metrics()["q/map0"]["sidelined_pages"] == 0
+
+
+def test_a_prod_far_ahead_sets_nothing_aside_of_windows_that_had_no_row_yet() -> None:
+    script = Script(query(0, (10, 10)), sideline=sw.sideline()).prod(until=10**9).page(frame([[1, "a"]]))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 0, "at the prod there was no row at all"
+    script.prod(until=10**9).page(frame([[5, "a"]]))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 1
+    for time in range(10, 40):
+        script.page(frame([[time, "a"]]))
+    assert script.metrics()["q/map0"]["sidelined_pages"] == 1
 
 
 # --- the function

@@ -33,6 +33,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
 from slackwater.windows.sideline import Sideline
+from slackwater.windows.spec import WindowSpec
 
 
 def source_label(stream: str) -> str:
@@ -83,8 +84,7 @@ def add_query(
         if isinstance(node, SelectNode):
             return add(Select(f"{name}/select{next(places)}", dict(node.columns)), [feed]), MAIN
         if isinstance(node, MapNode):
-            spec = plan.kernel.spec if isinstance(plan, WindowNode) else None
-            return add(Map(f"{name}/map{next(places)}", node, spec, sideline), [feed]), MAIN
+            return add(Map(f"{name}/map{next(places)}", node, specs[level::-1], sideline), [feed]), MAIN
         return add(Where(f"{name}/where{next(places)}", node.condition), [feed]), MAIN
 
     def aggregate(node: QueryNode, level: int) -> tuple[str, str]:
@@ -100,6 +100,7 @@ def add_query(
         return add(operator, [rows(node.input, level)]), MAIN
 
     names, first = aggregate_labels(name, plan), first_query(plan)
+    specs = _window_specs(plan)
     by_source = isinstance(first, WindowNode) and first.kernel.source is not None
     prodder: Prodder | None = None
     aim: Aim | None = None
@@ -120,6 +121,15 @@ def add_query(
             executor.graph.remove(label)
         raise
     return labels
+
+
+def _window_specs(plan: QueryNode) -> list[WindowSpec]:
+    """Windows of a query's aggregates, the topmost first; none where that has a window for each row."""
+    specs, query = list[WindowSpec](), plan if isinstance(plan, WindowNode) else None
+    while query is not None:
+        specs.append(query.kernel.spec)
+        query = inner_query(query)
+    return specs
 
 
 def _follow(

@@ -38,6 +38,10 @@ class LateCounts:
     def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> Report:
         """Take a page's rows by pane; gives the report for the source."""
         lost = self._count_lost(counts, closed) + self._count_ahead(counts, closed)
+        self.pairs += lost
+        if len(self._by_window) > MOST:
+            for window in sorted(self._by_window)[:-MOST]:
+                del self._by_window[window]
         lasts, pairs = self._pairs(counts)
         self.all_pairs += int(pairs.sum())
         return Report(label, page, lasts, pairs, lost)
@@ -49,37 +53,36 @@ class LateCounts:
         end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
         late = closed.beside(counts, pl.col(SOURCE) if SOURCE in counts.columns else pl.lit(None, pl.String))
         late = late.filter(pl.col(PANE) < end)
-        if late.height == 0:
-            return 0
-        if SOURCE in late.columns:
-            for source, rows in late.group_by(SOURCE).agg(pl.col(ROWS).sum()).sort(SOURCE).iter_rows():
-                name = source if source in self._by_source or len(self._by_source) < MOST else "(others)"
-                self._by_source[name] += rows
+        self._count_rows(late)
         lost = 0
         for pane, last, rows in late.group_by(PANE, CLOSED).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():
             first, last = spec.first_window(pane), min(last, spec.last_window(pane))
-            self.rows += rows
             lost += (last - first + 1) * rows
             for window in range(max(first, last - MOST), last + 1):
                 self._by_window[window] += rows
-        self.pairs += lost
-        if len(self._by_window) > MOST:
-            for window in sorted(self._by_window)[:-MOST]:
-                del self._by_window[window]
         return lost
 
     def _count_ahead(self, counts: pl.DataFrame, closed: Closed) -> int:
         """Pairs lost to windows emitted ahead; a row that lost an earlier window too has been counted already."""
-        lost = 0
-        for pane, rows in counts.select(PANE, ROWS).iter_rows() if closed.ahead else ():
+        if not closed.ahead:
+            return 0
+        lost, panes = 0, []
+        for pane, rows in counts.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():
             first, last = self._spec.first_window(pane), self._spec.last_window(pane)
             windows = [w for low, high in closed.ahead for w in range(max(first, low), min(last, high) + 1)]
             if windows and (closed.everyone is None or first > closed.everyone):
-                self.rows += rows
+                panes.append(pane)
             lost += len(windows) * rows
             self._by_window.update(dict.fromkeys(windows, rows))
-        self.pairs += lost
+        self._count_rows(counts.filter(pl.col(PANE).is_in(panes)))
         return lost
+
+    def _count_rows(self, late: pl.DataFrame) -> None:
+        self.rows += int(late[ROWS].sum())
+        if SOURCE in late.columns:
+            for source, rows in late.group_by(SOURCE).agg(pl.col(ROWS).sum()).sort(SOURCE).iter_rows():
+                name = source if source in self._by_source or len(self._by_source) < MOST else "(others)"
+                self._by_source[name] += rows
 
     def _pairs(self, counts: pl.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The last ticks of all windows that the page has rows for, and how many of its rows fall into each."""

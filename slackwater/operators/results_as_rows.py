@@ -1,7 +1,7 @@
 """Between two aggregates (S5 section 3.3, Q3-4): what the lower one answers is what the upper one reads.
 
 It holds time back by up to a slide of the lower aggregate: a heartbeat is passed on as the last tick of the last
-window that it has closed there, for the results of later windows are still to come.
+window that it has closed there, for the results of later windows are still to come. So is a range punctuation.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class ResultsAsRows(Unary):
         emit(Provisional(page) if answer.early else page)
 
     def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
-        """Say how far results have come."""
+        """Say how far results have come, or which have."""
+        if punctuation.after is not None:
+            self._on_range(punctuation.after, punctuation.heartbeat, emit)
+            return
         by = punctuation.sources
         if by is not None:
             # The windows of a source end by its own heartbeat only where the aggregate below does so.
@@ -85,6 +88,14 @@ class ResultsAsRows(Unary):
             by = SourceHeartbeats(by.names, reached[:-1], int(reached[-1])) if mine else None
         tick = int(self._reached(np.array([punctuation.heartbeat.tick], dtype=np.int64))[0])
         emit(Punctuation(Heartbeat(tick), by))
+
+    def _on_range(self, after: int, heartbeat: Heartbeat, emit: Emit) -> None:
+        """The windows that begin behind `after` and that the heartbeat closes have given their results."""
+        spec = self._kernel.spec
+        last_before = spec.bounds((after - spec.offset) // spec.slide)[1] - 1
+        tick = int(self._reached(np.array([heartbeat.tick], dtype=np.int64))[0])
+        if last_before < tick:
+            emit(Punctuation(Heartbeat(tick), None, last_before))
 
     def _reached(self, ticks: Ints) -> Ints:
         return ends_reached(self._kernel.spec, ticks)
