@@ -23,6 +23,7 @@ from slackwater.progress.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing import early_streams as streams
+from slackwater.windows import pending
 from slackwater.windows.aggregates import CountOf, MaxOf, SumOf
 from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
@@ -112,10 +113,13 @@ def test_the_same_stream_gives_the_same_answers_and_finals_are_those_without_pro
     assert rows_of(a, "final") == rows_of(calm, "final")
 
 
-def test_a_restart_changes_no_early_answer() -> None:
-    case = streams.groups(400, np.random.default_rng(2))
+@pytest.mark.parametrize(
+    ("early", "seconds"), [(sw.early(at=0.5, accuracy=0.97), 400), (sw.early(every="2 seconds"), 200)]
+)
+def test_a_restart_changes_no_early_answer(early: Early, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "MOST_WAITING", 300)  # of more, some are left out
+    case = streams.groups(seconds, np.random.default_rng(2))
     case.rows = case.rows.with_columns(pl.col("v").cast(pl.Int64))  # sums do not depend on the order of merging
-    early = sw.early(at=0.5, accuracy=0.97)
     whole = streams.play(case, early)
     sink = ListSink()
     with tempfile.TemporaryDirectory() as folder:
@@ -240,10 +244,10 @@ def test_an_answer_for_a_thousand_groups_takes_milliseconds_and_little_is_kept()
         estimates.page(now, lasts, np.array([3_000, 2_000, 1_000]))
         pages.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        answer = estimates.early(asked, asked, now)
+        answer = estimates.early(asked, now)
         spent.append(time.perf_counter() - begin)
         final = values_of(window, 1_000, 30)
-        estimates.final(final, final, now + 10 * SECOND)
+        estimates.final(final, now + 10 * SECOND)
     assert answer.height == 3_000
     assert np.median(spent) < 0.05 and np.median(pages) < 0.001
     table = estimates.table(whole=True)

@@ -15,6 +15,7 @@ from pyarrow import fs
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
+from slackwater.operators.element import Prod
 from slackwater.operators.operator import State
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
@@ -91,6 +92,24 @@ def test_state_stays_resident_below_the_limit_and_leaves_above_it() -> None:
             executor.admit("source:s", ArrowPage(frame([[1, "a"]]), 0, 0, "t"))
             executor.run_until_idle()
             assert executor.metrics()["q/window"]["store"] == store
+
+
+def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_restart() -> None:
+    def learned(executor: Executor) -> list[str]:
+        estimates = executor.graph.nodes["q/window"].operator._estimates  # type: ignore[attr-defined]
+        return sorted(map(str, estimates.table(whole=True).to_pylist()))
+
+    with tempfile.TemporaryDirectory() as folder:
+        executor = start(folder, ListSink(), 0)
+        for number in range(30):
+            kind = HugePage if number == 28 else ArrowPage
+            executor.admit("source:s", kind(frame([[number, "a"]]), number, 0, "t"))
+            executor.run_until_idle()
+            executor.prod(["q/window"], Prod())
+            executor.run_until_idle()
+        assert executor.metrics()["q/window"]["store"] == "large"
+        kept = learned(executor)
+        assert len(kept) > 10 and learned(start(folder, ListSink(), 0)) == kept
 
 
 def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> None:

@@ -24,8 +24,6 @@ class Results:
 
     payload: Payload
     windows: int
-    merged: pl.DataFrame | None = None
-    """Their merged partials, where these are in the driver."""
     values: pl.DataFrame | None = None
     """Their values, by window (WINDOW) and group, where these are in the driver."""
 
@@ -104,7 +102,7 @@ class ResidentPanes:
             return None
         values = ordered_values(self.kernel, merged)
         rows = result_rows(self.kernel, values, self.schema, emitted_at)
-        return Results(rows, merged[WINDOW].n_unique(), merged, values)
+        return Results(rows, merged[WINDOW].n_unique(), values)
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merge the panes of these windows."""

@@ -106,13 +106,14 @@ class WindowAggregate(Unary):
             for before, after in self._closed.steps(closed):
                 self._emit_final(before, after, emit)
             self._closed = closed
+            self._estimates.closed(closed)
             self._panes.purge(closed)
         emit(punctuation)
 
     def _emit_final(self, before: Closed, after: Closed, emit: Emit) -> None:
         results = self._panes.results(before, after, self._clock.now())
-        if results is not None and results.merged is not None and results.values is not None:
-            self._estimates.final(results.merged, results.values, self._clock.now())
+        if results is not None and results.values is not None:
+            self._estimates.final(results.values, self._clock.now())
         if results is not None and payload_rows(results.payload):
             self._results += payload_rows(results.payload)
             self._windows += results.windows
@@ -134,7 +135,7 @@ class WindowAggregate(Unary):
         if merged is not None and merged.height:
             now = self._clock.now()
             values = ordered_values(self._node.kernel, merged)
-            estimated = self._estimates.early(merged, values, now)
+            estimated = self._estimates.early(values, now)
             self._early += estimated.height
             emit(Answer(early_rows(self._node.kernel, estimated, self._node.schema, now), early=True))
         emit(prod)
@@ -172,6 +173,7 @@ class WindowAggregate(Unary):
     def state(self, whole: bool) -> State:
         """Counts, the closed windows, and the store's own changes."""
         kept = self._panes.state(whole)
+        whole = kept.whole  # what came before a whole state is not read again
         kept.values = {
             "store": self._panes.kind,
             "panes": kept.values,
@@ -197,7 +199,7 @@ class WindowAggregate(Unary):
         values = states[-1].values
         self._windows, self._results, self._early = values["counts"]
         learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
-        self._estimates.restore(values["estimates"], learned[-1] if learned else None)
+        self._estimates.restore(values["estimates"], learned)
         self._late.restore(values["late"])
         ahead = tuple((first, last) for first, last in values.get("ahead", ()))
         self._closed = replace(self._closed, everyone=values["closed"], named=_named(states), ahead=ahead)
@@ -211,6 +213,7 @@ class WindowAggregate(Unary):
     def settle(self) -> None:
         """Purged panes may be deleted."""
         self._panes.settle()
+        self._estimates.settle()
 
     def metrics(self) -> dict[str, Any]:
         """Late rows, windows, and the size of the state."""

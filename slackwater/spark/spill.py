@@ -165,7 +165,7 @@ class SpilledPanes:
     def state(self, whole: bool) -> State:
         """Which pieces there are: small, so always all of it."""
         pieces = [[piece, [[p, b] for p, b in panes.items()]] for piece, panes in self._pieces.items()]
-        return State({"pieces": pieces, "next": self._next})
+        return State({"pieces": pieces, "next": self._next}, whole=whole)
 
     def restore(self, states: Sequence[State], closed: Closed) -> None:
         """Continue with the journaled pieces; files that no record speaks of are deleted."""

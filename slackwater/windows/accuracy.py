@@ -31,8 +31,8 @@ class Accuracy:
         self._worst_seen = self._worst = 1.0
         self._intervals = self._held = 0
 
-    def learn(self, seen: Floats, estimate: Floats, held: Floats, gain: float) -> float:
-        """Accuracies of one window's groups, whether intervals held, and how much earlier they came.
+    def learn(self, seen: Floats, estimate: Floats, held: Floats, gain: Floats) -> float:
+        """Accuracies of one window's groups, whether intervals held, and how many seconds earlier they came.
 
         Gives the window's mean accuracy.
         """
@@ -44,7 +44,7 @@ class Accuracy:
         known = held[~np.isnan(held)]
         self._intervals += len(known)
         self._held += int(known.sum())
-        self._gain += gain * len(seen)
+        self._gain += float(gain.sum())
         mean = float(estimate.mean())
         self._recent = FADE * self._recent + mean
         self._weight = FADE * self._weight + 1

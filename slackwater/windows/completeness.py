@@ -6,6 +6,7 @@ decides how accurate an early result is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ _SIDE = np.concatenate([_FINE, _COARSE])
 KNOTS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 #: What a window counts for when one more has become final.
 FADE = 0.95
-#: So many open windows are followed.
-MOST_OPEN = 1_024
+#: So many open windows are followed, the oldest; and where more than some overlap, every second, third, ... only.
+MOST_OPEN = 256
+OVERLAPPING = 64
 #: A window counts for at most so many times the usual number of rows: one burst is not the rule.
 BURST = 2.0
 
@@ -45,36 +47,64 @@ class Curve:
     def __init__(self, range: int, slide: int) -> None:
         self._range = range
         self._slide = slide
+        self._every = max(1, -(-range // (slide * OVERLAPPING)))
+        """One in so many windows is followed."""
         self._begin: int | None = None
         """Windows with last ticks below this had begun before the stream did: they are not like others."""
         self._open: dict[int, dict[int, int]] = {}
         """Rows by knot, by the window's last tick."""
+        self._passed: tuple[int, int] | None = None
+        """From the one to the other windows were passed over: they are not followed from their middle."""
         self._through: int | None = None
         """Windows that end here or before count no more."""
+        self._ahead: list[tuple[int, int]] = []
+        """Nor do these, from the first to the last of each run."""
         self._arrived = np.zeros(len(KNOTS))
         self._all = 0.0
         self._usual = 0.0
 
     def page(self, time: int, lasts: Ints, pairs: Ints) -> None:
-        """So many rows have come by this time for windows with these last ticks."""
+        """So many rows have come by this time for windows with these last ticks, which increase."""
         if self._begin is None:
             self._begin = int(lasts.min()) + self._range
-        places = np.searchsorted(KNOTS, (time - 1 - lasts) / self._slide).clip(max=len(KNOTS) - 1)
-        for last, place, rows in zip(lasts.tolist(), places.tolist(), pairs.tolist(), strict=True):
-            if self._through is not None and last <= self._through:
-                continue
-            by_knot = self._open.setdefault(last, {})
+        ages = (time - 1 - lasts) / self._slide
+        followed = (lasts // self._slide % self._every == 0) & (lasts >= self._begin) & (ages >= KNOTS[0])
+        followed &= ~self._closed(lasts)
+        places = np.searchsorted(KNOTS, ages[followed]).clip(max=len(KNOTS) - 1)
+        for last, place, rows in zip(
+            lasts[followed].tolist(), places.tolist(), pairs[followed].tolist(), strict=True
+        ):
+            by_knot = self._open.get(last)
+            if by_knot is None:
+                if self._passed is not None and self._passed[0] <= last <= self._passed[1]:
+                    continue
+                by_knot = self._open[last] = {}
             by_knot[place] = by_knot.get(place, 0) + rows
-        while len(self._open) > MOST_OPEN:
-            del self._open[min(self._open)]
+        if len(self._open) > MOST_OPEN:
+            self._pass_over(sorted(self._open)[MOST_OPEN:])
 
-    def close(self, through: int) -> None:
-        """Windows up to this last tick are final."""
-        for last in sorted(w for w in self._open if w <= through):
-            by_knot = self._open.pop(last)
-            if self.whole(last):
-                self._learn(by_knot)
-        self._through = through if self._through is None else max(self._through, through)
+    def _pass_over(self, newest: list[int]) -> None:
+        for last in newest:
+            del self._open[last]
+        low, high = self._passed or (newest[0], newest[-1])
+        self._passed = (min(low, newest[0]), max(high, newest[-1]))
+
+    def close(self, through: int | None, ahead: Sequence[tuple[int, int]] = ()) -> None:
+        """Windows up to this last tick are final, and those of some later runs, given by their last ticks."""
+        if through is not None:
+            self._through = through if self._through is None else max(self._through, through)
+        self._ahead = list(ahead)
+        lasts: Ints = np.array(sorted(self._open), np.int64)
+        for last in lasts[self._closed(lasts)].tolist():
+            self._learn(self._open.pop(last))
+        if self._passed is not None and self._through is not None and self._passed[1] <= self._through:
+            self._passed = None
+
+    def _closed(self, lasts: Ints) -> NDArray[np.bool_]:
+        closed = np.zeros(len(lasts), bool) if self._through is None else lasts <= self._through
+        for first, last in self._ahead:
+            closed |= (first <= lasts) & (lasts <= last)
+        return closed
 
     def whole(self, last: int) -> bool:
         """Whether the stream was there when the window with this last tick began."""
@@ -103,7 +133,9 @@ class Curve:
             "open": [
                 [last, *(n for pair in by_knot.items() for n in pair)] for last, by_knot in self._open.items()
             ],
+            "passed": self._passed,
             "through": self._through,
+            "ahead": self._ahead,
             "begin": self._begin,
             "arrived": [] if not self._all else self._arrived.tolist(),
             "all": [self._all, self._usual],
@@ -112,7 +144,9 @@ class Curve:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
         self._open = {last: dict(zip(rest[::2], rest[1::2], strict=True)) for last, *rest in state["open"]}
+        self._passed = None if state["passed"] is None else (state["passed"][0], state["passed"][1])
         self._through, self._begin = state["through"], state["begin"]
+        self._ahead = [(first, last) for first, last in state["ahead"]]
         self._all, self._usual = state["all"]
         if self._all:
             self._arrived = np.array(state["arrived"])

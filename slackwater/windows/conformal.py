@@ -63,15 +63,18 @@ class Conformal:
             return largest + 0.5 * abs(largest)
         return float(np.partition(errors, place - 1)[place - 1])
 
-    def learn(self, errors: Floats, missed: float | None) -> None:
-        """Errors of one window, and the share of its intervals that missed the final value, if there were any."""
+    def learn(self, errors: Floats, missed: float | None, new: bool = True) -> None:
+        """Errors of one window, and the share of its intervals that missed the final value, if there were any.
+
+        It is new unless other groups of the same window have been learned before.
+        """
         if not len(errors):
             return
         if len(errors) > OF_A_WINDOW:
             places = (np.arange(OF_A_WINDOW) + 0.5) / OF_A_WINDOW * len(errors)
             errors = np.sort(errors)[places.astype(np.int64)]
         self._errors = np.concatenate([self._errors, errors])[-KEPT:]
-        self._windows += 1
+        self._windows += new
         if missed is not None:
             moved = self._outside + STEP * (self._target - missed)
             # Not much above the target: where values repeat, intervals hold more than was asked, for a while.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,13 @@ from slackwater.windows.aggregates import (
     SumOf,
 )
 from slackwater.windows.aim import Aim
+from slackwater.windows.closed import Closed
 from slackwater.windows.completeness import Curve, Floats
 from slackwater.windows.early import Early
-from slackwater.windows.group_history import Keys
+from slackwater.windows.group_history import MOST_GROUPS, Keys
+from slackwater.windows.in_type import fitted, in_type, is_number
 from slackwater.windows.kernel import ROWS, WINDOW, PaneKernel
-from slackwater.windows.like_age import GUESSES, Growth, Guess, LikeAge
+from slackwater.windows.like_age import Growth, Guess, LikeAge
 from slackwater.windows.pending import Pending, Waiting, arrays_to_table, table_to_arrays
 from slackwater.windows.results import COMPLETENESS, high, low, seen
 
@@ -42,13 +45,15 @@ _SIDE = np.concatenate([np.arange(17) / 8, 2 * 1.3 ** np.arange(1, 31)])
 #: Ages that are told apart, in slides from the window's end; answers of the same one are of a like age.
 _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
-#: So many of them are kept in mind, and history of one this many places away is better than none.
-MOST_LEVELS = 12
+#: History of an age this many places away is better than none.
 NEAR = 4
+#: So many groups are known one by one, over all ages.
+MOST_KNOWN = 16_384
 #: Where groups close on their own heartbeats, a window is over when one so much later has closed.
 BEHIND = 16
-#: Whole numbers above this are not certain as floating-point numbers.
-_LARGE = 2.0**62
+#: Values of this size are not reckoned with, as those that are no numbers.
+_HUGE = 1e150
+_PENDING = "pending"
 
 
 class Estimates:
@@ -59,7 +64,7 @@ class Estimates:
         self._coverage = settings.coverage
         self._by_clock = by_clock
         self._aim = aim
-        self._measured = [a for a in kernel.aggregates if _is_number(a.type)]
+        self._measured = [a for a in kernel.aggregates if is_number(a.type)]
         self._columns = [Growth.COUNTS, *(_GROWTH.get(type(a), Growth.SETTLES) for a in self._measured)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
         self._levels: dict[int, LikeAge] = {}
@@ -68,9 +73,8 @@ class Estimates:
         self._highest: int | None = None
         self._answered: int | None = None
         """The last window that had an early answer."""
-        self._turn = 0
-        self._fresh = False
-        """Whether something has changed since the last `table`."""
+        self._changed: set[int] = set()
+        """Ages about which something was learned since the last `table`."""
 
     def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
@@ -80,107 +84,116 @@ class Estimates:
         if time is not None and len(lasts):
             self._curve.page(time, lasts, pairs)
 
-    def early(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Values of merged partials (WINDOW, groups, aggregates) with estimates, intervals and completeness."""
+    def early(self, values: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Values of windows (WINDOW, groups, aggregates) with estimates, intervals and completeness."""
         windows, keys, numbers = self._numbers(values)
-        guesses = self._guess(windows, keys, numbers, now)
+        guess, completeness = self._guess(windows, keys, numbers, now)
         made: list[pl.Expr | pl.Series] = [pl.col(a.name).alias(seen(a.name)) for a in self._kernel.aggregates]
         for a in self._kernel.aggregates:
             if a not in self._measured:
                 made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
         for j, a in enumerate(self._measured, 1):
-            made += [_in_type(values[a.name], numbers[:, j], guesses.estimate[:, j])]
-            made += [_floats(low(a.name), guesses.low[:, j]), _floats(high(a.name), guesses.high[:, j])]
-        return values.with_columns(made).with_columns(self._completeness(windows, guesses, now))
+            made += [in_type(values[a.name], numbers[:, j], guess.estimate[:, j])]
+            made += [_floats(low(a.name), guess.low[:, j]), _floats(high(a.name), guess.high[:, j])]
+        return values.with_columns(*made, _floats(COMPLETENESS, completeness))
 
-    def _completeness(self, windows: Ints, guesses: Guess, now: int) -> pl.Series:
-        rows = guesses.estimate[:, 0]
-        share = np.where(rows > 0, guesses.seen[:, 0] / rows, np.nan)
-        for window in np.unique(windows).tolist():
-            level, curve = self._age(window, now)
-            if np.isnan(curve) and (level not in self._levels or not self._levels[level].windows):
-                share[windows == window] = np.nan
-        return _floats(COMPLETENESS, share)
+    def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int) -> tuple[Guess, Floats]:
+        """Guess by ages, remember what is said; it is given in the order of the rows, with its completeness."""
+        newest = int(windows[-1])
+        self._answered = newest if self._answered is None else max(newest, self._answered)
+        found, cuts = _runs(windows)
+        ages = self._ages(found, now)
+        levels, curve = np.searchsorted(_BETWEEN, ages), np.repeat(self._curve.at(ages), np.diff(cuts))
+        parts, shares = [], []
+        for level, begin, end in _each(*_runs(np.repeat(levels, np.diff(cuts)))):
+            like = self._like(level)
+            parts.append(like.guess(keys[begin:end], numbers[begin:end], curve[begin:end]))
+            shares.append(like.completeness(parts[-1], curve[begin:end]))
+        guess = Guess(keys, *(np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)))
+        for j, a in enumerate(self._measured, 1):
+            if pa.types.is_integer(a.type):
+                guess.center[:, j] = np.round(guess.center[:, j])
+            ends = guess.low[:, j], guess.high[:, j]
+            fit = fitted(a.type, guess.seen[:, j], guess.center[:, j], *ends)
+            guess.estimate[:, j], guess.low[:, j], guess.high[:, j] = fit
+        off = np.abs(ages - _wanted(found, levels))
+        for (window, begin, end), level, by in zip(_each(found, cuts), levels.tolist(), off.tolist(), strict=True):
+            if self._pending.wants(window):
+                size = end - begin
+                answer = Waiting(np.full(size, now), np.full(size, by), guess.take(np.arange(begin, end)))
+                self._pending.add(window, level, answer)
+        return guess, np.concatenate(shares)
 
-    def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int) -> Guess:
-        """Guess by windows, remember what was said, and give it in the order of the rows."""
-        self._turn += 1
-        self._fresh = True
-        found, starts = np.unique(windows, return_index=True)  # rows are ordered by window
-        ends = [*starts[1:].tolist(), len(windows)]
-        parts = []
-        for window, begin, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-            level, curve = self._age(window, now)
-            known = np.full(end - begin, curve)
-            guess = self._like(level).guess(keys[begin:end], numbers[begin:end], known)
-            for j, a in enumerate(self._measured, 1):
-                if pa.types.is_integer(a.type):
-                    guess.estimate[:, j] = np.round(guess.estimate[:, j])
-                    # A whole number is off by a whole number, if at all.
-                    guess.low[:, j], guess.high[:, j] = np.floor(guess.low[:, j]), np.ceil(guess.high[:, j])
-            self._pending.add(window, Waiting(level, now, guess))
-            parts.append(guess)
-            self._answered = window if self._answered is None else max(window, self._answered)
-        whole = [np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)]
-        return Guess(keys, *whole)
-
-    def _age(self, window: int, now: int) -> tuple[int, float]:
-        """The age of a window as one that is told apart, and how complete windows of its age are by the curve."""
+    def _ages(self, windows: Ints, now: int) -> Floats:
+        """Ages of windows in slides from their end."""
         time = now if self._by_clock or self._highest is None else self._highest
-        age = np.array([(time - self._kernel.spec.bounds(window)[1]) / self._kernel.spec.slide])
-        return int(np.searchsorted(_BETWEEN, age)[0]), float(self._curve.at(age)[0])
+        spec = self._kernel.spec
+        return np.asarray((time - spec.offset - spec.range - windows * spec.slide) / spec.slide)
 
     def _like(self, level: int) -> LikeAge:
         """Who knows most about windows of this age."""
-        mine = self._learner(level)
-        if mine.ready:
-            return mine
         near = [n for n, like in self._levels.items() if like.ready and abs(n - level) <= NEAR]
-        return mine if not near else self._levels[min(near, key=lambda n: (abs(n - level), n))]
+        if near:
+            return self._levels[min(near, key=lambda n: (abs(n - level), n))]
+        return self._levels.get(level) or LikeAge(self._columns, self._coverage)
 
     def _learner(self, level: int) -> LikeAge:
         if level not in self._levels:
             self._levels[level] = LikeAge(self._columns, self._coverage)
-        self._levels[level].turn = self._turn
-        while len(self._levels) > MOST_LEVELS:
-            del self._levels[min(self._levels, key=lambda n: (self._levels[n].turn, n == level, n))]
         return self._levels[level]
 
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""
         names = [ROWS, *(a.name for a in self._measured)]
         numbers = np.stack([values[n].cast(pl.Float64).fill_null(np.nan).to_numpy() for n in names], axis=1)
-        numbers[~np.isfinite(numbers)] = np.nan
+        numbers[~(np.abs(numbers) < _HUGE)] = np.nan
         keys = np.zeros(values.height, np.uint64)
         if self._kernel.keys:
             # The hash changes with the version of polars at most; then groups begin anew.
             keys = values.select(self._kernel.keys).hash_rows(seed=5).to_numpy()
         return values[WINDOW].cast(pl.Int64).to_numpy(), keys, numbers
 
-    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> None:
-        """The same windows are final now."""
+    def final(self, values: pl.DataFrame, now: int) -> None:
+        """Windows are final, with these values."""
         if not values.height:
             return
-        self._turn += 1
-        windows, keys, numbers = self._numbers(values)
-        found = np.unique(windows).tolist()
-        behind = 0 if self._kernel.source is None else BEHIND
-        self._curve.close(self._kernel.spec.bounds(found[-1] - behind)[1] - 1)
+        found, cuts = _runs(values[WINDOW].cast(pl.Int64).to_numpy())
+        if self._kernel.source is not None:
+            self._curve.close(self._last(int(found[-1]) - BEHIND))
         if self._answered is None:
             return
-        for window in found:
-            rows = np.flatnonzero(windows == window)
-            answered = False
-            for waiting, guess, places in self._pending.match(window, keys[rows]):
-                answered = self._fresh = True
-                final = numbers[rows[places]]
-                if self._curve.whole(self._kernel.spec.bounds(window)[1] - 1):
-                    self._learner(waiting.level).learn(guess, final)
-                self._measure(guess, final, (now - waiting.at) / 1e6)
-            if self._aim is not None and not answered and window > self._answered:
+        _, keys, numbers = self._numbers(values)
+        for window, begin, end in _each(found, cuts):
+            if window in self._pending:
+                self._compare(window, keys[begin:end], numbers[begin:end], now)
+            elif self._aim is not None and window > self._answered:
                 self._aim.too_late()
 
-    def _measure(self, guess: Guess, final: Floats, gain: float) -> None:
+    def _compare(self, window: int, keys: Keys, numbers: Floats, now: int) -> None:
+        """Learn from the answers that a window had, once for each age."""
+        for level, waiting, places in self._pending.match(window, keys):
+            final = numbers[places]
+            if self._curve.whole(self._last(window)):
+                learner = self._learner(level)
+                learner.learn(window, waiting.guess, final, min(MOST_GROUPS, MOST_KNOWN // len(self._levels)))
+                self._changed.add(level)
+            self._measure(waiting.guess, final, (now - waiting.at) / 1e6)
+
+    def closed(self, closed: Closed) -> None:
+        """These windows have been emitted, whether their values are here or not."""
+        spec = self._kernel.spec
+        if self._kernel.source is None:
+            through = None if closed.everyone is None else self._last(closed.everyone)
+            self._curve.close(through, [(self._last(first), self._last(last)) for first, last in closed.ahead])
+        lowest = closed.lowest_open_pane(spec)
+        if lowest is not None:
+            self._pending.forget(lowest // spec.panes_per_slide - 1)
+
+    def _last(self, window: int) -> int:
+        """The last tick of a window."""
+        return self._kernel.spec.bounds(window)[1] - 1
+
+    def _measure(self, guess: Guess, final: Floats, gain: Floats) -> None:
         means = []
         for j, a in enumerate(self._measured, 1):
             known = ~np.isnan(final[:, j]) & ~np.isnan(guess.seen[:, j])
@@ -188,7 +201,7 @@ class Estimates:
                 f, lower, upper = final[known, j], guess.low[known, j], guess.high[known, j]
                 held = np.where(np.isnan(lower), np.nan, (lower <= f) & (f <= upper))
                 by_seen, by_estimate = accuracy(guess.seen[known, j], f), accuracy(guess.estimate[known, j], f)
-                means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain))
+                means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain[known]))
         if self._aim is not None and means:
             self._aim.learn(min(means))
 
@@ -199,61 +212,68 @@ class Estimates:
             "accuracy": {name: a.state() for name, a in self._accuracy.items()},
             "highest": self._highest,
             "answered": self._answered,
-            "turn": self._turn,
+            "thinned": self._pending.thinned,
         }
 
     def table(self, whole: bool) -> pa.Table | None:
-        """The history of groups and errors, and the answers that wait; None if nothing of it has changed."""
-        if self._answered is None or not (whole or self._fresh):
-            return None
-        self._fresh = False
-        names, ints, floats = [], *self._pending.pack()
-        names += ["pending"] * len(ints)
-        for level, like in self._levels.items():
-            whole_numbers, others = like.pack()
+        """The history of groups and errors and the answers that wait, or what of it has changed."""
+        ints, floats = self._pending.pack(whole)
+        names = [_PENDING] * len(ints)
+        for level in self._levels if whole else sorted(self._changed):
+            whole_numbers, others = self._levels[level].pack()
             names += [str(level)] * len(others)
             ints += whole_numbers + [np.zeros(0, np.int64)] * (len(others) - len(whole_numbers))
             floats += others
-        return arrays_to_table(names, ints, floats)
+        self._changed.clear()
+        return arrays_to_table(names, ints, floats) if names else None
 
-    def restore(self, state: dict[str, Any], table: pa.Table | None = None) -> None:
-        """Continue from an earlier `state()` and the last `table()`."""
+    def settle(self) -> None:
+        """The journal, if there is one, has all that has changed."""
+        self._pending.settle()
+        self._changed.clear()
+
+    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table] = ()) -> None:
+        """Continue from an earlier `state()` and the tables of `table()`, a whole one and the changes since."""
         self._curve.restore(state["curve"])
         for name, figures in state["accuracy"].items():
             self._accuracy[name].restore(figures)
-        self._highest, self._answered, self._turn = state["highest"], state["answered"], state["turn"]
-        kept: dict[str, tuple[list[Ints], list[Floats]]] = {}
-        for name, ints, floats in [] if table is None else table_to_arrays(table):
-            mine = kept.setdefault(name, ([], []))
-            mine[0].append(ints)
-            mine[1].append(floats)
-        m = len(self._columns)
-        self._pending.unpack(*kept.pop("pending", ([], [])), [(m,), (m, GUESSES), *[(m,)] * 5])
-        self._levels = {}
-        for level, (whole_numbers, others) in kept.items():
-            self._levels[int(level)] = like = LikeAge(self._columns, self._coverage)
-            like.unpack(whole_numbers, others)
+        self._highest, self._answered = state["highest"], state["answered"]
+        for table in tables:
+            kept: dict[str, tuple[list[Ints], list[Floats]]] = {}
+            for name, ints, floats in table_to_arrays(table):
+                mine = kept.setdefault(name, ([], []))
+                mine[0].append(ints)
+                mine[1].append(floats)
+            self._pending.unpack(*kept.pop(_PENDING, ([], [])), len(self._columns))
+            for level, (whole_numbers, others) in kept.items():
+                self._learner(int(level)).unpack(whole_numbers, others)
+        self._pending.thinned = state["thinned"]
 
     def metrics(self) -> dict[str, Any]:
         """Accuracy of early answers."""
         return {} if self._answered is None else {"accuracy": {n: a.metrics() for n, a in self._accuracy.items()}}
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _floats(name: str, values: Floats) -> pl.Series:
     return pl.Series(name, values, dtype=pl.Float64).fill_nan(None)
 
 
-def _in_type(values: pl.Series, numbers: Floats, estimate: Floats) -> pl.Series:
-    """The estimate in the type of the value: what is seen, exactly, and the guess of what is to come."""
-    if values.dtype.is_float():
-        guessed = pl.Series(values.name, estimate).cast(values.dtype)
-        return guessed.zip_with(pl.Series(np.isfinite(estimate)), values)
-    more = np.where(np.abs(estimate) < _LARGE, np.nan_to_num(estimate - numbers), 0.0)
-    if values.dtype.is_integer():
-        return (values.cast(pl.Int64) + pl.Series(np.round(more).astype(np.int64))).rename(values.name)
-    added = pl.Series(more).cast(values.dtype, strict=False).fill_null(0)
-    return (values + added).cast(values.dtype, strict=False).rename(values.name)
+def _runs(values: Ints) -> tuple[Ints, Ints]:
+    """The values of an array where they change, and the places of that, with the array's end.
+
+    >>> _runs(np.array([7, 7, 9]))
+    (array([7, 9]), array([0, 2, 3]))
+    """
+    starts = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
+    return values[starts], np.append(starts, len(values))
+
+
+def _each(values: Ints, cuts: Ints) -> Iterator[tuple[int, int, int]]:
+    """Each run's value, begin and end."""
+    return zip(values.tolist(), cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+
+
+def _wanted(windows: Ints, levels: Ints) -> Floats:
+    """The age at which a window's answer is compared, if it has many of like age: another for each window."""
+    within = windows * 0.6180339887 % 1 - 0.5
+    return np.interp(levels + within, np.arange(len(_LEVELS)), _LEVELS)

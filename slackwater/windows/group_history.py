@@ -42,10 +42,13 @@ class GroupHistory:
             sums[known] = self._sums[places[known]]
         return sums
 
-    def learn(self, keys: Keys, figures: Floats) -> None:
-        """Add one window's figures; the groups are distinct, and what is not a number leaves no trace."""
+    def learn(self, keys: Keys, figures: Floats, most: int = MOST_GROUPS) -> None:
+        """Add one window's figures; the groups are distinct, and what is not a finite number leaves no trace.
+
+        No more than so many groups are known afterwards.
+        """
         self._turn += 1
-        usable = ~np.isnan(figures).any(axis=2)
+        usable = np.isfinite(figures).all(axis=2)
         new = self.of(keys)
         new[usable] = FADE * new[usable] + figures[usable]
         places = np.searchsorted(self._keys, keys)
@@ -53,14 +56,14 @@ class GroupHistory:
         known[known] = self._keys[places[known]] == keys[known]
         self._sums[places[known]] = new[known]
         self._turns[places[known]] = self._turn
-        if not known.all():
-            self._insert(keys[~known], new[~known])
+        if not known.all() or len(self._keys) > most:
+            self._insert(keys[~known], new[~known], most)
 
-    def _insert(self, keys: Keys, sums: Floats) -> None:
+    def _insert(self, keys: Keys, sums: Floats, most: int) -> None:
         self._keys = np.concatenate([self._keys, keys])
         self._sums = np.concatenate([self._sums, sums])
         self._turns = np.concatenate([self._turns, np.full(len(keys), self._turn)])
-        latest = np.lexsort((self._keys, -self._turns))[:MOST_GROUPS]
+        latest = np.lexsort((self._keys, -self._turns))[:most]
         order = latest[np.argsort(self._keys[latest])]
         self._keys, self._sums, self._turns = self._keys[order], self._sums[order], self._turns[order]
 

@@ -62,7 +62,10 @@ class Guess:
     seen: Floats
     guesses: Floats
     """By group, column and guess."""
+    center: Floats
+    """The guess that was taken: errors are counted from it, and the interval is made around it."""
     estimate: Floats
+    """What is said: the same, made to fit its type and its interval."""
     scale: Floats
     unit: Floats
     low: Floats
@@ -74,12 +77,12 @@ class Guess:
 
     def parts(self) -> list[Floats]:
         """All but the keys."""
-        return [self.seen, self.guesses, self.estimate, self.scale, self.unit, self.low, self.high]
+        return [self.seen, self.guesses, self.center, self.estimate, self.scale, self.unit, self.low, self.high]
 
     @property
     def rest(self) -> Floats:
         """Rows that are believed to be missing."""
-        return np.asarray(self.estimate[:, 0] - self.seen[:, 0])
+        return np.asarray(self.center[:, 0] - self.seen[:, 0])
 
 
 class LikeAge:
@@ -88,8 +91,8 @@ class LikeAge:
     def __init__(self, columns: list[Growth], coverage: float) -> None:
         self._columns = columns
         self.windows = 0
-        self.turn = 0
-        """When it was last used."""
+        self._latest: int | None = None
+        """The last window that it has learned from."""
         self._common = np.zeros((len(columns), FIGURES))
         self._off = np.zeros((len(columns), GUESSES))
         """Faded relative errors of the guesses."""
@@ -119,7 +122,13 @@ class LikeAge:
         unit = self._units(seen, rest, own)
         scale = unit * self._spread(own)
         low, high = self._bounds(seen, estimate, scale)
-        return Guess(keys, seen, guesses, estimate, scale, unit, low, high)
+        return Guess(keys, seen, guesses, estimate, estimate.copy(), scale, unit, low, high)
+
+    def completeness(self, guess: Guess, curve: Floats) -> Floats:
+        """The share of each group's rows that is probably in; not a number where nothing is known."""
+        seen, rows = guess.seen[:, 0], guess.center[:, 0]
+        share = self._share(0, self._groups.of(guess.keys)[:, 0], curve)
+        return np.where(rows > seen, seen / rows, share)
 
     def _choice(self, j: int) -> int:
         if not self.ready:
@@ -131,7 +140,8 @@ class LikeAge:
         self, j: int, seen: Floats, guesses: Floats, estimate: Floats, own: Floats, curve: Floats
     ) -> None:
         x, rows = seen[:, j], seen[:, 0]
-        ratio = x * (1 / self._share(j, own, curve) - 1)
+        share = self._share(j, own, curve)
+        ratio = x * (1 / np.where(share >= LEAST, share, np.nan) - 1)
         if j == 0:
             first = ratio
         else:  # rows that are missing, with values like those that are here
@@ -159,7 +169,7 @@ class LikeAge:
         usable = (mine > 0) & (mine <= 1)
         weight = np.where(usable, own[:, COUNT], 0.0)
         share = (weight * np.where(usable, mine, 0.0) + COMMON * common) / (weight + COMMON)
-        return np.where(share >= LEAST, np.minimum(share, 1.0), np.nan)
+        return np.minimum(share, 1.0)
 
     def _units(self, seen: Floats, rest: Floats, own: Floats) -> Floats:
         """How far values would be off if rows came independently; groups of all sizes become comparable by it."""
@@ -207,10 +217,15 @@ class LikeAge:
                 low[:, j] = np.minimum(low[:, j], seen[:, j])
         return low, high
 
-    def learn(self, guess: Guess, final: Floats) -> None:
-        """The same groups' final values have come; one window's."""
-        self.windows += 1
-        error = final - guess.estimate
+    def learn(self, window: int, guess: Guess, final: Floats, most: int) -> None:
+        """The same groups' final values have come, of one window; so many groups may be known one by one.
+
+        Groups that close on their own heartbeats come one after the other; their window counts once.
+        """
+        new = self._latest is None or window > self._latest
+        if new:
+            self.windows, self._latest = self.windows + 1, window
+        error = final - guess.center
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.abs(final) / final[:, :1]
             score = np.where(error == 0, 0.0, error / guess.scale)
@@ -218,7 +233,7 @@ class LikeAge:
             # One surprise does not make a group a wild one.
             ratio = np.minimum(ratio, 8 * guess.scale / guess.unit)
         figures = np.stack([np.ones_like(final), guess.seen, final, size, ratio], axis=2)
-        self._groups.learn(guess.keys, figures)
+        self._groups.learn(guess.keys, figures, most)
         self._learn_common(figures)
         self._learn_guesses(guess, final)
         self._learn_excess(guess.rest, error[:, 0])
@@ -228,11 +243,11 @@ class LikeAge:
         for j, interval in enumerate(self._intervals):
             known = ~np.isnan(guess.low[:, j]) & ~np.isnan(final[:, j])
             missed = float(outside[known, j].mean()) if known.any() else None
-            interval.learn(score[~np.isnan(score[:, j]), j], missed)
+            interval.learn(score[np.isfinite(score[:, j]), j], missed, new)
 
     def _learn_common(self, figures: Floats) -> None:
         for j in range(len(self._columns)):
-            usable = figures[~np.isnan(figures[:, j]).any(axis=1), j]
+            usable = figures[np.isfinite(figures[:, j]).all(axis=1), j]
             if len(usable):
                 self._common[j] = FADE * self._common[j] + usable.mean(axis=0)
 
@@ -253,13 +268,14 @@ class LikeAge:
         ints, floats = self._groups.pack()
         fixed = np.concatenate([self._common.ravel(), self._off.ravel(), self._excess])
         return (
-            [np.array([self.windows, self.turn]), ints],
+            [np.array([self.windows] if self._latest is None else [self.windows, self._latest]), ints],
             [fixed, floats, *(i.pack() for i in self._intervals)],
         )
 
     def unpack(self, ints: list[Ints], floats: list[Floats]) -> None:
         """Continue from an earlier `pack()`."""
-        self.windows, self.turn = ints[0].tolist()
+        self.windows, *latest = ints[0].tolist()
+        self._latest = latest[0] if latest else None
         cuts = [self._common.size, self._common.size + self._off.size]
         common, off, self._excess = (a.copy() for a in np.split(floats[0], cuts))
         self._common, self._off = common.reshape(self._common.shape), off.reshape(self._off.shape)

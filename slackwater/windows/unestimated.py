@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
 from slackwater.progress.sources import Ints
+from slackwater.windows.closed import Closed
 from slackwater.windows.estimates import Estimates
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen
@@ -22,7 +24,7 @@ class Unestimated(Estimates):
     def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
         """Learn nothing."""
 
-    def early(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> pl.DataFrame:
+    def early(self, values: pl.DataFrame, now: int) -> pl.DataFrame:
         """The values of what has arrived."""
         made = [pl.lit(None, pl.Float64).alias(COMPLETENESS)]
         for a in self._kernel.aggregates:
@@ -30,7 +32,10 @@ class Unestimated(Estimates):
             made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
         return values.with_columns(made)
 
-    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> None:
+    def final(self, values: pl.DataFrame, now: int) -> None:
+        """Learn nothing."""
+
+    def closed(self, closed: Closed) -> None:
         """Learn nothing."""
 
     def state(self) -> dict[str, Any]:
@@ -41,7 +46,10 @@ class Unestimated(Estimates):
         """Nothing."""
         return None
 
-    def restore(self, state: dict[str, Any], table: pa.Table | None = None) -> None:
+    def settle(self) -> None:
+        """Nothing."""
+
+    def restore(self, state: dict[str, Any], tables: Sequence[pa.Table] = ()) -> None:
         """Nothing."""
 
     def metrics(self) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Estimates as values of their column: they fit its type, and lie within their own interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from slackwater.windows.completeness import Floats
+
+#: Whole numbers above this are not certain as floating-point numbers.
+_LARGE = 2.0**62
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type can be estimated."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def limits(kind: pa.DataType) -> tuple[float, float]:
+    """The least and the largest value that a type can hold.
+
+    >>> limits(pa.int8()), limits(pa.decimal128(4, 1))
+    ((-128.0, 127.0), (-999.9, 999.9))
+    """
+    if pa.types.is_integer(kind):
+        whole = np.iinfo(kind.to_pandas_dtype())
+        return float(whole.min), float(whole.max)
+    if pa.types.is_floating(kind):
+        most = float(np.finfo(kind.to_pandas_dtype()).max)
+        return -most, most
+    most = (10**kind.precision - 1) / 10**kind.scale
+    if kind.precision > 15:  # it may have been rounded up
+        most *= 1 - 2.0**-50
+    return -most, most
+
+
+def fitted(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
+    """An estimate and the ends of its interval, if it has one; what is seen where no estimate fits.
+
+    The interval is made of what happened, so an estimate outside of it moves to the nearer end.
+    """
+    least, most = limits(kind)
+    if pa.types.is_integer(kind):  # a whole number is off by a whole number, if at all
+        low, high = np.floor(low), np.ceil(high)
+    low, high = np.clip(low, least, most), np.clip(high, least, most)
+    estimate = np.clip(np.fmin(np.fmax(center, low), high), least, most)
+    if pa.types.is_decimal(kind):
+        estimate = np.clip(np.round(estimate, kind.scale), least, most)
+    known = np.isfinite(center) & (np.abs(seen) <= most)
+    if pa.types.is_integer(kind):
+        known &= np.abs(estimate) < _LARGE
+    estimate = np.where(known, estimate, seen)
+    return estimate, np.minimum(low, estimate), np.maximum(high, estimate)
+
+
+def in_type(values: pl.Series, seen: Floats, estimate: Floats) -> pl.Series:
+    """The estimate in the type of the value: where it is what is seen, exactly that."""
+    more = np.nan_to_num(estimate - seen)
+    if values.dtype.is_integer():
+        return (values.cast(pl.Int64) + pl.Series(more.astype(np.int64))).rename(values.name)
+    guessed = pl.Series(values.name, np.where(more == 0, 0.0, estimate)).cast(values.dtype)
+    return guessed.zip_with(pl.Series(more != 0), values)
