@@ -19,6 +19,7 @@ import slackwater as sw
 from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.bounded import bounded
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.prods import check_early
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.oracle import AGGREGATES, recompute
@@ -151,14 +152,36 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("settings", "message"),
     [
-        (lambda: sw.early(at=1.5), "between 0 and 1"),
-        (lambda: sw.early(every="0 seconds"), "longer than nothing"),
-        (lambda: sw.early(accuracy=98), "accuracy=0.98"),
-        (lambda: sw.early(coverage=0), "coverage=0.9"),
+        ({"at": 1.5}, "between 0 and 1"),
+        ({"at": float("nan")}, "between 0 and 1"),
+        ({"at": True}, "as in 0.75"),
+        ({"at": ""}, "as in 0.75"),
+        ({"at": [0.5]}, "as in 0.75"),
+        ({"every": "0 seconds"}, "longer than nothing"),
+        ({"every": 5}, "not a length of time"),
+        ({"every": ""}, "an empty length of time"),
+        ({"accuracy": 98}, "accuracy=0.98"),
+        ({"accuracy": "0.9"}, "accuracy=0.98"),
+        ({"coverage": 0}, "coverage=0.9"),
+        ({"coverage": 1}, "coverage=0.9"),
+        ({"coverage": None}, "coverage=0.9"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(sw.QueryError, match=message):
-        make()
+def test_settings_that_make_no_sense_are_refused_by_name(settings: Any, message: str) -> None:
+    (name, value), *_ = settings.items()
+    with pytest.raises(sw.QueryError, match=message) as refused:
+        sw.early(**settings)
+    assert f"early({name}={value!r})" in str(refused.value)
+
+
+def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:
+    below = arrow_plan(SAMPLE, 10, 10, group_by=["g"], n="count(*)")
+    for plan, message in (
+        (arrow_plan(SAMPLE, 10, 10, over=below, top="max(n)"), "aggregates over aggregates"),
+        (arrow_plan(SAMPLE, 10, 10, last="max(g)"), "none of last is a number"),
+    ):
+        check_early(plan, sw.early(at=0.5))
+        with pytest.raises(sw.QueryError, match=f"accuracy=0.9.*{message}.*at=0.75"):
+            check_early(plan, sw.early(accuracy=0.9))

@@ -59,7 +59,7 @@ class Estimates:
         self._coverage = settings.coverage
         self._by_clock = by_clock
         self._aim = aim
-        self._measured = [a for a in kernel.aggregates if _is_number(a.type)]
+        self._measured = [a for a in kernel.aggregates if is_number(a.type)]
         self._columns = [Growth.COUNTS, *(_GROWTH.get(type(a), Growth.SETTLES) for a in self._measured)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
         self._levels: dict[int, LikeAge] = {}
@@ -239,7 +239,8 @@ class Estimates:
         return {} if self._answered is None else {"accuracy": {n: a.metrics() for n, a in self._accuracy.items()}}
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type can be estimated."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
