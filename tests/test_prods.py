@@ -148,7 +148,7 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
     script.page(frame([[-30], [0]])).page(frame([[-40]]))
     prodder = script.executor.graph.nodes["q/prodder"].operator
     state = prodder.state(True)
-    assert state is not None and state.values["highest"] == 0
+    assert state is not None and state.values["reference"]["time"] == 0
 
 
 @pytest.mark.parametrize(
@@ -185,3 +185,19 @@ def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:
         check_early(plan, sw.early(at=0.5))
         with pytest.raises(sw.QueryError, match=f"accuracy=0.9.*{message}.*at=0.75"):
             check_early(plan, sw.early(accuracy=0.9))
+
+
+NUMBERS = [number for page in range(60) for number in range(page * 20, page * 20 + 20)]
+
+
+@pytest.mark.parametrize(("size", "place"), [(20, 0), (20, 600), (1, 0), (1, 600)])
+def test_one_number_far_ahead_costs_no_early_answer(size: int, place: int) -> None:
+    def answers(numbers: list[int]) -> list[Any]:
+        plan = arrow_plan(SAMPLE, 100, 100, disorder=sw.drop_ratio(0.01), n="count(*)")
+        script = Script(plan, early=sw.early(at=0.5))
+        for begin in range(0, len(numbers), size):
+            script.page(frame([[n] for n in numbers[begin : begin + size]]))
+        return [r["window_start"] for r in script.results if r["kind"] == "early"]
+
+    # In the first page of one row it is believed until others contradict it.
+    assert answers([*NUMBERS[:place], 10**9, *NUMBERS[place:]])[-10:] == answers(NUMBERS)[-10:]

@@ -104,7 +104,7 @@ def add_query(
         spec, domain = plan.kernel.spec, stream_of(plan).domain
         # The aggregate learns how accurate early answers were, the prodder prods by it.
         aim = Aim(early.offset(spec, domain), spec.slide, early.accuracy)
-        prodder = Prodder(f"{name}/prodder", spec, domain, aim, early.every)
+        prodder = Prodder(f"{name}/prodder", spec, domain, aim, early)
     top = aggregate(plan, 0)
     if late is not None:
         add(Sink(f"{name}/late", late), [(names[-1], LATE)])

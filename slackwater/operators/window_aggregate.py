@@ -80,8 +80,7 @@ class WindowAggregate(Unary):
         report = self._late.count(counts, self._closed, self.label, page.number)
         self._reports.append(report)
         arrival = page.arrival()
-        highest = None if arrival is None else arrival.highest
-        self._estimates.page(self._clock.now(), report.lasts, report.pairs, highest)
+        self._estimates.page(self._clock.now(), report.lasts, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
             before, by_source = self._closed.late_before(self._spec)

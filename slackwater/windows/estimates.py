@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.reference import Reference
 from slackwater.progress.sources import Ints
 from slackwater.windows.accuracy import Accuracy, accuracy
 from slackwater.windows.aggregates import (
@@ -65,18 +67,18 @@ class Estimates:
         self._levels: dict[int, LikeAge] = {}
         self._pending = Pending()
         self._accuracy = {a.name: Accuracy() for a in self._measured}
-        self._highest: int | None = None
+        self._reference = Reference()
         self._answered: int | None = None
         """The last window that had an early answer."""
         self._turn = 0
         self._fresh = False
         """Whether something has changed since the last `table`."""
 
-    def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
+    def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
-        if highest is not None and (self._highest is None or highest > self._highest):
-            self._highest = highest
-        time = now if self._by_clock else self._highest
+        if not self._by_clock and arrival is not None:
+            self._reference.pass_arrival(arrival)
+        time = now if self._by_clock else self._reference.time
         if time is not None and len(lasts):
             self._curve.page(time, lasts, pairs)
 
@@ -126,7 +128,7 @@ class Estimates:
 
     def _age(self, window: int, now: int) -> tuple[int, float]:
         """The age of a window as one that is told apart, and how complete windows of its age are by the curve."""
-        time = now if self._by_clock or self._highest is None else self._highest
+        time = now if self._by_clock or self._reference.time is None else self._reference.time
         age = np.array([(time - self._kernel.spec.bounds(window)[1]) / self._kernel.spec.slide])
         return int(np.searchsorted(_BETWEEN, age)[0]), float(self._curve.at(age)[0])
 
@@ -197,7 +199,7 @@ class Estimates:
         return {
             "curve": self._curve.state(),
             "accuracy": {name: a.state() for name, a in self._accuracy.items()},
-            "highest": self._highest,
+            "reference": self._reference.state(),
             "answered": self._answered,
             "turn": self._turn,
         }
@@ -221,7 +223,8 @@ class Estimates:
         self._curve.restore(state["curve"])
         for name, figures in state["accuracy"].items():
             self._accuracy[name].restore(figures)
-        self._highest, self._answered, self._turn = state["highest"], state["answered"], state["turn"]
+        self._reference.restore(state["reference"])
+        self._answered, self._turn = state["answered"], state["turn"]
         kept: dict[str, tuple[list[Ints], list[Floats]]] = {}
         for name, ints, floats in [] if table is None else table_to_arrays(table):
             mine = kept.setdefault(name, ([], []))

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.progress.arrival import Arrival
 from slackwater.progress.sources import Ints
 from slackwater.windows.estimates import Estimates
 from slackwater.windows.kernel import PaneKernel
@@ -19,7 +20,7 @@ class Unestimated(Estimates):
     def __init__(self, kernel: PaneKernel) -> None:
         self._kernel = kernel
 
-    def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
+    def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """Learn nothing."""
 
     def early(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> pl.DataFrame:
