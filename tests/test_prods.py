@@ -201,3 +201,32 @@ def test_one_number_far_ahead_costs_no_early_answer(size: int, place: int) -> No
 
     # In the first page of one row it is believed until others contradict it.
     assert answers([*NUMBERS[:place], 10**9, *NUMBERS[place:]])[-10:] == answers(NUMBERS)[-10:]
+
+
+SETTINGS = {
+    "at": (sw.early(at=0.75), {7.5}),
+    "sooner": (sw.early(at=0.25), {2.5}),
+    "hour": (sw.early(every="1 hour"), set()),
+    "every": (sw.early(every="5 seconds"), {0.0, 5.0, 10.0}),
+    "held": (sw.early(accuracy=0.5), None),
+}
+
+
+@pytest.mark.parametrize("second", ["at", "sooner", "hour", "every"])
+@pytest.mark.parametrize("first", SETTINGS)
+def test_after_a_restart_the_settings_are_those_that_are_written_then(first: str, second: str) -> None:
+    sink = ListSink()
+    plan = arrow_plan(SAMPLE, "10 seconds", "10 seconds", domain=TimeDomain.TIMESTAMP,
+                      disorder=bounded("2 seconds"), n="count(*)")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for early, seconds in ((SETTINGS[first][0], range(60)), (SETTINGS[second][0], range(60, 120))):
+            begun = len(sink.rows)
+            script = Script(plan, FileJournal(fs.LocalFileSystem(), folder), sink, early=early)
+            script.clock.set(seconds[0] * SECOND)
+            for n in seconds:
+                script.until(n * SECOND).page(frame([[n * SECOND]]))
+                wake = script.executor.wake_at()
+                assert wake is None or wake > n * SECOND, "the loop would not sleep"
+    early = [r for r in sink.rows[begun:] if r["kind"] == "early" and r["emitted_at"].timestamp() > 60]
+    offsets = {(r["emitted_at"] - r["window_start"]).total_seconds() for r in early}
+    assert offsets == SETTINGS[second][1]

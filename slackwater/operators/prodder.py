@@ -28,6 +28,7 @@ class Prodder(Unary):
         self._by_clock = domain is TimeDomain.TIMESTAMP
         self._aim = aim
         self._every = early.every
+        self._setting = early.describe()
         self._under_way: list[Page] = []
         self._reference = Reference()
         self._prodded: int | None = None
@@ -76,7 +77,7 @@ class Prodder(Unary):
         """When the next prod is due by the clock."""
         if self._reference.time is None:
             return None
-        times = [] if self._next is None else [self._next]
+        times = [] if self._every is None or self._next is None else [self._next]
         if self._by_clock and self._aim.offset is not None and self._prodded is not None:
             start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
             times.append(start + self._aim.offset)
@@ -97,6 +98,7 @@ class Prodder(Unary):
         self._learn()
         return State(
             {
+                "setting": self._setting,
                 "reference": self._reference.state(),
                 "prodded": self._prodded,
                 "next": self._next,
@@ -106,12 +108,13 @@ class Prodder(Unary):
         )
 
     def restore(self, states: Sequence[State]) -> None:
-        """Continue from the last state."""
+        """Continue from the last state; what follows from other settings is left behind."""
         values = states[-1].values
         self._reference.restore(values["reference"])
         self._prodded, self._prods = values["prodded"], values["prods"]
-        self._next = values["next"]
-        self._aim.restore(values["aim"])
+        if values["setting"] == self._setting:
+            self._next = values["next"]
+            self._aim.restore(values["aim"])
 
     def metrics(self) -> dict[str, Any]:
         """How often it has prodded, and where in the slide."""
