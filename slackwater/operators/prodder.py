@@ -63,7 +63,7 @@ class Prodder(Unary):
         if due > self._prodded:
             until, after = self._spec.bounds(due)[1], self._spec.bounds(self._prodded)[1]
             self._prodded = due
-            self._send(Prod(until, after), emit)
+            self._send(Prod(until, after, aimed=True), emit)
 
     def _send(self, prod: Prod, emit: Emit) -> None:
         self._prods += 1

@@ -128,9 +128,13 @@ class Estimates:
 
     def _age(self, window: int, now: int) -> tuple[int, float]:
         """The age of a window as one that is told apart, and how complete windows of its age are by the curve."""
-        time = now if self._by_clock or self._reference.time is None else self._reference.time
-        age = np.array([(time - self._kernel.spec.bounds(window)[1]) / self._kernel.spec.slide])
+        age = np.array([self._slides(window, now)])
         return int(np.searchsorted(_BETWEEN, age)[0]), float(self._curve.at(age)[0])
+
+    def _slides(self, window: int, now: int) -> float:
+        """The age of a window, in slides from its end."""
+        time = now if self._by_clock or self._reference.time is None else self._reference.time
+        return (time - self._kernel.spec.bounds(window)[1]) / self._kernel.spec.slide
 
     def _like(self, level: int) -> LikeAge:
         """Who knows most about windows of this age."""
@@ -159,8 +163,8 @@ class Estimates:
             keys = values.select(self._kernel.keys).hash_rows(seed=5).to_numpy()
         return values[WINDOW].cast(pl.Int64).to_numpy(), keys, numbers
 
-    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> None:
-        """The same windows are final now."""
+    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int, ended: bool = False) -> None:
+        """The same windows are final now; with the stream's end that says nothing of when to prod."""
         if not values.height:
             return
         self._turn += 1
@@ -168,21 +172,24 @@ class Estimates:
         found = np.unique(windows).tolist()
         behind = 0 if self._kernel.source is None else BEHIND
         self._curve.close(self._kernel.spec.bounds(found[-1] - behind)[1] - 1)
-        if self._answered is None:
+        aim = None if ended else self._aim
+        if self._answered is None and aim is None:
             return
         for window in found:
             rows = np.flatnonzero(windows == window)
-            answered = False
+            asked_at, aimed = None if aim is None else aim.asked_at(window), None
             for waiting, guess, places in self._pending.match(window, keys[rows]):
-                answered = self._fresh = True
+                self._fresh = True
                 final = numbers[rows[places]]
                 if self._curve.whole(self._kernel.spec.bounds(window)[1] - 1):
                     self._learner(waiting.level).learn(guess, final)
-                self._measure(guess, final, (now - waiting.at) / 1e6)
-            if self._aim is not None and not answered and window > self._answered:
-                self._aim.too_late()
+                worst = self._measure(guess, final, (now - waiting.at) / 1e6)
+                aimed = worst if waiting.at == asked_at else aimed
+            if aim is not None:
+                aim.final(window, self._slides(window, now), aimed)
 
-    def _measure(self, guess: Guess, final: Floats, gain: float) -> None:
+    def _measure(self, guess: Guess, final: Floats, gain: float) -> float | None:
+        """Note how accurate an answer was; gives the mean accuracy of the worst aggregate."""
         means = []
         for j, a in enumerate(self._measured, 1):
             known = ~np.isnan(final[:, j]) & ~np.isnan(guess.seen[:, j])
@@ -191,8 +198,7 @@ class Estimates:
                 held = np.where(np.isnan(lower), np.nan, (lower <= f) & (f <= upper))
                 by_seen, by_estimate = accuracy(guess.seen[known, j], f), accuracy(guess.estimate[known, j], f)
                 means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain))
-        if self._aim is not None and means:
-            self._aim.learn(min(means))
+        return min(means, default=None)
 
     def state(self) -> dict[str, Any]:
         """All that a restart needs beside `table`, as JSON values."""

@@ -31,7 +31,7 @@ class Unestimated(Estimates):
             made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
         return values.with_columns(made)
 
-    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int) -> None:
+    def final(self, merged: pl.DataFrame, values: pl.DataFrame, now: int, ended: bool = False) -> None:
         """Learn nothing."""
 
     def state(self) -> dict[str, Any]:
