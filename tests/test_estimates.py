@@ -1,4 +1,4 @@
-"""Early answers that say how good they are: estimates, intervals, accuracy, and the aim that holds an accuracy.
+"""Early answers that say how good they are: estimates, intervals, accuracy.
 
 Streams are those of slackwater/testing/early_streams.py; the oracle for counts knows the stream's rate.
 """
@@ -25,7 +25,6 @@ from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing import early_streams as streams
 from slackwater.windows import pending
 from slackwater.windows.aggregates import CountOf, MaxOf, SumOf
-from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
 from slackwater.windows.estimates import Estimates
 from slackwater.windows.kernel import ROWS, WINDOW, Group, PaneKernel
@@ -180,39 +179,6 @@ def test_where_windows_go_by_numbers_ages_go_by_the_largest_seen() -> None:
         script.page(pl.DataFrame({"t": numbers[begin : begin + 10]}))
     found = script.drain().metrics()["q/window"]["accuracy"]["n"]
     assert found["estimate"] > 0.9 > 0.6 > found["seen"]
-
-
-@pytest.mark.parametrize("accuracy", [0.92, 0.96])
-def test_the_aim_moves_until_the_accuracy_is_held(accuracy: float) -> None:
-    case = small(2_000)
-    case.page = SECOND
-    script = streams.play(case, sw.early(accuracy=accuracy), {"n": "count(*)"})
-    prodder = script.metrics()["q/prodder"]
-    assert figures(script)["n"]["recent"] == pytest.approx(accuracy, abs=0.015)
-    assert prodder["target_reachable"]
-    assert (prodder["prodded_at"] < 0.6) == (accuracy == 0.92)
-
-
-def test_a_target_that_no_early_answer_can_hold_is_said_to_be_out_of_reach() -> None:
-    rng = np.random.default_rng(6)
-    times = np.arange(0, 1_000, 0.5)
-    # Half of the rows come just before their windows close.
-    delays = np.where(rng.random(len(times)) < rng.random(len(times)), 14.0, 0.0)
-    case = streams.made(
-        times, np.ones(len(times)), delays, slide="10 seconds", range="10 seconds", slack="15 seconds"
-    )
-    case.page = SECOND
-    script = streams.play(case, sw.early(accuracy=0.9999), {"n": "count(*)"})
-    assert not script.metrics()["q/prodder"]["target_reachable"]
-
-
-def test_an_aim_that_comes_too_late_goes_back() -> None:
-    aim = Aim(offset=150, slide=100, accuracy=0.98)
-    aim.learn(0.5)
-    before = aim.offset
-    aim.too_late()
-    assert aim.offset is not None and before is not None and aim.offset < before
-    assert aim.metrics()["target_reachable"] is False
 
 
 def kernel() -> PaneKernel:

@@ -105,7 +105,7 @@ def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_res
             kind = HugePage if number == 28 else ArrowPage
             executor.admit("source:s", kind(frame([[number, "a"]]), number, 0, "t"))
             executor.run_until_idle()
-            executor.prod(["q/window"], Prod())
+            executor.prod(["q/prodder"], Prod())
             executor.run_until_idle()
         assert executor.metrics()["q/window"]["store"] == "large"
         kept = learned(executor)

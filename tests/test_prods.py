@@ -19,6 +19,7 @@ import slackwater as sw
 from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.bounded import bounded
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.prods import check_early
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.oracle import AGGREGATES, recompute
@@ -147,18 +148,85 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
     script.page(frame([[-30], [0]])).page(frame([[-40]]))
     prodder = script.executor.graph.nodes["q/prodder"].operator
     state = prodder.state(True)
-    assert state is not None and state.values["highest"] == 0
+    assert state is not None and state.values["reference"]["time"] == 0
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("settings", "message"),
     [
-        (lambda: sw.early(at=1.5), "between 0 and 1"),
-        (lambda: sw.early(every="0 seconds"), "longer than nothing"),
-        (lambda: sw.early(accuracy=98), "accuracy=0.98"),
-        (lambda: sw.early(coverage=0), "coverage=0.9"),
+        ({"at": 1.5}, "between 0 and 1"),
+        ({"at": float("nan")}, "between 0 and 1"),
+        ({"at": True}, "as in 0.75"),
+        ({"at": ""}, "as in 0.75"),
+        ({"at": [0.5]}, "as in 0.75"),
+        ({"every": "0 seconds"}, "longer than nothing"),
+        ({"every": 5}, "not a length of time"),
+        ({"every": ""}, "an empty length of time"),
+        ({"accuracy": 98}, "accuracy=0.98"),
+        ({"accuracy": "0.9"}, "accuracy=0.98"),
+        ({"coverage": 0}, "coverage=0.9"),
+        ({"coverage": 1}, "coverage=0.9"),
+        ({"coverage": None}, "coverage=0.9"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(sw.QueryError, match=message):
-        make()
+def test_settings_that_make_no_sense_are_refused_by_name(settings: Any, message: str) -> None:
+    (name, value), *_ = settings.items()
+    with pytest.raises(sw.QueryError, match=message) as refused:
+        sw.early(**settings)
+    assert f"early({name}={value!r})" in str(refused.value)
+
+
+def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:
+    below = arrow_plan(SAMPLE, 10, 10, group_by=["g"], n="count(*)")
+    for plan, message in (
+        (arrow_plan(SAMPLE, 10, 10, over=below, top="max(n)"), "aggregates over aggregates"),
+        (arrow_plan(SAMPLE, 10, 10, last="max(g)"), "none of last is a number"),
+    ):
+        check_early(plan, sw.early(at=0.5))
+        with pytest.raises(sw.QueryError, match=f"accuracy=0.9.*{message}.*at=0.75"):
+            check_early(plan, sw.early(accuracy=0.9))
+
+
+NUMBERS = [number for page in range(60) for number in range(page * 20, page * 20 + 20)]
+
+
+@pytest.mark.parametrize(("size", "place"), [(20, 0), (20, 600), (1, 0), (1, 600)])
+def test_one_number_far_ahead_costs_no_early_answer(size: int, place: int) -> None:
+    def answers(numbers: list[int]) -> list[Any]:
+        plan = arrow_plan(SAMPLE, 100, 100, disorder=sw.drop_ratio(0.01), n="count(*)")
+        script = Script(plan, early=sw.early(at=0.5))
+        for begin in range(0, len(numbers), size):
+            script.page(frame([[n] for n in numbers[begin : begin + size]]))
+        return [r["window_start"] for r in script.results if r["kind"] == "early"]
+
+    # In the first page of one row it is believed until others contradict it.
+    assert answers([*NUMBERS[:place], 10**9, *NUMBERS[place:]])[-10:] == answers(NUMBERS)[-10:]
+
+
+SETTINGS = {
+    "at": (sw.early(at=0.75), {7.5}),
+    "sooner": (sw.early(at=0.25), {2.5}),
+    "hour": (sw.early(every="1 hour"), set()),
+    "every": (sw.early(every="5 seconds"), {0.0, 5.0, 10.0}),
+    "held": (sw.early(accuracy=0.5), None),
+}
+
+
+@pytest.mark.parametrize("second", ["at", "sooner", "hour", "every"])
+@pytest.mark.parametrize("first", SETTINGS)
+def test_after_a_restart_the_settings_are_those_that_are_written_then(first: str, second: str) -> None:
+    sink = ListSink()
+    plan = arrow_plan(SAMPLE, "10 seconds", "10 seconds", domain=TimeDomain.TIMESTAMP,
+                      disorder=bounded("2 seconds"), n="count(*)")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for early, seconds in ((SETTINGS[first][0], range(60)), (SETTINGS[second][0], range(60, 120))):
+            begun = len(sink.rows)
+            script = Script(plan, FileJournal(fs.LocalFileSystem(), folder), sink, early=early)
+            script.clock.set(seconds[0] * SECOND)
+            for n in seconds:
+                script.until(n * SECOND).page(frame([[n * SECOND]]))
+                wake = script.executor.wake_at()
+                assert wake is None or wake > n * SECOND, "the loop would not sleep"
+    early = [r for r in sink.rows[begun:] if r["kind"] == "early" and r["emitted_at"].timestamp() > 60]
+    offsets = {(r["emitted_at"] - r["window_start"]).total_seconds() for r in early}
+    assert offsets == SETTINGS[second][1]

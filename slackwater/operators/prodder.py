@@ -8,25 +8,29 @@ from typing import Any
 from slackwater.operators.element import Prod
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
+from slackwater.progress.reference import Reference
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.aim import Aim
+from slackwater.windows.early import Early
 from slackwater.windows.spec import WindowSpec
 
 
 class Prodder(Unary):
     """Prods each window once, some way into its last slide, and all open windows every so often.
 
-    It watches the session's clock; where windows go by something else than timestamps, the largest one seen.
+    It watches the session's clock; where windows go by something else than timestamps, the largest one that can be
+    believed.
     """
 
-    def __init__(self, label: str, spec: WindowSpec, domain: TimeDomain, aim: Aim, every: int | None) -> None:
+    def __init__(self, label: str, spec: WindowSpec, domain: TimeDomain, aim: Aim, early: Early) -> None:
         super().__init__(label)
         self._spec = spec
         self._by_clock = domain is TimeDomain.TIMESTAMP
         self._aim = aim
-        self._every = every
+        self._every = early.every
+        self._setting = early.describe()
         self._under_way: list[Page] = []
-        self._highest: int | None = None
+        self._reference = Reference()
         self._prodded: int | None = None
         """The last window that was prodded."""
         self._next: int | None = None
@@ -41,34 +45,39 @@ class Prodder(Unary):
     def tick(self, now: int, emit: Emit) -> None:
         """Send the prods that are due."""
         self._learn()
-        if self._highest is None:
+        if self._reference.time is None:
             return
-        due = self._due(now if self._by_clock else self._highest)
-        if due is not None and (self._prodded is None or due > self._prodded):
-            last = due - 1 if self._prodded is None else self._prodded
-            self._prodded = due
-            self._send(Prod(self._spec.bounds(due)[1], self._spec.bounds(last)[1]), emit)
+        if self._aim.offset is not None:
+            self._prod_due(now if self._by_clock else self._reference.time, self._aim.offset, emit)
         if self._every is not None and (self._next is None or now >= self._next):
             if self._next is not None:
                 self._send(Prod(), emit)
             self._next = (now // self._every + 1) * self._every
 
+    def _prod_due(self, time: int, offset: int, emit: Emit) -> None:
+        due = self._due(time, offset)
+        if self._prodded is None:
+            self._prodded = due - 1
+        # Time can turn out to be less than was believed.
+        self._prodded = min(self._prodded, self._due(time, 0))
+        if due > self._prodded:
+            until, after = self._spec.bounds(due)[1], self._spec.bounds(self._prodded)[1]
+            self._prodded = due
+            self._send(Prod(until, after, aimed=True), emit)
+
     def _send(self, prod: Prod, emit: Emit) -> None:
         self._prods += 1
         emit(prod)
 
-    def _due(self, time: int) -> int | None:
-        """The last window whose instant has come."""
-        offset = self._aim.offset
-        if offset is None:
-            return None
+    def _due(self, time: int, offset: int) -> int:
+        """The last window whose instant has come, so far into its last slide."""
         return (time - self._spec.offset - (self._spec.range - self._spec.slide) - offset) // self._spec.slide
 
     def wake_at(self) -> int | None:
         """When the next prod is due by the clock."""
-        if self._highest is None:
+        if self._reference.time is None:
             return None
-        times = [] if self._next is None else [self._next]
+        times = [] if self._every is None or self._next is None else [self._next]
         if self._by_clock and self._aim.offset is not None and self._prodded is not None:
             start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
             times.append(start + self._aim.offset)
@@ -80,9 +89,8 @@ class Prodder(Unary):
             arrival = page.arrival()
             if arrival is None:
                 waiting.append(page)
-            elif arrival.highest is not None:
-                highest = arrival.highest if self._highest is None else max(self._highest, arrival.highest)
-                self._highest = highest
+            else:
+                self._reference.pass_arrival(arrival)
         self._under_way = waiting
 
     def state(self, whole: bool) -> State:
@@ -90,7 +98,8 @@ class Prodder(Unary):
         self._learn()
         return State(
             {
-                "highest": self._highest,
+                "setting": self._setting,
+                "reference": self._reference.state(),
                 "prodded": self._prodded,
                 "next": self._next,
                 "prods": self._prods,
@@ -99,11 +108,13 @@ class Prodder(Unary):
         )
 
     def restore(self, states: Sequence[State]) -> None:
-        """Continue from the last state."""
+        """Continue from the last state; what follows from other settings is left behind."""
         values = states[-1].values
-        self._highest, self._prodded = values["highest"], values["prodded"]
-        self._next, self._prods = values["next"], values["prods"]
-        self._aim.restore(values["aim"])
+        self._reference.restore(values["reference"])
+        self._prodded, self._prods = values["prodded"], values["prods"]
+        if values["setting"] == self._setting:
+            self._next = values["next"]
+            self._aim.restore(values["aim"])
 
     def metrics(self) -> dict[str, Any]:
         """How often it has prodded, and where in the slide."""

@@ -26,6 +26,7 @@ from slackwater.windows.aim import Aim
 from slackwater.windows.closed import SOURCE, Closed
 from slackwater.windows.early import Early
 from slackwater.windows.estimates import Estimates
+from slackwater.windows.kernel import WINDOW
 from slackwater.windows.results import early_rows, ordered_values
 from slackwater.windows.unestimated import Unestimated
 
@@ -66,6 +67,7 @@ class WindowAggregate(Unary):
         by_clock = stream_of(node).domain is TimeDomain.TIMESTAMP
         # What another aggregate is made of is what has arrived, not an estimate.
         self._estimates: Estimates = Unestimated(node.kernel)
+        self._aim = None if inner else aim
         if not inner:
             self._estimates = Estimates(node.kernel, early or Early(), by_clock, aim)
         self._reports: list[Report] = []
@@ -80,8 +82,7 @@ class WindowAggregate(Unary):
         report = self._late.count(counts, self._closed, self.label, page.number)
         self._reports.append(report)
         arrival = page.arrival()
-        highest = None if arrival is None else arrival.highest
-        self._estimates.page(self._clock.now(), report.lasts, report.pairs, highest)
+        self._estimates.page(self._clock.now(), report.lasts, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
             before, by_source = self._closed.late_before(self._spec)
@@ -104,16 +105,16 @@ class WindowAggregate(Unary):
             closed = self._closed.ranged(self._spec, punctuation.after, punctuation.heartbeat)
         if closed is not self._closed:
             for before, after in self._closed.steps(closed):
-                self._emit_final(before, after, emit)
+                self._emit_final(before, after, emit, punctuation.heartbeat == Heartbeat.END)
             self._closed = closed
             self._estimates.closed(closed)
             self._panes.purge(closed)
         emit(punctuation)
 
-    def _emit_final(self, before: Closed, after: Closed, emit: Emit) -> None:
+    def _emit_final(self, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
         results = self._panes.results(before, after, self._clock.now())
         if results is not None and results.values is not None:
-            self._estimates.final(results.values, self._clock.now())
+            self._estimates.final(results.values, self._clock.now(), ended)
         if results is not None and payload_rows(results.payload):
             self._results += payload_rows(results.payload)
             self._windows += results.windows
@@ -125,19 +126,25 @@ class WindowAggregate(Unary):
         The windows and groups of a prod are those of the topmost aggregate. Those below it give all that these may
         be made of; one that cannot stops the prod, for an answer without its rows would be wrong.
         """
+        merged, refused = None, False
         try:
             merged = self._asked(Prod(prod.until) if self._inner else prod)
         except PartialsTooLarge:
             self._refused += 1
             if self._inner:
                 return
-            merged = None
+            refused = True
         if merged is not None and merged.height:
             now = self._clock.now()
             values = ordered_values(self._node.kernel, merged)
-            estimated = self._estimates.early(values, now)
+            estimated = self._estimates.early(values, now, prod.aimed)
             self._early += estimated.height
             emit(Answer(early_rows(self._node.kernel, estimated, self._node.schema, now), early=True))
+        if self._aim is not None and prod.aimed and prod.after is not None and prod.until is not None:
+            first, last = (self._spec.last_closed(Heartbeat(end - 1)) for end in (prod.after, prod.until))
+            windows = range(first + 1, last + 1)
+            answered = set() if merged is None else set(merged[WINDOW].to_list())
+            self._aim.asked(windows, windows if refused else answered, self._clock.now())
         emit(prod)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:

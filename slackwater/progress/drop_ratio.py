@@ -191,9 +191,8 @@ class DropRatioTracker(Tracker):
                 return np.full(len(ranks), float(arrival.highest or 0))
             return np.asarray(sketch.get_quantiles(ranks), dtype=np.float64)
 
-        even = (np.arange(min(arrival.timed, 100)) + 0.5) / min(arrival.timed, 100)
         old = self._reference.time
-        jumped = self._reference.pass_page(arrival.highest, arrival.timed, lambda: times(even))
+        jumped = self._reference.pass_arrival(arrival)
         now = self._reference.time
         assert now is not None
         new_cell = not self._places or place // self._cell_length > self._places[-1] // self._cell_length

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from datasketches import kll_doubles_sketch
 from numpy.typing import NDArray
+
+from slackwater.progress.arrival import Arrival
 
 Floats = NDArray[np.float64]
 
@@ -69,6 +72,21 @@ class Reference:
         if self._rows > FORGET:
             self._behind = self._rows = self._pages = 0
         return False
+
+    def pass_arrival(self, arrival: Arrival) -> bool:
+        """Take a page by what it tells about time, its sketch of times if it has one; True as above."""
+        if arrival.highest is None:
+            return False
+        sketch = arrival.sketch
+
+        def times() -> Floats:
+            if sketch is None:
+                return np.full(1, float(arrival.highest or 0))
+            entries = min(arrival.timed, 100)
+            ranks = (np.arange(entries) + 0.5) / entries
+            return np.asarray(kll_doubles_sketch.deserialize(sketch).get_quantiles(ranks), dtype=np.float64)
+
+        return self.pass_page(arrival.highest, arrival.timed, times)
 
     def _begin(self, highest: int, rows: int, times: Callable[[], Floats] | None) -> None:
         """At the start a page of some rows is its own measure; a first time that nothing reaches is dropped."""

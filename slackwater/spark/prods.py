@@ -9,9 +9,10 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
-from slackwater.plan.nodes import QueryNode, WindowNode, has_map, stream_of
+from slackwater.plan.nodes import QueryNode, WindowNode, first_query, has_map, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
+from slackwater.windows.in_type import is_number
 
 
 def check_early(plan: QueryNode, early: Early) -> None:
@@ -19,6 +20,18 @@ def check_early(plan: QueryNode, early: Early) -> None:
     if not isinstance(plan, WindowNode):
         raise QueryError("early=: a window for each row is answered when the row is; give the window a slide")
     early.offset(plan.kernel.spec, stream_of(plan).domain)
+    if early.accuracy is None:
+        return
+    if first_query(plan) is not plan:
+        raise QueryError(
+            f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over aggregates; "
+            "write when to prod instead, as in early(at=0.75)"
+        )
+    if not any(is_number(a.type) for a in plan.kernel.aggregates):
+        raise QueryError(
+            f"early(accuracy={early.accuracy!r}): none of {', '.join(a.name for a in plan.kernel.aggregates)} "
+            "is a number; add one that is, as in n='count(*)', or write when to prod, as in early(at=0.75)"
+        )
 
 
 def check_sideline(plan: QueryNode) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 
 from slackwater.errors import QueryError
 from slackwater.progress.time import Span, TimeDomain, microseconds
@@ -58,22 +60,39 @@ def early(
             far into it, as in "90 seconds". Time passes by the session's clock, or where the windows' attribute is
             no timestamp, by the largest one seen.
         every: prod all open windows so often, by the clock.
-        accuracy: hold the running accuracy of early answers at this by moving `at`.
+        accuracy: hold the accuracy of the answers to these prods at this by moving `at`.
         coverage: share of final values that should lie within `<name>_low` and `<name>_high`.
     """
-    share: Fraction | Span | None
-    if isinstance(at, (float, Fraction)) or (isinstance(at, int) and not isinstance(at, bool) and at in (0, 1)):
-        share = Fraction(str(at))
-        if not 0 <= share <= 1:
-            raise QueryError(f"early(at={at!r}): a share of the slide lies between 0 and 1, as in at=0.75")
-    else:
-        share = at
-    period = None if every is None else microseconds(every)
-    if period is not None and period <= 0:
-        raise QueryError(f"early(every={every!r}) must be longer than nothing, as in every='5 seconds'")
-    for name, value, example in (("accuracy", accuracy, 0.98), ("coverage", coverage, 0.9)):
-        if value is not None and not 0 < value < 1:
-            raise QueryError(f"early({name}={value!r}) must lie between 0 and 1, as in {name}={example}")
-    if accuracy is not None and share is None:
+    share = _place(at)
+    held = None if accuracy is None else _share("accuracy", accuracy, 0.98)
+    if held is not None and share is None:
         share = Fraction(3, 4)
-    return Early(share, period, accuracy, coverage)
+    return Early(share, None if every is None else _period(every), held, _share("coverage", coverage, 0.9))
+
+
+def _place(at: float | Span | None) -> Fraction | Span | None:
+    if at is None:
+        return None
+    if isinstance(at, Real) and not isinstance(at, bool) and (not isinstance(at, int) or at in (0, 1)):
+        if not 0 <= float(at) <= 1:
+            raise QueryError(f"early(at={at!r}): a share of the slide lies between 0 and 1, as in at=0.75")
+        return Fraction(str(at))
+    if isinstance(at, bool) or not isinstance(at, (int, str, timedelta, Decimal)) or not str(at).strip():
+        raise QueryError(f"early(at={at!r}): write a share of the slide, as in 0.75, or a time, as in '7 seconds'")
+    return at
+
+
+def _period(every: str | timedelta) -> int:
+    try:
+        period = microseconds(every)
+    except QueryError as error:
+        raise QueryError(f"early(every={every!r}): {error}") from None
+    if period <= 0:
+        raise QueryError(f"early(every={every!r}) must be longer than nothing, as in every='5 seconds'")
+    return period
+
+
+def _share(name: str, value: object, example: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise QueryError(f"early({name}={value!r}) must be a number between 0 and 1, as in {name}={example}")
+    return float(value)

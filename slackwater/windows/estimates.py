@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.reference import Reference
 from slackwater.progress.sources import Ints
 from slackwater.windows.accuracy import Accuracy, accuracy
 from slackwater.windows.aggregates import (
@@ -70,24 +72,27 @@ class Estimates:
         self._levels: dict[int, LikeAge] = {}
         self._pending = Pending()
         self._accuracy = {a.name: Accuracy() for a in self._measured}
-        self._highest: int | None = None
+        self._reference = Reference()
         self._answered: int | None = None
         """The last window that had an early answer."""
         self._changed: set[int] = set()
         """Ages about which something was learned since the last `table`."""
 
-    def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
+    def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
-        if highest is not None and (self._highest is None or highest > self._highest):
-            self._highest = highest
-        time = now if self._by_clock else self._highest
+        if not self._by_clock and arrival is not None:
+            self._reference.pass_arrival(arrival)
+        time = now if self._by_clock else self._reference.time
         if time is not None and len(lasts):
             self._curve.page(time, lasts, pairs)
 
-    def early(self, values: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Values of windows (WINDOW, groups, aggregates) with estimates, intervals and completeness."""
+    def early(self, values: pl.DataFrame, now: int, aimed: bool = False) -> pl.DataFrame:
+        """Values of windows (WINDOW, groups, aggregates) with estimates, intervals and completeness.
+
+        The answers to the aim's own prods are those that it learns from.
+        """
         windows, keys, numbers = self._numbers(values)
-        guess, completeness = self._guess(windows, keys, numbers, now)
+        guess, completeness = self._guess(windows, keys, numbers, now, aimed)
         made: list[pl.Expr | pl.Series] = [pl.col(a.name).alias(seen(a.name)) for a in self._kernel.aggregates]
         for a in self._kernel.aggregates:
             if a not in self._measured:
@@ -97,7 +102,7 @@ class Estimates:
             made += [_floats(low(a.name), guess.low[:, j]), _floats(high(a.name), guess.high[:, j])]
         return values.with_columns(*made, _floats(COMPLETENESS, completeness))
 
-    def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int) -> tuple[Guess, Floats]:
+    def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int, aimed: bool) -> tuple[Guess, Floats]:
         """Guess by ages, remember what is said; it is given in the order of the rows, with its completeness."""
         newest = int(windows[-1])
         self._answered = newest if self._answered is None else max(newest, self._answered)
@@ -116,7 +121,8 @@ class Estimates:
             ends = guess.low[:, j], guess.high[:, j]
             fit = fitted(a.type, guess.seen[:, j], guess.center[:, j], *ends)
             guess.estimate[:, j], guess.low[:, j], guess.high[:, j] = fit
-        off = np.abs(ages - _wanted(found, levels))
+        # Of answers of about one age the one nearest to some age is compared, and nothing is nearer than the aim.
+        off = np.full(len(ages), -1.0) if aimed else np.abs(ages - _wanted(found, levels))
         for (window, begin, end), level, by in zip(_each(found, cuts), levels.tolist(), off.tolist(), strict=True):
             if self._pending.wants(window):
                 size = end - begin
@@ -126,7 +132,7 @@ class Estimates:
 
     def _ages(self, windows: Ints, now: int) -> Floats:
         """Ages of windows in slides from their end."""
-        time = now if self._by_clock or self._highest is None else self._highest
+        time = now if self._by_clock or self._reference.time is None else self._reference.time
         spec = self._kernel.spec
         return np.asarray((time - spec.offset - spec.range - windows * spec.slide) / spec.slide)
 
@@ -153,31 +159,36 @@ class Estimates:
             keys = values.select(self._kernel.keys).hash_rows(seed=5).to_numpy()
         return values[WINDOW].cast(pl.Int64).to_numpy(), keys, numbers
 
-    def final(self, values: pl.DataFrame, now: int) -> None:
-        """Windows are final, with these values."""
+    def final(self, values: pl.DataFrame, now: int, ended: bool = False) -> None:
+        """Windows are final, with these values; with the stream's end that says nothing of when to prod."""
         if not values.height:
             return
         found, cuts = _runs(values[WINDOW].cast(pl.Int64).to_numpy())
         if self._kernel.source is not None:
             self._curve.close(self._last(int(found[-1]) - BEHIND))
-        if self._answered is None:
+        aim = None if ended else self._aim
+        if self._answered is None and aim is None:
             return
         _, keys, numbers = self._numbers(values)
-        for window, begin, end in _each(found, cuts):
-            if window in self._pending:
-                self._compare(window, keys[begin:end], numbers[begin:end], now)
-            elif self._aim is not None and window > self._answered:
-                self._aim.too_late()
+        ages = self._ages(found, now).tolist()
+        for (window, begin, end), age in zip(_each(found, cuts), ages, strict=True):
+            asked_at = None if aim is None else aim.asked_at(window)
+            accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, asked_at)
+            if aim is not None:
+                aim.final(window, age, accurate)
 
-    def _compare(self, window: int, keys: Keys, numbers: Floats, now: int) -> None:
-        """Learn from the answers that a window had, once for each age."""
+    def _compare(self, window: int, keys: Keys, numbers: Floats, now: int, asked_at: int | None) -> float | None:
+        """Learn from a window's answers, once for each age; gives how accurate those of an instant were."""
+        accurate: float | None = None
         for level, waiting, places in self._pending.match(window, keys):
             final = numbers[places]
             if self._curve.whole(self._last(window)):
                 learner = self._learner(level)
                 learner.learn(window, waiting.guess, final, min(MOST_GROUPS, MOST_KNOWN // len(self._levels)))
                 self._changed.add(level)
-            self._measure(waiting.guess, final, (now - waiting.at) / 1e6)
+            worst = self._measure(waiting.guess, final, (now - waiting.at) / 1e6)
+            accurate = worst if asked_at is not None and (waiting.at == asked_at).any() else accurate
+        return accurate
 
     def closed(self, closed: Closed) -> None:
         """These windows have been emitted, whether their values are here or not."""
@@ -193,7 +204,8 @@ class Estimates:
         """The last tick of a window."""
         return self._kernel.spec.bounds(window)[1] - 1
 
-    def _measure(self, guess: Guess, final: Floats, gain: Floats) -> None:
+    def _measure(self, guess: Guess, final: Floats, gain: Floats) -> float | None:
+        """Note how accurate an answer was; gives the mean accuracy of the worst aggregate."""
         means = []
         for j, a in enumerate(self._measured, 1):
             known = ~np.isnan(final[:, j]) & ~np.isnan(guess.seen[:, j])
@@ -202,15 +214,14 @@ class Estimates:
                 held = np.where(np.isnan(lower), np.nan, (lower <= f) & (f <= upper))
                 by_seen, by_estimate = accuracy(guess.seen[known, j], f), accuracy(guess.estimate[known, j], f)
                 means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain[known]))
-        if self._aim is not None and means:
-            self._aim.learn(min(means))
+        return min(means, default=None)
 
     def state(self) -> dict[str, Any]:
         """All that a restart needs beside `table`, as JSON values."""
         return {
             "curve": self._curve.state(),
             "accuracy": {name: a.state() for name, a in self._accuracy.items()},
-            "highest": self._highest,
+            "reference": self._reference.state(),
             "answered": self._answered,
             "thinned": self._pending.thinned,
         }
@@ -237,7 +248,8 @@ class Estimates:
         self._curve.restore(state["curve"])
         for name, figures in state["accuracy"].items():
             self._accuracy[name].restore(figures)
-        self._highest, self._answered = state["highest"], state["answered"]
+        self._reference.restore(state["reference"])
+        self._answered = state["answered"]
         for table in tables:
             kept: dict[str, tuple[list[Ints], list[Floats]]] = {}
             for name, ints, floats in table_to_arrays(table):

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.progress.arrival import Arrival
 from slackwater.progress.sources import Ints
 from slackwater.windows.closed import Closed
 from slackwater.windows.estimates import Estimates
@@ -21,10 +22,10 @@ class Unestimated(Estimates):
     def __init__(self, kernel: PaneKernel) -> None:
         self._kernel = kernel
 
-    def page(self, now: int, lasts: Ints, pairs: Ints, highest: int | None = None) -> None:
+    def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """Learn nothing."""
 
-    def early(self, values: pl.DataFrame, now: int) -> pl.DataFrame:
+    def early(self, values: pl.DataFrame, now: int, aimed: bool = False) -> pl.DataFrame:
         """The values of what has arrived."""
         made = [pl.lit(None, pl.Float64).alias(COMPLETENESS)]
         for a in self._kernel.aggregates:
@@ -32,7 +33,7 @@ class Unestimated(Estimates):
             made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
         return values.with_columns(made)
 
-    def final(self, values: pl.DataFrame, now: int) -> None:
+    def final(self, values: pl.DataFrame, now: int, ended: bool = False) -> None:
         """Learn nothing."""
 
     def closed(self, closed: Closed) -> None:
