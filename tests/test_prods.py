@@ -126,6 +126,21 @@ def test_a_prodder_prods_each_window_once_at_its_share_of_the_slide() -> None:
     assert [r["n_seen"] for r in early][-3:] == [28, 28, 28]
 
 
+def test_while_a_stream_pauses_nothing_is_prodded_and_nothing_wakes_the_prodder() -> None:
+    script = Script(by_the_clock("10 seconds"), early=sw.early(at=0.75))
+    for second in range(0, 25):
+        script.until(second * SECOND).page(frame([[second * SECOND]]))
+    script.until(48 * SECOND)  # the last window with a row ends at 50
+    prods = script.metrics()["q/prodder"]["prods"]
+    assert script.executor.wake_at() is None
+    script.until(3600 * SECOND)
+    assert script.metrics()["q/prodder"]["prods"] == prods
+    # The first row behind the pause belongs to a window whose instant has passed.
+    script.page(frame([[3599 * SECOND]]))
+    early = [r for r in script.results if r["kind"] == "early"]
+    assert [(r["window_end"].timestamp(), r["n_seen"]) for r in early[-2:]] == [(50, 5), (3600, 1)]
+
+
 def test_a_prodder_may_prod_every_so_often() -> None:
     plan = by_the_clock("30 seconds")
     script = Script(plan, early=sw.early(every="10 seconds"))

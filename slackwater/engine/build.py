@@ -109,7 +109,7 @@ def add_query(
         spec, domain, wanted = plan.kernel.spec, stream_of(plan).domain, early or Early()
         # The aggregate learns how accurate early answers were, the prodder prods by it.
         aim = Aim(wanted.offset(spec, domain), spec.slide, wanted.accuracy)
-        prodder = Prodder(f"{name}/prodder", spec, domain, aim, wanted)
+        prodder = Prodder(f"{name}/prodder", specs[::-1], domain, aim, wanted)
     try:
         top = aggregate(plan, 0)
         if late is not None:

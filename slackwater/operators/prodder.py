@@ -8,10 +8,12 @@ from typing import Any
 from slackwater.operators.element import Prod
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.aim import Aim
 from slackwater.windows.early import Early
+from slackwater.windows.prodded import ends
 from slackwater.windows.spec import WindowSpec
 
 
@@ -19,18 +21,21 @@ class Prodder(Unary):
     """Prods each window once, some way into its last slide, and all open windows every so often.
 
     It watches the session's clock; where windows go by something else than timestamps, the largest one that can be
-    believed.
+    believed. A window that no row has come for yet is not prodded: while a stream pauses there is nothing to do.
     """
 
-    def __init__(self, label: str, spec: WindowSpec, domain: TimeDomain, aim: Aim, early: Early) -> None:
+    def __init__(self, label: str, specs: Sequence[WindowSpec], domain: TimeDomain, aim: Aim, early: Early) -> None:
         super().__init__(label)
-        self._spec = spec
+        self._specs = specs
+        """Of the aggregates that rows go through."""
+        self._spec = specs[-1]
         self._by_clock = domain is TimeDomain.TIMESTAMP
         self._aim = aim
         self._every = early.every
         self._setting = early.describe()
         self._under_way: list[Page] = []
         self._reference = Reference()
+        self._highest: int | None = None
         self._prodded: int | None = None
         """The last window that was prodded."""
         self._next: int | None = None
@@ -55,7 +60,7 @@ class Prodder(Unary):
             self._next = (now // self._every + 1) * self._every
 
     def _prod_due(self, time: int, offset: int, emit: Emit) -> None:
-        due = self._due(time, offset)
+        due = min(self._due(time, offset), self._last())
         if self._prodded is None:
             self._prodded = due - 1
         # Time can turn out to be less than was believed.
@@ -73,14 +78,20 @@ class Prodder(Unary):
         """The last window whose instant has come, so far into its last slide."""
         return (time - self._spec.offset - (self._spec.range - self._spec.slide) - offset) // self._spec.slide
 
+    def _last(self) -> int:
+        """The last window that a row has come for."""
+        assert self._highest is not None
+        return self._spec.last_closed(Heartbeat(ends(self._specs, self._highest, self._highest)[1] - 1))
+
     def wake_at(self) -> int | None:
         """When the next prod is due by the clock."""
         if self._reference.time is None:
             return None
         times = [] if self._every is None or self._next is None else [self._next]
-        if self._by_clock and self._aim.offset is not None and self._prodded is not None:
+        aimed = self._by_clock and self._aim.offset is not None
+        if aimed and self._prodded is not None and self._prodded < self._last():
             start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
-            times.append(start + self._aim.offset)
+            times.append(start + (self._aim.offset or 0))
         return min(times, default=None)
 
     def _learn(self) -> None:
@@ -89,8 +100,9 @@ class Prodder(Unary):
             arrival = page.arrival()
             if arrival is None:
                 waiting.append(page)
-            else:
+            elif arrival.highest is not None:
                 self._reference.pass_arrival(arrival)
+                self._highest = max(arrival.highest, MIN_TICK if self._highest is None else self._highest)
         self._under_way = waiting
 
     def state(self, whole: bool) -> State:
@@ -100,6 +112,7 @@ class Prodder(Unary):
             {
                 "setting": self._setting,
                 "reference": self._reference.state(),
+                "highest": self._highest,
                 "prodded": self._prodded,
                 "next": self._next,
                 "prods": self._prods,
@@ -111,6 +124,7 @@ class Prodder(Unary):
         """Continue from the last state; what follows from other settings is left behind."""
         values = states[-1].values
         self._reference.restore(values["reference"])
+        self._highest = values["highest"]
         self._prodded, self._prods = values["prodded"], values["prods"]
         if values["setting"] == self._setting:
             self._next = values["next"]

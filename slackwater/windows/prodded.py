@@ -9,6 +9,20 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.windows.spec import WindowSpec
 
 
+def ends(specs: Sequence[WindowSpec], low: int, high: int) -> tuple[int, int]:
+    """Where the first and the last window end that rows between two times belong to.
+
+    The windows are those of the last aggregate that they go through; a result is a row at its window's last tick.
+
+    >>> ends([WindowSpec(range=20, slide=10), WindowSpec(range=10, slide=10)], 5, 5)
+    (10, 20)
+    """
+    for spec in specs:
+        first, last = spec.first_window(spec.pane_of(low)), spec.last_window(spec.pane_of(high))
+        low, high = spec.bounds(first)[1] - 1, spec.bounds(last)[1] - 1
+    return low + 1, high + 1
+
+
 class ProddedWindows:
     """Windows by their ends. A prod speaks of those that have rows: of the pages that had come when it passed.
 
@@ -37,17 +51,8 @@ class ProddedWindows:
         return bool(self._ends or self._uncut)
 
     def ends(self, low: int, high: int) -> tuple[int, int]:
-        """Where the first and the last window end that rows between two times belong to.
-
-        The result of a window is a row at its last tick.
-
-        >>> ProddedWindows([WindowSpec(range=20, slide=10), WindowSpec(range=10, slide=10)]).ends(5, 5)
-        (10, 20)
-        """
-        for spec in self._specs:
-            first, last = spec.first_window(spec.pane_of(low)), spec.last_window(spec.pane_of(high))
-            low, high = spec.bounds(first)[1] - 1, spec.bounds(last)[1] - 1
-        return low + 1, high + 1
+        """Where the first and the last window end that rows between two times belong to."""
+        return ends(self._specs, low, high)
 
     def note(self, after: int | None, until: int, waiting: int) -> None:
         """A prod passes so many elements that wait."""
