@@ -9,6 +9,7 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
+from slackwater.plan.condition import meeting
 from slackwater.plan.nodes import MapNode, QueryNode, RowNode, StreamNode, WindowNode, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
@@ -47,11 +48,10 @@ def check_condition(plan: WindowNode, where: str) -> None:
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:
-        groups.filter(pl.sql_expr(where))
-    except Exception as error:
-        first = str(error).strip().splitlines()[0]
+        meeting(groups.clear(1), where)  # some things are found out only on a row
+    except QueryError as error:
         raise QueryError(
-            f"prod(where={where!r}): {first}; write a plain condition on the group columns "
+            f"prod(where={where!r}): {error}; write a plain condition on the group columns "
             f"({', '.join(keys) if keys else 'this query has none'}), as in where=\"carrier = 'AA'\""
         ) from None
 
