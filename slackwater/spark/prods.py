@@ -13,6 +13,19 @@ from slackwater.plan.condition import meeting
 from slackwater.plan.nodes import MapNode, QueryNode, RowNode, StreamNode, WindowNode, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
+from slackwater.windows.sideline import Sideline
+
+
+def check_settings(plan: QueryNode, early: object, sideline: object) -> None:
+    """Refuse settings of a start that are none, or that make no sense for the query."""
+    if early is not None:
+        if not isinstance(early, Early):
+            raise QueryError(f"early={early!r}: write early=sw.early(…), as in early=sw.early(at=0.75)")
+        check_early(plan, early)
+    if sideline is not None:
+        if not isinstance(sideline, Sideline):
+            raise QueryError(f"sideline={sideline!r}: write sideline=sw.sideline(…), as in sw.sideline(ratio=4)")
+        check_sideline(plan)
 
 
 def check_early(plan: QueryNode, early: Early) -> None:

@@ -36,7 +36,7 @@ from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
 from slackwater.spark.nested import aggregate_figures, result_pages
-from slackwater.spark.prods import check_early, check_sideline, read_prod
+from slackwater.spark.prods import check_settings, read_prod
 from slackwater.spark.replay import Replay, check_speed, replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
@@ -210,10 +210,7 @@ class Session:
             raise QueryError(f"name={label!r}: a query's name has no slash in it")
         if label in self._runs:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
-        if early is not None:
-            check_early(plan, early)
-        if sideline is not None:
-            check_sideline(plan)
+        check_settings(plan, early, sideline)
         output = make_sink(sink, f"{self._id}-{label}", self._pages, plan, plan.schema)
         late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, plan)
         if self._journal is not None:

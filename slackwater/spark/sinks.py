@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 
@@ -16,6 +15,7 @@ from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
 from slackwater.plan.nodes import QueryNode
+from slackwater.spark.function import check_function
 from slackwater.spark.prods import read_prod
 from slackwater.spark.store import Place, SparkPages
 
@@ -119,11 +119,6 @@ def make_sink(
     if isinstance(sink, (str, os.PathLike)):
         return ParquetSink(sink, run, pages)
     if callable(sink):
-        try:
-            inspect.signature(sink).bind(object(), 0)
-        except TypeError:
-            raise QueryError("a sink function takes two arguments, (DataFrame, commit_id)") from None
-        except ValueError:
-            pass
+        check_function(sink, "a sink function", "DataFrame", "commit_id")
         return CallableSink(sink, pages, plan)
     raise QueryError(f"sink={sink!r}: give None, a folder, or a function (DataFrame, commit_id)")

@@ -136,6 +136,39 @@ def test_a_stream_of_prods_is_replayed_beside_the_data(spark: SparkSession, tmp_
             assert (asked["prods"], asked["refused"]) == (4, 2)
 
 
+def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) -> None:
+    asks = spark.createDataFrame([(119, 110, "sensor = 2")], "at BIGINT, Until BIGINT, WHERE STRING").selectExpr(
+        "timestamp_seconds(at) AS at", "timestamp_seconds(Until) AS Until", "`WHERE`"
+    )
+    with sw.Session(spark) as s:
+        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        s.stream("ask", asks, time="at", arrival="at", role="prods")
+        run = windows.agg(v="sum(volume)").start()
+        s.run_available()
+        early = [r for r in said(run.results(), "sensor", "v_seen") if r[0] == "early"]
+    assert early == [("early", 110, 2, 30)]
+
+
+@pytest.mark.parametrize("where", ["CAST(sensor AS DATE) > DATE '1970-01-02'", "max(sensor) = sensor"])
+def test_a_wrong_row_of_a_stream_of_prods_is_counted_and_ends_nothing(
+    spark: SparkSession, tmp_path: Path, where: str
+) -> None:
+    asks = spark.createDataFrame([(119, where)], "at BIGINT, where STRING").selectExpr(
+        "timestamp_seconds(at) AS at", "`where`"
+    )
+    for again in (False, True):
+        with sw.Session(spark, journal=tmp_path) as s:
+            rows = traffic(s, readings(spark)).select("volume", sensor="CAST(sensor AS STRING)")
+            s.stream("ask", asks, time="at", arrival="at", role="prods")
+            windows = rows.window(range="30 seconds", slide="10 seconds").group_by("sensor")
+            run = windows.agg(v="sum(volume)").start(name="sums")
+            s.run_available(drain=again)
+            if not again:
+                figures = run.metrics()
+                assert figures.get("prods_refused", 0) + figures["prod_streams"]["ask"]["refused"] == 1
+            assert run.metrics()["early_results"] == 0
+
+
 def test_a_sink_function_may_ask_for_more(spark: SparkSession) -> None:
     got: list[tuple[Any, ...]] = []
 
