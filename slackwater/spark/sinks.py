@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 
@@ -18,6 +19,8 @@ from slackwater.plan.nodes import QueryNode
 from slackwater.spark.function import check_function
 from slackwater.spark.prods import read_prod
 from slackwater.spark.store import Place, SparkPages
+
+_log = logging.getLogger(__name__)
 
 #: What a user may give as a sink.
 SinkLike = str | os.PathLike[str] | Callable[[DataFrame, int], object] | None
@@ -90,13 +93,18 @@ class ParquetSink:
 class CallableSink:
     """Hands each commit to a function as a DataFrame, under the contract of `foreachBatch`: at least once.
 
-    What the function gives back may be a prod (S5's feedback): `sw.prod(…)`, or True for all open windows.
+    What the function gives back may be a prod (S5's feedback): `sw.prod(…)`, or True for all open windows. One that
+    makes no sense is counted: it comes in the middle of a commit, which it must not spoil.
     """
 
-    def __init__(self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: QueryNode) -> None:
+    def __init__(
+        self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: QueryNode | None
+    ) -> None:
         self._function = function
         self._pages = pages
         self._plan = plan
+        """The query that may be prodded; None if it is not results that come."""
+        self.refused = 0
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Call the function."""
@@ -106,16 +114,23 @@ class CallableSink:
         else:
             asked = self._function(self._pages.spark.createDataFrame(payload), commit_id)
         if asked is True:
-            return read_prod(self._plan, None, None)
-        return read_prod(self._plan, asked.until, asked.where) if isinstance(asked, Ask) else None
+            asked = Ask()
+        return self._prod(self._plan, asked) if isinstance(asked, Ask) and self._plan is not None else None
+
+    def _prod(self, plan: QueryNode, asked: Ask) -> Prod | None:
+        try:
+            return read_prod(plan, asked.until, asked.where)
+        except QueryError as error:
+            if not self.refused:
+                _log.warning("a prod that a sink's function gave back is left out, as are others: %s", error)
+            self.refused += 1
+            return None
 
 
-def make_sink(
-    sink: SinkLike, run: str, pages: SparkPages, plan: QueryNode, schema: pa.Schema | None = None
-) -> Output:
-    """The sink for what a user gave."""
+def make_sink(sink: SinkLike, run: str, pages: SparkPages, plan: QueryNode | None = None) -> Output:
+    """The sink for what a user gave; `plan` is the query whose results come, None for late rows."""
     if sink is None:
-        return MemorySink(pages, schema)
+        return MemorySink(pages, None if plan is None else plan.schema)
     if isinstance(sink, (str, os.PathLike)):
         return ParquetSink(sink, run, pages)
     if callable(sink):
