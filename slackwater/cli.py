@@ -102,7 +102,7 @@ def run(file: Annotated[Path, typer.Argument(metavar="QUERY.toml", help="The job
             held = _files(job.sink)
             if held and job.journal is None:
                 _say(f"{job.sink} holds {held} files of results already; new ones are added")
-            running = query.start(sink=job.sink, late=job.late, name=QUERY, hold=not job.continuous)
+            running = query.start(job.sink, job.late, QUERY, hold=not job.continuous, early=job.query.early)
             if running.metrics()["heartbeat"] == "end":
                 _say(
                     "the last run closed every window in this journal, so rows that come now are late; to go on "

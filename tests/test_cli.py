@@ -118,6 +118,32 @@ def test_run_writes_results_and_late_rows_where_the_file_says(spark: SparkSessio
     assert "files of results already; new ones are added" in again.stderr
 
 
+ASKED = """
+[streams.asks]
+format = "parquet"
+path = "asked"
+time = "received"
+replay = true
+arrival = "received"
+role = "prods"
+"""
+
+
+@pytest.mark.spark
+def test_run_gives_early_answers_where_the_file_says(spark: SparkSession, job: Path) -> None:
+    (job.parent / "asked").mkdir()
+    instant = pa.timestamp("us", tz="UTC")
+    asked = pa.table({"received": pa.array([NOON + timedelta(minutes=9)], instant), "until": pa.nulls(1, instant)})
+    pq.write_table(asked, job.parent / "asked" / "one.parquet")
+    job.write_text(REPLAY + "early = {at = 0.75}\n" + ASKED + '[sink]\npath = "out"\n')
+    told = invoke("run", job)
+    assert told.exit_code == 0, told.stderr
+    rows = pq.read_table(job.parent / "out").sort_by("emitted_at").to_pylist()
+    said = [(r["window_start"].minute, r["kind"], r["n_seen"]) for r in rows]
+    # By the clock at 12:07:30, by the stream of prods at 12:09.
+    assert said[:3] == [(0, "early", 2), (0, "early", 2), (0, "final", None)]
+
+
 @pytest.mark.spark
 def test_run_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "calls.toml"

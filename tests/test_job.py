@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -29,6 +30,16 @@ from = "calls"
 range = "30 minutes"
 group_by = ["device"]
 agg = {n = "count(*)", loud = "max(level)"}
+"""
+
+
+PRODS = """
+[streams.asks]
+format = "parquet"
+path = "asked"
+schema = "asked TIMESTAMP, until TIMESTAMP"
+time = "asked"
+role = "prods"
 """
 
 
@@ -93,6 +104,28 @@ def test_a_sequence_has_whole_numbers_for_lengths() -> None:
 def test_replayed_files_that_describe_themselves_need_no_schema() -> None:
     job = parsed(_without(STREAM, "schema") + 'replay = true\narrival = "received"\npage = "1 hour"\n' + QUERY)
     assert (job.streams[0].replay, job.streams[0].arrival, job.streams[0].page) == (True, "received", "1 hour")
+
+
+@pytest.mark.parametrize(
+    ("written", "early"),
+    [
+        ("{at = 0.75}", sw.early(at=0.75)),
+        ('{at = "90 seconds", coverage = 0.95}', sw.early(at="90 seconds", coverage=0.95)),
+        ('{every = "5 seconds"}', sw.early(every="5 seconds")),
+        ("{accuracy = 0.98}", sw.early(accuracy=0.98)),
+    ],
+)
+def test_early_answers_are_asked_for_in_the_query(written: str, early: Any) -> None:
+    assert parsed(STREAM + QUERY).query.early is None
+    assert parsed(STREAM + QUERY + f"early = {written}\n").query.early == early
+
+
+def test_a_stream_may_be_one_of_prods() -> None:
+    job = parsed(STREAM + PRODS + QUERY)
+    assert [(s.name, s.role, s.disorder is None) for s in job.streams] == [
+        ("calls", None, False),
+        ("asks", "prods", True),
+    ]
 
 
 def _without(text: str, key: str) -> str:
@@ -176,6 +209,34 @@ def _without(text: str, key: str) -> str:
         pytest.param(
             STREAM + QUERY.replace('["device"]', "[1]"), "query.group_by: [1]; expressions are text", id="g"
         ),
+        pytest.param(
+            STREAM + QUERY + "early = 0.75", "query.early: 0.75 does not say when to answer; write for", id="early"
+        ),
+        pytest.param(
+            STREAM + QUERY + "early = {coverage = 0.9}", "query.early: {'coverage': 0.9} does not say", id="when"
+        ),
+        pytest.param(
+            STREAM + QUERY + "early = {evry = 1}",
+            "query.early.evry: unknown key (did you mean 'every'?); known keys: at, every",
+            id="early key",
+        ),
+        pytest.param(STREAM + QUERY + "early = {at = 1.5}", "query.early: early(at=1.5): a share", id="share"),
+        pytest.param(
+            STREAM + QUERY + 'early = {accuracy = "good"}',
+            "query.early: {'accuracy': 'good'} cannot be read; write for example early = {at = 0.75}",
+            id="accuracy",
+        ),
+        pytest.param(
+            STREAM + PRODS.replace('"prods"', '"prod"') + QUERY,
+            "streams.asks.role: there is no role 'prod'; write role = \"prods\"",
+            id="role",
+        ),
+        pytest.param(
+            STREAM + PRODS + 'disorder = {bounded = "1 second"}' + QUERY,
+            "streams.asks.disorder: a stream of prods moves no time; leave it out",
+            id="prods in order",
+        ),
+        pytest.param(PRODS + QUERY, "all streams have a role; add [streams.NAME] without one", id="only prods"),
     ],
 )
 def test_a_mistake_is_named_with_its_remedy(text: str, said: str) -> None:
@@ -238,6 +299,9 @@ def test_building_gives_the_plan_and_starts_nothing(spark: SparkSession, folder:
         pytest.param(STREAM + QUERY + 'wattr = "level"', "query: wattr='level': the policy of stream", id="wattr"),
         pytest.param(STREAM + QUERY.replace('["device"]', '["phone"]'), "query.group_by: ", id="group_by"),
         pytest.param(STREAM + QUERY.replace("max(level)", "max(lvl)"), "query.agg: ", id="agg"),
+        pytest.param(
+            STREAM + QUERY + "early = {at = 0.5}", "query.early: early=: a window for each row is", id="early"
+        ),
     ],
 )
 def test_spark_finds_a_mistake_before_the_run(spark: SparkSession, folder: Path, text: str, said: str) -> None:

@@ -193,6 +193,18 @@ def test_the_loop_may_be_stopped_from_its_own_thread(loops: Callable[..., Loop])
     assert not loop._thread.is_alive()
 
 
+def test_a_call_from_the_loops_own_thread_is_an_error_and_does_not_wait_for_itself(
+    loops: Callable[..., Loop],
+) -> None:
+    loop = loops()
+    for ask in (loop.call, loop.interrupt):
+        with pytest.raises(RunError, match=r"called from a sink.*give back sw\.prod"):
+            loop.call(lambda ask=ask: ask(lambda: 42))
+    with pytest.raises(RunError, match="called from a sink"):
+        loop.call(lambda: loop.offer("source", page(1)))
+    assert loop.call(lambda: 42) == 42
+
+
 def test_a_timeout_closes_the_last_windows_without_anyone_calling(loops: Callable[..., Loop]) -> None:
     clock, sink = ReplayClock(), Told()
     loop = loops(executor=Executor(clock))

@@ -91,6 +91,11 @@ class Loop:
         safe.set_result(None)
 
     def _post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
+        if threading.current_thread() is self._thread:
+            raise RunError(
+                "this was called from a sink's function or a map, for whose end the session waits; to ask for "
+                "early answers, give back sw.prod(…) from the sink's function"
+            )
         future: Future[object] = Future()
         with self._changed:
             if self.error is not None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import polars as pl
 
+from slackwater.errors import QueryError
 from slackwater.operators.element import Answer, Prod, Punctuation, payload_rows
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.plan.condition import meeting
 from slackwater.plan.nodes import WindowNode, stream_of
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
@@ -124,12 +126,13 @@ class WindowAggregate(Unary):
         """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass.
 
         The windows and groups of a prod are those of the topmost aggregate. Those below it give all that these may
-        be made of; one that cannot stops the prod, for an answer without its rows would be wrong.
+        be made of; one that cannot stops the prod, for an answer without its rows would be wrong. A condition that
+        fails on the groups at hand asks for nothing.
         """
         merged, refused = None, False
         try:
             merged = self._asked(Prod(prod.until) if self._inner else prod)
-        except PartialsTooLarge:
+        except (PartialsTooLarge, QueryError):
             self._refused += 1
             if self._inner:
                 return
@@ -161,7 +164,7 @@ class WindowAggregate(Unary):
         merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
-        return merged.filter(pl.sql_expr(prod.where))
+        return meeting(merged, prod.where)
 
     def _span(self) -> tuple[int, int] | None:
         return self._panes.span()

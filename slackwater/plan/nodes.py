@@ -65,9 +65,12 @@ class ResultsNode:
 Function = Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MapNode:
-    """Replaces each row by what a Python function makes of it: S5's Expensive operator."""
+    """Replaces each row by what a Python function makes of it: S5's Expensive operator.
+
+    It equals nothing but itself: functions need not be comparable, nor have a hash.
+    """
 
     input: RowNode
     function: Function

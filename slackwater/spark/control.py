@@ -54,18 +54,19 @@ def read_control(name: str, df: DataFrame, time: str) -> Control:
     """The stream of prods, or an error that says what to write."""
     node = stream_node(name, df, time, None, bounded("0 seconds") if _is_stamp(df, time) else bounded(0))
     domain, columns = node.domain, {}
-    if UNTIL in df.columns:
-        columns[UNTIL], domain = time_in_ticks(df, UNTIL, UNTIL)
+    named = {column.lower(): column for column in df.columns}  # Spark does not look at capitals either
+    if UNTIL in named:
+        columns[UNTIL], domain = time_in_ticks(df, named[UNTIL], UNTIL)
     for column in (WHERE, QUERY):
-        if column not in df.columns:
+        if column not in named:
             continue
-        ((_, kind),) = columns_of(df, [f"`{column}`"], column)
+        ((_, kind),) = columns_of(df, [f"`{named[column]}`"], column)
         if not isinstance(kind, StringType):
             raise QueryError(
                 f"stream {name!r}: the column {column!r} of a stream of prods is text, not {kind.simpleString()}; "
                 "rename it, or leave it out"
             )
-        columns[column] = f"`{column}`"
+        columns[column] = f"`{named[column]}`"
     return Control(node, domain, columns)
 
 

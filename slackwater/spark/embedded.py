@@ -14,6 +14,8 @@ _QUIET = Path(__file__).with_name("log4j2.properties")
 PAGE_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Results lie beside files that pyarrow has written.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 

@@ -1,7 +1,11 @@
-"""A user's Python function as a Spark column: an Arrow UDF on whole rows (mapInArrow would want pandas)."""
+"""A user's Python functions: looked at before anything runs, and as Spark columns.
+
+A column is an Arrow UDF on whole rows (mapInArrow would want pandas).
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -10,8 +14,21 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from slackwater.errors import QueryError
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode
+
+
+def check_function(function: object, what: str, *arguments: str) -> None:
+    """Refuse what cannot be called with these arguments."""
+    if not callable(function):
+        raise QueryError(f"{what} is {function!r}; give a function of {', '.join(arguments)}")
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        raise QueryError(f"{what} takes ({', '.join(arguments)})") from None
+    except ValueError:
+        pass  # nothing is known of it, as of some that are written in C
 
 
 @lru_cache(maxsize=64)

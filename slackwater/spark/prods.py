@@ -9,10 +9,24 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
+from slackwater.plan.condition import meeting
 from slackwater.plan.nodes import QueryNode, WindowNode, first_query, has_map, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.early import Early
 from slackwater.windows.in_type import is_number
+from slackwater.windows.sideline import Sideline
+
+
+def check_settings(plan: QueryNode, early: object, sideline: object) -> None:
+    """Refuse settings of a start that are none, or that make no sense for the query."""
+    if early is not None:
+        if not isinstance(early, Early):
+            raise QueryError(f"early={early!r}: write early=sw.early(…), as in early=sw.early(at=0.75)")
+        check_early(plan, early)
+    if sideline is not None:
+        if not isinstance(sideline, Sideline):
+            raise QueryError(f"sideline={sideline!r}: write sideline=sw.sideline(…), as in sw.sideline(ratio=4)")
+        check_sideline(plan)
 
 
 def check_early(plan: QueryNode, early: Early) -> None:
@@ -58,11 +72,10 @@ def check_condition(plan: WindowNode, where: str) -> None:
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:
-        groups.filter(pl.sql_expr(where))
-    except Exception as error:
-        first = str(error).strip().splitlines()[0]
+        meeting(groups.clear(1), where)  # some things are found out only on a row
+    except QueryError as error:
         raise QueryError(
-            f"prod(where={where!r}): {first}; write a plain condition on the group columns "
+            f"prod(where={where!r}): {error}; write a plain condition on the group columns "
             f"({', '.join(keys) if keys else 'this query has none'}), as in where=\"carrier = 'AA'\""
         ) from None
 

@@ -23,12 +23,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
+from slackwater.progress.time import microseconds
+from slackwater.spark.analysis import columns_of
 from slackwater.spark.page import SparkPage
 from slackwater.spark.shape import Shape
 from slackwater.spark.store import SparkPages
@@ -83,6 +86,28 @@ def _runs(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     for number, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
         yield number, rows.slice(start, end - start)
         start = end
+
+
+def read_replay(node: StreamNode, df: DataFrame, arrival: str | None, page: str) -> Replay | None:
+    """How a declared stream is replayed; None where its rows arrive by themselves."""
+    if df.isStreaming:
+        if arrival is not None:
+            raise QueryError(
+                f"stream {node.name!r} is a streaming DataFrame: its rows arrive when they come; leave out arrival="
+            )
+        return None
+    if arrival is None:
+        raise QueryError(
+            f"stream {node.name!r} is a static DataFrame: give the column of its arrival to replay it, as in "
+            "arrival='received', or read it with spark.readStream"
+        )
+    ((_, kind),) = columns_of(df, [arrival], "arrival")
+    if not isinstance(kind, TimestampType):
+        raise QueryError(f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp")
+    length = microseconds(page)
+    if length <= 0:
+        raise QueryError(f"page={page!r} must be longer than nothing, as in page='10 seconds'")
+    return Replay(node, df, f"unix_micros({arrival})", length)
 
 
 @dataclass(frozen=True)

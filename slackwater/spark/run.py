@@ -27,15 +27,15 @@ class Run:
         self.routes_late = routes_late
         self._session = session
         self._labels = labels
-        self._sink = sink
+        self.sink = sink
 
     def results(self) -> pa.Table:
         """All results so far, for a query that was started without a sink."""
-        if not isinstance(self._sink, MemorySink):
+        if not isinstance(self.sink, MemorySink):
             raise RunError(
                 f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
             )
-        return self._sink.table()
+        return self.sink.table()
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the run.

@@ -9,15 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import TimestampType
 
-from slackwater.engine.build import add_query, aggregate_labels, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.operators.element import Prod
-from slackwater.operators.operator import MAIN
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.prod_stream import ProdStream
 from slackwater.operators.results_as_rows import Nesting
@@ -26,18 +24,19 @@ from slackwater.operators.window_aggregate import Spill
 from slackwater.plan.attribute import apart, attribute, on_stream
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import StreamNode, first_query, has_map, stream_of
+from slackwater.plan.nodes import StreamNode, has_map, stream_of
 from slackwater.progress.clock import Clock, ReplayClock, SystemClock
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
-from slackwater.spark.analysis import columns_of, time_in_ticks
+from slackwater.progress.time import MIN_TICK
+from slackwater.spark.analysis import time_in_ticks
 from slackwater.spark.control import Control, check_role, fitting, read_control
 from slackwater.spark.declare import stream_node
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest import Ingest
-from slackwater.spark.nested import aggregate_figures, result_pages
-from slackwater.spark.prods import check_early, check_sideline, read_prod
-from slackwater.spark.replay import Replay, check_speed, replayer
+from slackwater.spark.metrics import run_metrics
+from slackwater.spark.nested import result_pages
+from slackwater.spark.prods import check_settings, read_prod
+from slackwater.spark.replay import Replay, check_speed, read_replay, replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
 from slackwater.spark.spill import SpilledPanes
@@ -109,14 +108,14 @@ class Session:
         if check_role(name, role, {"disorder": disorder, "source": source}):
             return self._control(read_control(name, df, time), df, arrival, page, trigger)
         node = stream_node(name, df, time, source, disorder)
-        self._inputs[name] = (node, df, self._replay(node, df, arrival, page), trigger)
+        self._inputs[name] = (node, df, read_replay(node, df, arrival, page), trigger)
         return Stream(self, node, df)
 
     def _control(
         self, control: Control, df: DataFrame, arrival: str | None, page: str, trigger: str | None
     ) -> Stream:
         name = control.node.name
-        replay = self._replay(control.node, df, arrival, page)
+        replay = read_replay(control.node, df, arrival, page)
         if self._loop is not None:
             self._attach(name, control, replay)
         self._inputs[name], self._controls[name] = (control.node, df, replay, trigger), control
@@ -165,27 +164,6 @@ class Session:
             self._inputs[mine.name] = (mine, df, again, trigger)
         return Stream(self, on_stream(stream.node, mine), stream.frame)
 
-    def _replay(self, node: StreamNode, df: DataFrame, arrival: str | None, page: str) -> Replay | None:
-        if df.isStreaming:
-            if arrival is not None:
-                raise QueryError(
-                    f"stream {node.name!r} is a streaming DataFrame: its rows arrive when they come; "
-                    "leave out arrival="
-                )
-            return None
-        if arrival is None:
-            raise QueryError(
-                f"stream {node.name!r} is a static DataFrame: give the column of its arrival to replay it, as in "
-                "arrival='received', or read it with spark.readStream"
-            )
-        ((_, kind),) = columns_of(df, [arrival], "arrival")
-        if not isinstance(kind, TimestampType):
-            raise QueryError(f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp")
-        length = microseconds(page)
-        if length <= 0:
-            raise QueryError(f"page={page!r} must be longer than nothing, as in page='10 seconds'")
-        return Replay(node, df, f"unix_micros({arrival})", length)
-
     # --- queries
 
     def _start(
@@ -210,12 +188,9 @@ class Session:
             raise QueryError(f"name={label!r}: a query's name has no slash in it")
         if label in self._runs:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
-        if early is not None:
-            check_early(plan, early)
-        if sideline is not None:
-            check_sideline(plan)
-        output = make_sink(sink, f"{self._id}-{label}", self._pages, plan, plan.schema)
-        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages, plan)
+        check_settings(plan, early, sideline)
+        output = make_sink(sink, f"{self._id}-{label}", self._pages, plan)
+        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages)
         if self._journal is not None:
             self._journal.register(label, describe(plan))
         loop = self._running(replay=self._inputs[stream.name][2] is not None)
@@ -361,32 +336,8 @@ class Session:
             raise RunError(f"{what} has failed: {type(cause).__name__}: {cause}") from error
 
     def _metrics(self, run: Run) -> dict[str, Any]:
-        assert self._loop is not None and self._clock is not None
-        figures = self._loop.executor.metrics()
-        source = figures.get(run.source, {})
-        windows = [figures.get(label, {}) for label in aggregate_labels(run.name, run.plan)]
-        asked = {name: figures.get(source_label(name), {}) for name in self._controls}
-        maps = [label for label in figures if label.startswith(f"{run.name}/map")]
-        stream = stream_of(run.plan)
-        own = first_query(run.plan).disorder
-        port = MAIN if own is None else own.describe()
-        policy = dict(source.get("policies", {}).get(port, {}))
-        beat = policy.pop("heartbeat", MIN_TICK)
-        seconds = 1e-6 if stream.domain is TimeDomain.TIMESTAMP else 1
-        known = MIN_TICK < beat < MAX_TICK and stream.domain is TimeDomain.TIMESTAMP
-        return {
-            "heartbeat": stream.domain.show(beat),
-            "lag_seconds": (self._clock.now() - beat) / 1e6 if known else None,
-            **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
-            "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
-            "policy": policy,
-            **aggregate_figures(windows),
-            **({"prod_streams": asked} if asked else {}),
-            **{k: figures[m][k] for m in maps for k in ("mapped_pages", "sidelined_pages", "sideline")},
-            "queued": sum(f["queued"] for f in figures.values()),
-            "spark_jobs": self._pages.jobs,
-            "spark_seconds": round(self._pages.spark_seconds, 3),
-        }
+        assert self._loop is not None
+        return run_metrics(run, self._loop.executor, self._pages, self._controls)
 
     def _prod(self, run: Run, until: object, where: str | None) -> None:
         if not run.active:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import logging
 import os
 from collections.abc import Callable
 
@@ -15,9 +15,13 @@ from slackwater.errors import QueryError, SinkError
 from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
-from slackwater.plan.nodes import QueryNode
+from slackwater.plan.nodes import QueryNode, WindowNode
+from slackwater.spark.function import check_function
 from slackwater.spark.prods import read_prod
 from slackwater.spark.store import Place, SparkPages
+from slackwater.windows.results import early_schema
+
+_log = logging.getLogger(__name__)
 
 #: What a user may give as a sink.
 SinkLike = str | os.PathLike[str] | Callable[[DataFrame, int], object] | None
@@ -35,7 +39,8 @@ class MemorySink:
         """Keep the rows of a commit."""
         if isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
-            payload = pq.read_table(place.path, filesystem=place.files)
+            columns = None if self._schema is None else self._schema.names
+            payload = pq.read_table(place.path, filesystem=place.files, columns=columns)
         # Early results have more columns than final ones.
         plain = self._schema is not None and payload.schema.names == self._schema.names
         self._tables.append(payload.cast(self._schema) if plain else payload)
@@ -50,10 +55,13 @@ class MemorySink:
 class ParquetSink:
     """A folder of Parquet files, one for each commit; a commit that comes again replaces itself."""
 
-    def __init__(self, where: str | os.PathLike[str], run: str, pages: SparkPages) -> None:
+    def __init__(
+        self, where: str | os.PathLike[str], run: str, pages: SparkPages, schema: pa.Schema | None
+    ) -> None:
         self.place = Place.of(where)
         self._run = run
         self._pages = pages
+        self._schema = schema
         probe = f"{self.place.path}/.slackwater-{run}"
         try:
             self.place.files.create_dir(self.place.path, recursive=True)
@@ -76,7 +84,7 @@ class ParquetSink:
             return
         hidden = f"{self.place.path}/.half-{self._run}-{commit_id:06d}"
         with self.place.files.open_output_stream(hidden) as stream:
-            pq.write_table(payload, stream)
+            pq.write_table(_in_full(payload, self._schema), stream)
         self.place.files.move(hidden, f"{name}.parquet")
 
     def _put(self, staged: Place, part: str, target: str) -> None:
@@ -90,13 +98,19 @@ class ParquetSink:
 class CallableSink:
     """Hands each commit to a function as a DataFrame, under the contract of `foreachBatch`: at least once.
 
-    What the function gives back may be a prod (S5's feedback): `sw.prod(…)`, or True for all open windows.
+    What the function gives back may be a prod (S5's feedback): `sw.prod(…)`, or True for all open windows. One that
+    makes no sense is counted: it comes in the middle of a commit, which it must not spoil.
     """
 
-    def __init__(self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: QueryNode) -> None:
+    def __init__(
+        self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: QueryNode | None
+    ) -> None:
         self._function = function
         self._pages = pages
         self._plan = plan
+        """The query that may be prodded; None if it is not results that come."""
+        self._schema = _schema(plan)
+        self.refused = 0
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Call the function."""
@@ -104,26 +118,44 @@ class CallableSink:
             place = self._pages.root.child(payload.location)
             asked = self._function(self._pages.spark.read.parquet(place.address), commit_id)
         else:
-            asked = self._function(self._pages.spark.createDataFrame(payload), commit_id)
+            rows = self._pages.spark.createDataFrame(_in_full(payload, self._schema))
+            asked = self._function(rows, commit_id)
         if asked is True:
-            return read_prod(self._plan, None, None)
-        return read_prod(self._plan, asked.until, asked.where) if isinstance(asked, Ask) else None
+            asked = Ask()
+        return self._prod(self._plan, asked) if isinstance(asked, Ask) and self._plan is not None else None
 
-
-def make_sink(
-    sink: SinkLike, run: str, pages: SparkPages, plan: QueryNode, schema: pa.Schema | None = None
-) -> Output:
-    """The sink for what a user gave."""
-    if sink is None:
-        return MemorySink(pages, schema)
-    if isinstance(sink, (str, os.PathLike)):
-        return ParquetSink(sink, run, pages)
-    if callable(sink):
+    def _prod(self, plan: QueryNode, asked: Ask) -> Prod | None:
         try:
-            inspect.signature(sink).bind(object(), 0)
-        except TypeError:
-            raise QueryError("a sink function takes two arguments, (DataFrame, commit_id)") from None
-        except ValueError:
-            pass
+            return read_prod(plan, asked.until, asked.where)
+        except QueryError as error:
+            if not self.refused:
+                _log.warning("a prod that a sink's function gave back is left out, as are others: %s", error)
+            self.refused += 1
+            return None
+
+
+def _schema(plan: QueryNode | None) -> pa.Schema | None:
+    """The columns of all results of a query, early or final, so that they can be read as one table."""
+    return early_schema(plan.schema, plan.kernel) if isinstance(plan, WindowNode) else None
+
+
+def _in_full(rows: pa.Table, schema: pa.Schema | None) -> pa.Table:
+    """Rows with all columns; those of early results are null in final ones."""
+    if schema is None or rows.num_columns == len(schema):
+        return rows
+    for field in schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
+
+
+def make_sink(sink: SinkLike, run: str, pages: SparkPages, plan: QueryNode | None = None) -> Output:
+    """The sink for what a user gave; `plan` is the query whose results come, None for late rows."""
+    if sink is None:
+        return MemorySink(pages, None if plan is None else plan.schema)
+    if isinstance(sink, (str, os.PathLike)):
+        return ParquetSink(sink, run, pages, _schema(plan))
+    if callable(sink):
+        check_function(sink, "a sink function", "DataFrame", "commit_id")
         return CallableSink(sink, pages, plan)
     raise QueryError(f"sink={sink!r}: give None, a folder, or a function (DataFrame, commit_id)")

@@ -25,7 +25,7 @@ from slackwater.spark.page import SparkPage, stage, too_large
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.closed import CLOSED, SOURCE, Closed
 from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, WINDOW, PaneKernel, source_text
-from slackwater.windows.results import EMITTED_AT, result_sql
+from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
 
 _BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"
 #: Before all windows.
@@ -67,11 +67,9 @@ class SpilledPanes:
             return None
         started = time.perf_counter()
         merged = self._windows(held, before, after).withColumn(EMITTED_AT, F.lit(emitted_at))
-        kinds = _spark_types(self._schema)
-        columns = [
-            F.expr(sql).cast(kinds[name]).alias(name)
-            for name, sql in result_sql(self._kernel, self._domain).items()
-        ]
+        # Sinks want the columns of early results too, so that all files have the same.
+        sql, kinds = result_sql(self._kernel, self._domain), _spark_types(early_schema(self._schema, self._kernel))
+        columns = [F.expr(sql.get(name, "NULL")).cast(kind).alias(name) for name, kind in kinds.items()]
         staged = stage(merged.select(*columns), self._pages)
         self._pages.spent(time.perf_counter() - started)
         spec = self._kernel.spec

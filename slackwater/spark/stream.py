@@ -30,12 +30,13 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.analysis import arrow_type, columns_of, fields_of, filtered, simple_name, to_arrow
 from slackwater.spark.declare import check_policy
+from slackwater.spark.function import check_function
 from slackwater.spark.sinks import SinkLike
 from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.partials import TIME
-from slackwater.windows.results import RESULT_COLUMNS, result_schema, row_columns
+from slackwater.windows.results import RESULT_COLUMNS, early_schema, result_schema, row_columns
 from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
@@ -81,6 +82,7 @@ class Stream:
         the columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows
         keep their time. It runs in Spark's Python workers, page after page; prods overtake the pages that wait.
         """
+        check_function(function, "map: the function", "a pyarrow.RecordBatch")
         fields = fields_of(schema, "map")
         _check_names([name for name, _ in fields], "map")
         made = pa.schema([(name, to_arrow(kind, f"map: {name}")) for name, kind in fields])
@@ -159,6 +161,8 @@ class Windowed:
         columns_of(frame.withColumn(TIME, F.lit(0)), kernel.make_sql().values(), "agg")
         kinds = [to_arrow(columns_of(frame, [g.sql], "group_by")[0][1], g.name) for g in self.groups]
         schema = result_schema(kernel, stream_of(node).domain, kinds)
+        if not rolling:
+            _check_early_names(kernel, schema)
         plan: QueryNode = WindowNode(node, kernel, schema, self.disorder)
         if isinstance(self.spec, RollingSpec):
             plan = RollingNode(node, RollingKernel(self.spec, self.groups, made), schema, self.disorder)
@@ -248,6 +252,13 @@ def _outer_spec(
             f"window(range={range!r}, slide={range!r})"
         )
     return spec
+
+
+def _check_early_names(kernel: PaneKernel, schema: pa.Schema) -> None:
+    """Refuse columns that early results have beside the final ones."""
+    for name in early_schema(schema, kernel).names[len(schema.names) :]:
+        if name in schema.names:
+            raise QueryError(f"agg: {name!r} is a column of early results; choose another name")
 
 
 def _check_names(names: list[str], what: str) -> None:

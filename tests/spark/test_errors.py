@@ -30,6 +30,10 @@ def rows(session: sw.Session, tmp_path: Path) -> sw.Stream:
     return session.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
 
 
+def count(rows: sw.Stream) -> sw.Query:
+    return rows.window("1 minute", "1 minute").agg(n="count(*)")
+
+
 CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("unknown column in where", lambda r: r.where("speed > 3"), ["speed", "t, n, k, v"]),
     ("unknown column in select", lambda r: r.select("speed"), ["speed", "t, n, k, v"]),
@@ -62,6 +66,21 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("no aggregate", lambda r: r.window("1 minute", "1 minute").agg(), ["agg()", "count(*)"]),
     ("name twice", lambda r: r.window("1 minute", "1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
     ("reserved name", lambda r: r.window("1 minute", "1 minute").agg(kind="count(*)"), ["'kind'", "another name"]),
+    (
+        "name of an early column",
+        lambda r: r.window("1 minute", "1 minute").agg(n="count(*)", n_seen="sum(v)"),
+        ["'n_seen'", "early results", "another name"],
+    ),
+    (
+        "group named like an early column",
+        lambda r: r.window("1 minute", "1 minute").group_by(m_low="k").agg(m="sum(v)"),
+        ["'m_low'", "early results", "another name"],
+    ),
+    ("no function", lambda r: r.map("abc", schema="k STRING"), ["'abc'", "function of a pyarrow.RecordBatch"]),
+    ("function of nothing", lambda r: r.map(lambda: None, schema="k STRING"), ["takes (a pyarrow.RecordBatch)"]),
+    ("share for early", lambda r: count(r).start(early=0.75), ["early=0.75", "sw.early(at=0.75)"]),
+    ("flag for early", lambda r: count(r).start(early=True), ["early=True", "sw.early(at=0.75)"]),
+    ("number for sideline", lambda r: count(r).start(sideline=4), ["sideline=4", "sw.sideline(ratio=4)"]),
     ("hidden name", lambda r: r.window("1 minute", "1 minute").agg(__n="count(*)"), ["__n", "rename"]),
 ]
 
@@ -123,7 +142,7 @@ def test_a_sink_that_cannot_be_written_is_named(rows: sw.Stream, tmp_path: Path)
     query = rows.window("1 minute", "1 minute").agg(n="count(*)")
     with pytest.raises(sw.SinkError, match="file/out"):
         query.start(sink=tmp_path / "file" / "out")
-    with pytest.raises(sw.QueryError, match="two arguments"):
+    with pytest.raises(sw.QueryError, match=r"takes \(DataFrame, commit_id\)"):
         query.start(sink=lambda rows: None)  # type: ignore[arg-type,misc]
     with pytest.raises(sw.QueryError, match="sink=3"):
         query.start(sink=3)  # type: ignore[arg-type]

@@ -113,3 +113,29 @@ def test_what_cannot_be_mapped_or_sidelined_is_said(spark: SparkSession) -> None
             rows.map(score, schema="INT")
         with pytest.raises(sw.QueryError, match=r"this query has no map\(\)"):
             rows.window("1 minute", slide="1 minute").agg(n="count(*)").start(sideline=sw.sideline())
+
+
+class Model:
+    """Comparable, and so without a hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return score(rows)
+
+
+def test_a_function_may_be_an_object_without_a_hash(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        run = query(s, past(spark), Model()).start()
+        s.run_available()
+        assert run.metrics()["mapped_pages"] == run.metrics()["pages"] > 0
+
+
+def test_the_pages_of_all_maps_count(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        rows = s.stream("past", past(spark), time="t", arrival="at", disorder=sw.bounded("5 seconds"))
+        twice = rows.where("v > 0").map(score, "k BIGINT, score DOUBLE").map(lambda batch: batch, "k BIGINT")
+        run = twice.window("1 minute", slide="1 minute").agg(n="count(*)").start()
+        s.run_available()
+        assert run.metrics()["mapped_pages"] == 2 * run.metrics()["pages"] > 0

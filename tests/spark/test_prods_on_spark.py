@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import slackwater as sw
 
@@ -136,6 +139,39 @@ def test_a_stream_of_prods_is_replayed_beside_the_data(spark: SparkSession, tmp_
             assert (asked["prods"], asked["refused"]) == (4, 2)
 
 
+def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) -> None:
+    asks = spark.createDataFrame([(119, 110, "sensor = 2")], "at BIGINT, Until BIGINT, WHERE STRING").selectExpr(
+        "timestamp_seconds(at) AS at", "timestamp_seconds(Until) AS Until", "`WHERE`"
+    )
+    with sw.Session(spark) as s:
+        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        s.stream("ask", asks, time="at", arrival="at", role="prods")
+        run = windows.agg(v="sum(volume)").start()
+        s.run_available()
+        early = [r for r in said(run.results(), "sensor", "v_seen") if r[0] == "early"]
+    assert early == [("early", 110, 2, 30)]
+
+
+@pytest.mark.parametrize("where", ["CAST(sensor AS DATE) > DATE '1970-01-02'", "max(sensor) = sensor"])
+def test_a_wrong_row_of_a_stream_of_prods_is_counted_and_ends_nothing(
+    spark: SparkSession, tmp_path: Path, where: str
+) -> None:
+    asks = spark.createDataFrame([(119, where)], "at BIGINT, where STRING").selectExpr(
+        "timestamp_seconds(at) AS at", "`where`"
+    )
+    for again in (False, True):
+        with sw.Session(spark, journal=tmp_path) as s:
+            rows = traffic(s, readings(spark)).select("volume", sensor="CAST(sensor AS STRING)")
+            s.stream("ask", asks, time="at", arrival="at", role="prods")
+            windows = rows.window(range="30 seconds", slide="10 seconds").group_by("sensor")
+            run = windows.agg(v="sum(volume)").start(name="sums")
+            s.run_available(drain=again)
+            if not again:
+                figures = run.metrics()
+                assert figures.get("prods_refused", 0) + figures["prod_streams"]["ask"]["refused"] == 1
+            assert run.metrics()["early_results"] == 0
+
+
 def test_a_sink_function_may_ask_for_more(spark: SparkSession) -> None:
     got: list[tuple[Any, ...]] = []
 
@@ -162,6 +198,44 @@ def test_a_sink_function_may_ask_for_more(spark: SparkSession) -> None:
     open_ones = [("early", 120, 40), ("early", 120, 55), ("early", 130, 50), ("early", 130, 55)]
     assert got[:8] == finals + asked + open_ones
     assert all(r[0] == "early" and r[1] > 110 for r in got[8:]) and len(got) < 16
+
+
+@pytest.mark.parametrize("limit", [2**28, 0])
+def test_early_and_final_results_in_files_are_one_table(spark: SparkSession, tmp_path: Path, limit: int) -> None:
+    with sw.Session(spark, resident_limit=limit) as s:
+        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        run = windows.agg(volume="sum(volume)", last="max(time)").start(str(tmp_path))
+        s.run_available(drain=False)
+        run.prod()
+        s.run_available()
+    read = spark.read.parquet(str(tmp_path))
+    counts = F.count(F.lit(1)).alias("n"), F.count("volume_seen").alias("seen")
+    kinds = {r["kind"]: (r["n"], r["seen"]) for r in read.groupBy("kind").agg(*counts).collect()}
+    assert kinds == {"early": (6, 6), "final": (12, 0)}
+    schemas = [pq.read_schema(f) for f in tmp_path.glob("*.parquet")]
+    assert len({(tuple(s.names), tuple(s.types)) for s in schemas}) == 1 < len(schemas)
+    assert pl.read_parquet(tmp_path / "*.parquet").shape == (18, len(read.columns))
+
+
+def test_a_run_says_where_its_windows_are_prodded_and_how_well(spark: SparkSession) -> None:
+    rows = [(100 + n, 1 + n % 2, n % 5) for n in range(200)]
+    with sw.Session(spark) as s:
+        windows = traffic(s, readings(spark, rows)).window(range="30 seconds", slide="10 seconds")
+        run = windows.agg(volume="sum(volume)").start(early=sw.early(accuracy=0.98))
+        s.run_available()
+        figures = run.metrics()
+    assert figures["prods"] > 10 and 0 <= figures["prodded_at"] <= 2
+    assert 0 < figures["running_accuracy"] <= 1 and figures["target_reachable"] in (True, False)
+    assert run.metrics()["prodded_at"] == figures["prodded_at"]
+
+
+def test_prod_inside_a_sinks_function_says_what_to_do_instead(spark: SparkSession) -> None:
+    runs: list[sw.Run] = []
+    with sw.Session(spark) as s:
+        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds")
+        runs.append(windows.agg(n="count(*)").start(lambda df, commit_id: runs[0].prod()))
+        with pytest.raises(sw.RunError, match=r"give back sw\.prod"):
+            s.run_available()
 
 
 def test_what_does_not_fit_is_refused_with_what_to_write(spark: SparkSession) -> None:

@@ -137,4 +137,7 @@ def test_results_of_a_parquet_sink_are_read_by_spark_with_their_types(spark: Spa
         "kind": "string",
         "emitted_at": "timestamp",
         "completeness": "double",
+        "n_seen": "bigint",
+        "n_low": "double",
+        "n_high": "double",
     }
