@@ -52,14 +52,14 @@ class Real:
 
 
 def real(folder: Path) -> Iterator[Real]:
-    """Those that there are; flights is part of the package."""
+    """Those that there are, with windows of which there are over a thousand; flights is part of the package."""
     yield Real(
         "flights", _FLIGHTS, "scheduled", "departed", "delay_min", "3 hours", "1 hour", "4 hours", "30 minutes"
     )
-    phones = ("sent", "received", "value", "10 seconds", "2 seconds", "6 seconds", "0.5 seconds")
+    phones = ("sent", "received", "value", "2 seconds", "0.5 seconds", "6 seconds", "0.125 seconds")
     yield Real("phones 1", folder / "phones_1.parquet", *phones)
     yield Real("phones 2", folder / "phones_2.parquet", *phones)
     http = ("time", "time", "bytes", "60 seconds", "20 seconds", "0 seconds", "5 seconds")
     yield Real("http", folder / "http.parquet", *http)
-    quakes = ("time", "updated", "magnitude", "24 hours", "6 hours", "4 days", "1 hour")
+    quakes = ("time", "updated", "magnitude", "2 hours", "6 minutes", "1 day", "3 minutes")
     yield Real("quakes", folder / "quakes.parquet", *quakes)

@@ -223,7 +223,7 @@ def _without(text: str, key: str) -> str:
         pytest.param(STREAM + QUERY + "early = {at = 1.5}", "query.early: early(at=1.5): a share", id="share"),
         pytest.param(
             STREAM + QUERY + 'early = {accuracy = "good"}',
-            "query.early: {'accuracy': 'good'} cannot be read; write for example early = {at = 0.75}",
+            "query.early: early(accuracy='good') must be a number between 0 and 1, as in accuracy=0.98",
             id="accuracy",
         ),
         pytest.param(

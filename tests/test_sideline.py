@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -209,9 +210,14 @@ def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
     def slow(rows: pa.RecordBatch) -> pa.RecordBatch:
         answered.append([request.done() for request in asked])
         if len(answered) == 2:
-            asked.append(loop._post(ask, urgent=True))
-            asked.append(loop._post(lambda: None))
+            user = Thread(target=post)
+            user.start()
+            user.join()
         return twice(rows)
+
+    def post() -> None:
+        asked.append(loop._post(ask, urgent=True))
+        asked.append(loop._post(lambda: None))
 
     def ask() -> int:
         script.executor.prod(script._labels, Prod(until=10))
