@@ -41,10 +41,10 @@ class PaneRing:
 
     def span(self) -> tuple[int, int] | None:
         """Smallest and largest pane held."""
-        bounds = [p.select(low=pl.col(PANE).min(), high=pl.col(PANE).max()).row(0) for p in self._parts()]
-        if not bounds:
+        panes = [p[PANE].to_numpy() for p in self._parts()]
+        if not panes:
             return None
-        return min(b[0] for b in bounds), max(b[1] for b in bounds)
+        return int(min(p.min() for p in panes)), int(max(p.max() for p in panes))
 
     def windows(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merged partials of the windows that `after` has closed and `before` had not, by window and group."""
@@ -61,8 +61,8 @@ class PaneRing:
         if first > last:
             return None
         low, high = spec.panes(first)[0], spec.panes(last)[1]
-        inside = [p.filter(pl.col(PANE).is_between(low, high, closed="left")) for p in self._parts()]
-        panes = pl.concat(inside, how="vertical")
+        panes = pl.concat(self._parts(), how="vertical", rechunk=False)
+        panes = panes.filter(pl.col(PANE).is_between(low, high, closed="left"))
         if first == last:
             single = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
             return self._kernel.merge(single.group_by([WINDOW, *self._kernel.keys]))
