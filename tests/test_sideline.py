@@ -6,7 +6,7 @@ nothing. Any interleaving of all that is in `test_everything_together.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -238,13 +238,19 @@ def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
     assert asked[0].result() == 2
 
 
-def test_one_page_in_so_many_is_a_sidelined_one() -> None:
+def in_order() -> tuple[list[int], Callable[[pa.RecordBatch], pa.RecordBatch]]:
+    """A function for a map, and the first values of the pages that it has worked on."""
     order: list[int] = []
 
     def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
         order.append(rows["i"][0].as_py())
         return twice(rows)
 
+    return order, noted
+
+
+def test_one_page_in_so_many_is_a_sidelined_one() -> None:
+    order, noted = in_order()
     script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3)).page(frame([[0, "a", 0, 1.0, 0]]))
     script.prod(until=10)
     for number in range(1, 11):
@@ -254,12 +260,7 @@ def test_one_page_in_so_many_is_a_sidelined_one() -> None:
 
 
 def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -> None:
-    order: list[int] = []
-
-    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
-        order.append(rows["i"][0].as_py())
-        return twice(rows)
-
+    order, noted = in_order()
     script = Script(query(0, (10, 10), noted), sideline=sw.sideline(ratio=3)).page(frame([[0, "a", 0, 1.0, 0]]))
     script.prod(until=10)
     admit(script, frame([[t, "a", 0, 1.0, 1] for t in (1, 2)]), 1)
@@ -270,12 +271,7 @@ def test_a_large_sidelined_page_waits_until_as_many_rows_have_gone_before_it() -
 
 
 def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
-    order: list[int] = []
-
-    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
-        order.append(rows["i"][0].as_py())
-        return twice(rows)
-
+    order, noted = in_order()
     script = Script(query(9, (10, 10), noted), sideline=sw.sideline(ratio=9)).page(frame([[11, "a", 0, 1.0, 0]]))
     script.prod(until=20)
     for number, time in enumerate([4, 5, 6, 12, 7, 21], start=1):
