@@ -25,7 +25,7 @@ def draw(curves: dict[str, Points], folder: Path) -> list[str]:
         ("gain", "aggressiveness", _gain),
         ("coverage", "estimates", _coverage),
         ("delays", "Q4-1", _latency),
-        ("bursts", "Q4-2", _latency),
+        ("bursts", "Q4-2, on Spark" if "Q4-2, on Spark" in curves else "Q4-2", _latency),
     ):
         if curves.get(needs):
             figure = picture(curves[needs])
@@ -123,10 +123,16 @@ def _latency(points: Points) -> Any:
 
 def _sideline(curves: dict[str, Points]) -> Any:
     """How long after its end each window was final, with a sideline and without."""
-    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3), sharey=True, layout="constrained")
-    for axis, windows in zip(axes, ("sliding", "tumbling", "tumbling, large pages"), strict=True):
-        for kind, colour in (("no sideline", "#444444"), ("sideline(ratio=4)", "#1f77b4")):
-            points = sorted(curves[f"{windows}, {kind}"], key=lambda p: p["end"])
+    kinds = {"no sideline": "#444444", "sideline(ratio=4)": "#1f77b4"}
+    panels = {w: [f"{w}, {kind}" for kind in kinds] for w in ("sliding", "tumbling", "tumbling, large pages")}
+    panels["tumbling, another burst, on Spark"] = [f"tumbling, {kind}, on Spark" for kind in kinds]
+    panels = {title: names for title, names in panels.items() if all(name in curves for name in names)}
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(3.6 * len(panels), 3), sharey=True, layout="constrained"
+    )
+    for axis, (windows, names) in zip(axes, panels.items(), strict=True):
+        for name, (kind, colour) in zip(names, kinds.items(), strict=True):
+            points = sorted(curves[name], key=lambda p: p["end"])
             x, y = [p["end"] for p in points], [p["final"] for p in points]
             axis.plot(x, y, color=colour, marker=".", markersize=4, label=kind)
         axis.set(title=windows, xlabel="end of the window, s")
