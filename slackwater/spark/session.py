@@ -202,6 +202,8 @@ class Session:
             self._pages.drop_staged,
             lambda level: self._spill(f"{label}-inner{level}", stream),
         )
+        # A page that was read without the columns of this query must not reach it.
+        again = self._stop_reading(stream, needed_columns(plan, late is not None))
         labels = loop.call(
             lambda: add_query(
                 loop.executor, label, plan, output, late_output, panes, limit, records, early, nesting, sideline
@@ -212,9 +214,17 @@ class Session:
         if not self._missing():
             # What waits in the journal for several queries may go on only when all of them are back.
             self._release(loop)
-            if not hold:
+            if not hold or again:
                 self._start_ingests(available_now=False)
         return run
+
+    def _stop_reading(self, stream: StreamNode, columns: set[str]) -> bool:
+        """Stop if columns are missing from what is read now; whether that was so."""
+        ingest = self._ingests.get(stream.name)
+        if ingest is None or columns <= ingest.columns:
+            return False
+        ingest.stop()
+        return True
 
     def _release(self, loop: Loop) -> None:
         if not self._resumed and isinstance(self._clock, SystemClock):
