@@ -21,7 +21,7 @@ class Prodder(Unary):
     """Prods each window once, some way into its last slide, and all open windows every so often.
 
     It watches the session's clock; where windows go by something else than timestamps, the largest one that can be
-    believed. A window that no row has come for yet is not prodded: while a stream pauses there is nothing to do.
+    believed. While a stream pauses, windows that no row has come for are passed over: there is nothing to say.
     """
 
     def __init__(self, label: str, specs: Sequence[WindowSpec], domain: TimeDomain, aim: Aim, early: Early) -> None:
@@ -36,6 +36,8 @@ class Prodder(Unary):
         self._under_way: list[Page] = []
         self._reference = Reference()
         self._highest: int | None = None
+        self._came = False
+        """Whether a page has come since the last prod."""
         self._prodded: int | None = None
         """The last window that was prodded."""
         self._next: int | None = None
@@ -45,6 +47,7 @@ class Prodder(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Let it pass; its largest time is known once it has been worked on."""
         self._under_way.append(page)
+        self._came = True
         emit(page)
 
     def tick(self, now: int, emit: Emit) -> None:
@@ -60,15 +63,17 @@ class Prodder(Unary):
             self._next = (now // self._every + 1) * self._every
 
     def _prod_due(self, time: int, offset: int, emit: Emit) -> None:
-        due = min(self._due(time, offset), self._last())
+        due = self._due(time, offset)
         if self._prodded is None:
             self._prodded = due - 1
         # Time can turn out to be less than was believed.
         self._prodded = min(self._prodded, self._due(time, 0))
         if due > self._prodded:
-            until, after = self._spec.bounds(due)[1], self._spec.bounds(self._prodded)[1]
+            until, after, waits = self._spec.bounds(due)[1], self._spec.bounds(self._prodded)[1], self._waits()
             self._prodded = due
-            self._send(Prod(until, after, aimed=True), emit)
+            if waits:
+                self._came = False
+                self._send(Prod(until, after, aimed=True), emit)
 
     def _send(self, prod: Prod, emit: Emit) -> None:
         self._prods += 1
@@ -78,10 +83,11 @@ class Prodder(Unary):
         """The last window whose instant has come, so far into its last slide."""
         return (time - self._spec.offset - (self._spec.range - self._spec.slide) - offset) // self._spec.slide
 
-    def _last(self) -> int:
-        """The last window that a row has come for."""
-        assert self._highest is not None
-        return self._spec.last_closed(Heartbeat(ends(self._specs, self._highest, self._highest)[1] - 1))
+    def _waits(self) -> bool:
+        """Whether the next window may have something to say."""
+        assert self._highest is not None and self._prodded is not None
+        end = ends(self._specs, self._highest, self._highest)[1]
+        return self._came or self._prodded < self._spec.last_closed(Heartbeat(end - 1))
 
     def wake_at(self) -> int | None:
         """When the next prod is due by the clock."""
@@ -89,7 +95,7 @@ class Prodder(Unary):
             return None
         times = [] if self._every is None or self._next is None else [self._next]
         aimed = self._by_clock and self._aim.offset is not None
-        if aimed and self._prodded is not None and self._prodded < self._last():
+        if aimed and self._prodded is not None and self._waits():
             start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
             times.append(start + (self._aim.offset or 0))
         return min(times, default=None)
@@ -113,6 +119,7 @@ class Prodder(Unary):
                 "setting": self._setting,
                 "reference": self._reference.state(),
                 "highest": self._highest,
+                "came": self._came,
                 "prodded": self._prodded,
                 "next": self._next,
                 "prods": self._prods,
@@ -124,7 +131,7 @@ class Prodder(Unary):
         """Continue from the last state; what follows from other settings is left behind."""
         values = states[-1].values
         self._reference.restore(values["reference"])
-        self._highest = values["highest"]
+        self._highest, self._came = values["highest"], values["came"]
         self._prodded, self._prods = values["prodded"], values["prods"]
         if values["setting"] == self._setting:
             self._next = values["next"]
