@@ -116,8 +116,6 @@ class Estimates:
             shares.append(like.completeness(parts[-1], curve[begin:end]))
         guess = Guess(keys, *(np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)))
         for j, a in enumerate(self._measured, 1):
-            if pa.types.is_integer(a.type):
-                guess.center[:, j] = np.round(guess.center[:, j])
             ends = guess.low[:, j], guess.high[:, j]
             fit = fitted(a.type, guess.seen[:, j], guess.center[:, j], *ends)
             guess.estimate[:, j], guess.low[:, j], guess.high[:, j] = fit

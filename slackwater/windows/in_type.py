@@ -41,12 +41,13 @@ def fitted(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, high: F
     The interval is made of what happened, so an estimate outside of it moves to the nearer end.
     """
     least, most = limits(kind)
-    if pa.types.is_integer(kind):  # a whole number is off by a whole number, if at all
-        low, high = np.floor(low), np.ceil(high)
-    low, high = np.clip(low, least, most), np.clip(high, least, most)
     estimate = np.clip(np.fmin(np.fmax(center, low), high), least, most)
     if pa.types.is_decimal(kind):
         estimate = np.clip(np.round(estimate, kind.scale), least, most)
+    elif pa.types.is_integer(kind):  # the whole numbers within, but for what rounding errors leave out
+        near = 1e-9 * (1 + np.abs(estimate))
+        low, high, estimate = np.ceil(low - near), np.floor(high + near), np.round(estimate)
+    low, high = np.clip(low, least, most), np.clip(high, least, most)
     known = np.isfinite(center) & (np.abs(seen) <= most)
     if pa.types.is_integer(kind):
         known &= np.abs(estimate) < _LARGE
