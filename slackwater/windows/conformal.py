@@ -19,6 +19,10 @@ KEPT = 256
 OF_A_WINDOW = 16
 #: By how much a miss moves the share of errors that are left outside.
 STEP = 0.02
+#: With so many windows between an answer and its error, twice as many errors are kept (but never more than some),
+#: and a miss moves half as much: within that time windows err together, and nobody sees what a miss has moved.
+LATER = 20
+MOST_KEPT = 1_024
 
 
 class Conformal:
@@ -63,20 +67,21 @@ class Conformal:
             return largest + 0.5 * abs(largest)
         return float(np.partition(errors, place - 1)[place - 1])
 
-    def learn(self, errors: Floats, missed: float | None, new: bool = True) -> None:
+    def learn(self, errors: Floats, missed: float | None, behind: int = 0, new: bool = True) -> None:
         """Errors of one window, and the share of its intervals that missed the final value, if there were any.
 
-        It is new unless other groups of the same window have been learned before.
+        So many windows have been answered since. It is new unless other groups of it have been learned before.
         """
         if not len(errors):
             return
         if len(errors) > OF_A_WINDOW:
             places = (np.arange(OF_A_WINDOW) + 0.5) / OF_A_WINDOW * len(errors)
             errors = np.sort(errors)[places.astype(np.int64)]
-        self._errors = np.concatenate([self._errors, errors])[-KEPT:]
+        slower = 1 + behind / LATER
+        self._errors = np.concatenate([self._errors, errors])[-min(int(KEPT * slower), MOST_KEPT) :]
         self._windows += new
         if missed is not None:
-            moved = self._outside + STEP * (self._target - missed)
+            moved = self._outside + STEP / slower * (self._target - missed)
             # Not much above the target: where values repeat, intervals hold more than was asked, for a while.
             self._outside = min(max(moved, 0.001), 2 * self._target)
         self._known = None

@@ -169,20 +169,31 @@ class Estimates:
             return
         _, keys, numbers = self._numbers(values)
         ages = self._ages(found, now).tolist()
+        behind = 0 if self._answered is None else max(self._answered - int(found[0]), 0)
         for (window, begin, end), age in zip(_each(found, cuts), ages, strict=True):
             asked_at = None if aim is None else aim.asked_at(window)
-            accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, asked_at)
+            accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, behind, asked_at)
             if aim is not None:
                 aim.final(window, age, accurate)
 
-    def _compare(self, window: int, keys: Keys, numbers: Floats, now: int, asked_at: int | None) -> float | None:
-        """Learn from a window's answers, once for each age; gives how accurate those of an instant were."""
+    def _compare(
+        self, window: int, keys: Keys, numbers: Floats, now: int, behind: int, asked_at: int | None
+    ) -> float | None:
+        """Learn from a window's answers, once for each age; gives how accurate those of an instant were.
+
+        So many windows have been answered without knowing this one.
+        """
         accurate: float | None = None
         for level, waiting, places in self._pending.match(window, keys):
             final = numbers[places]
             if self._curve.whole(self._last(window)):
+                age = _LEVELS[[level]]
+                if self._by_clock:
+                    age = self._ages(np.array([window]), int(waiting.at[0]))
+                curve = np.repeat(self._curve.at(age), len(places))
                 learner = self._learner(level)
-                learner.learn(window, waiting.guess, final, min(MOST_GROUPS, MOST_KNOWN // len(self._levels)))
+                most = min(MOST_GROUPS, MOST_KNOWN // len(self._levels))
+                learner.learn(window, waiting.guess, final, curve, behind, most)
                 self._changed.add(level)
             worst = self._measure(waiting.guess, final, (now - waiting.at) / 1e6)
             accurate = worst if asked_at is not None and (waiting.at == asked_at).any() else accurate

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.sources import Ints
-from slackwater.windows.completeness import FADE, Floats
+from slackwater.windows.completeness import Floats
 
 Keys = NDArray[np.uint64]
 
@@ -21,7 +21,7 @@ class GroupHistory:
     """Faded sums by group and aggregate.
 
     >>> history = GroupHistory(aggregates=1)
-    >>> history.learn(np.array([7, 9], np.uint64), np.ones((2, 1, FIGURES)))
+    >>> history.learn(np.array([7, 9], np.uint64), np.ones((2, 1, FIGURES)), fade=0.95)
     >>> history.of(np.array([9, 8], np.uint64))[:, 0, COUNT]
     array([1., 0.])
     """
@@ -42,15 +42,15 @@ class GroupHistory:
             sums[known] = self._sums[places[known]]
         return sums
 
-    def learn(self, keys: Keys, figures: Floats, most: int = MOST_GROUPS) -> None:
+    def learn(self, keys: Keys, figures: Floats, fade: float, most: int = MOST_GROUPS) -> None:
         """Add one window's figures; the groups are distinct, and what is not a finite number leaves no trace.
 
-        No more than so many groups are known afterwards.
+        What was known of these groups fades. No more than so many groups are known afterwards.
         """
         self._turn += 1
         usable = np.isfinite(figures).all(axis=2)
         new = self.of(keys)
-        new[usable] = FADE * new[usable] + figures[usable]
+        new[usable] = fade * new[usable] + figures[usable]
         places = np.searchsorted(self._keys, keys)
         known = places < len(self._keys)
         known[known] = self._keys[places[known]] == keys[known]

@@ -15,14 +15,24 @@ from slackwater.progress.sources import Ints
 from slackwater.windows.accuracy import accuracy
 from slackwater.windows.completeness import FADE, Floats
 from slackwater.windows.conformal import Conformal
-from slackwater.windows.group_history import COUNT, ERROR, FIGURES, FINAL, SEEN, SIZE, GroupHistory, Keys
+from slackwater.windows.group_history import (
+    COUNT,
+    ERROR,
+    FIGURES,
+    FINAL,
+    MOST_GROUPS,
+    SEEN,
+    SIZE,
+    GroupHistory,
+    Keys,
+)
 
 #: Guesses of one value that compete; the first is taken until others have been closer.
 GUESSES = 6
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97
 TRIED = 8
-#: The first windows were answered before anything was known: their errors say nothing of later ones.
+#: From so few windows nothing is known, not even how far one is off.
 BLIND = 4
 #: History of all groups counts for so many windows of one group's own; the curve for so many of these.
 COMMON = 4.0
@@ -195,10 +205,14 @@ class LikeAge:
         return units
 
     def _spread(self, own: Floats) -> Floats:
-        """Usual size of errors in units: by the group's history and that of all."""
-        count, error = self._common[:, COUNT], self._common[:, ERROR]
-        common = np.where(error > 0, error / np.maximum(count, 1e-9), 1.0)
-        return (own[:, :, ERROR] + COMMON * common) / (own[:, :, COUNT] + COMMON)
+        """How much larger than usual the errors of a group are, by its history."""
+        usual = self._usual_error()
+        size = np.where(usual > 0, own[:, :, ERROR] / np.where(usual > 0, usual, 1.0), own[:, :, COUNT])
+        return (size + COMMON) / (own[:, :, COUNT] + COMMON)
+
+    def _usual_error(self) -> Floats:
+        """In units, over all groups; 0 where no error is known."""
+        return np.asarray(self._common[:, ERROR] / np.maximum(self._common[:, COUNT], 1e-9))
 
     def _bounds(self, seen: Floats, estimate: Floats, scale: Floats) -> tuple[Floats, Floats]:
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
@@ -217,51 +231,64 @@ class LikeAge:
                 low[:, j] = np.minimum(low[:, j], seen[:, j])
         return low, high
 
-    def learn(self, window: int, guess: Guess, final: Floats, most: int) -> None:
+    def learn(
+        self, window: int, said: Guess, final: Floats, curve: Floats, behind: int, most: int = MOST_GROUPS
+    ) -> None:
         """The same groups' final values have come, of one window; so many groups may be known one by one.
 
-        Groups that close on their own heartbeats come one after the other; their window counts once.
+        Groups that close on their own heartbeats come one after the other; their window counts once. What was said
+        before enough was known, without an interval, is nothing to learn from: what would be said now is.
+
+        `behind` windows have been answered since. What comes so late is forgotten no faster than it is learned.
         """
         new = self._latest is None or window > self._latest
         if new:
             self.windows, self._latest = self.windows + 1, window
+        blind = bool(np.isnan(said.low[:, 0]).any())
+        guess = self.guess(said.keys, said.seen, curve) if blind else said
+        fade = 1 - 1 / (1 / (1 - FADE) + behind)
         error = final - guess.center
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.abs(final) / final[:, :1]
             score = np.where(error == 0, 0.0, error / guess.scale)
             ratio = np.where(error == 0, 0.0, np.abs(error) / guess.unit)
             # One surprise does not make a group a wild one.
-            ratio = np.minimum(ratio, 8 * guess.scale / guess.unit)
+            usual = self._usual_error()
+            ratio = np.minimum(ratio, np.where(usual > 0, 8 * usual * guess.scale / guess.unit, np.inf))
         figures = np.stack([np.ones_like(final), guess.seen, final, size, ratio], axis=2)
-        self._groups.learn(guess.keys, figures, most)
-        self._learn_common(figures)
-        self._learn_guesses(guess, final)
-        self._learn_excess(guess.rest, error[:, 0])
+        self._groups.learn(guess.keys, figures, fade, most)
+        self._learn_common(figures, fade)
+        self._learn_guesses(guess, final, fade, blind)
+        self._learn_excess(guess.rest, error[:, 0], fade)
         if self.windows <= BLIND:
             return
         outside = (final < guess.low) | (final > guess.high)
         for j, interval in enumerate(self._intervals):
             known = ~np.isnan(guess.low[:, j]) & ~np.isnan(final[:, j])
             missed = float(outside[known, j].mean()) if known.any() else None
-            interval.learn(score[np.isfinite(score[:, j]), j], missed, new)
+            interval.learn(score[np.isfinite(score[:, j]), j], missed, behind, new)
 
-    def _learn_common(self, figures: Floats) -> None:
+    def _learn_common(self, figures: Floats, fade: float) -> None:
         for j in range(len(self._columns)):
             usable = figures[np.isfinite(figures[:, j]).all(axis=1), j]
             if len(usable):
-                self._common[j] = FADE * self._common[j] + usable.mean(axis=0)
+                self._common[j] = fade * self._common[j] + usable.mean(axis=0)
 
-    def _learn_guesses(self, guess: Guess, final: Floats) -> None:
+    def _learn_guesses(self, guess: Guess, final: Floats, fade: float, blind: bool) -> None:
+        """Note how far each guess was off.
+
+        In hindsight windows are like the last ones before them, for they overlap; that is no sign of a good shift.
+        """
         relative = 1 - accuracy(guess.guesses, final[:, :, None])
         known = np.asarray(~np.isnan(relative).any(axis=2))
-        for j in range(len(self._columns)):
-            if known[:, j].any():
-                self._off[j] = FADE * self._off[j] + relative[known[:, j], j].mean(axis=0)
+        for j, growth in enumerate(self._columns):
+            if known[:, j].any() and not (blind and growth in _SHIFTS):
+                self._off[j] = fade * self._off[j] + relative[known[:, j], j].mean(axis=0)
 
-    def _learn_excess(self, rest: Floats, error: Floats) -> None:
+    def _learn_excess(self, rest: Floats, error: Floats, fade: float) -> None:
         missing = np.maximum(rest, 0.25)
         square = np.minimum(error**2, 9 * missing**2 + 9)
-        self._excess = FADE * self._excess + [float((square - missing).mean()), float((missing**2).mean())]
+        self._excess = fade * self._excess + [float((square - missing).mean()), float((missing**2).mean())]
 
     def pack(self) -> tuple[list[Ints], list[Floats]]:
         """All that a restart needs."""

@@ -1,0 +1,94 @@
+"""Early answers whose final values come many windows later: what is learned in between is old, or nothing.
+
+The stream is made of slots, one for each slide; windows overlap, and are answered when their last slot is over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slackwater.windows.completeness import Floats
+from slackwater.windows.in_type import fitted
+from slackwater.windows.like_age import Growth, Guess, LikeAge
+
+COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
+ONE = np.zeros(1, np.uint64)
+
+
+def windows_of(rng: np.random.Generator, count: int, overlap: int, later: int) -> tuple[Floats, Floats]:
+    """What is seen of each window and its final values, by column; rows that come later than that are lost."""
+    slots = count + overlap
+    slot = np.repeat(np.arange(slots), rng.poisson(3, slots) + 1)
+    delay = rng.lognormal(1.5, 1.2, len(slot))
+    delay[np.diff(slot, prepend=-1) > 0] = 0  # no window is asked before its first row
+    value = rng.exponential(5, len(slot))
+    seen, final = np.zeros((count, 4)), np.zeros((count, 4))
+    for w in range(count):
+        inside = (slot >= w) & (slot < w + overlap) & (delay < later)
+        here = inside & (slot + delay < w + overlap)
+        for values, some in ((seen, here), (final, inside)):
+            rows = np.count_nonzero(some)
+            values[w] = rows, rows, value[some].sum(), value[some].max(initial=0)
+    return seen, final
+
+
+def play(seen: Floats, final: Floats, behind: int) -> tuple[list[Guess], LikeAge]:
+    """Answers of all windows; each window's final values are known when `behind` more have been answered."""
+    like, said, waiting = LikeAge(COLUMNS, 0.9), [], deque[int]()
+    curve = np.full(1, np.nan)
+    for w in range(len(seen)):
+        guess = like.guess(ONE, seen[w : w + 1], curve)
+        ends = guess.low[:, 1], guess.high[:, 1]
+        guess.estimate[:, 1], *ends = fitted(pa.int64(), seen[w : w + 1, 1], guess.center[:, 1], *ends)
+        guess.low[:, 1], guess.high[:, 1] = ends
+        said.append(guess)
+        waiting.append(w)
+        if len(waiting) > behind:
+            known = waiting.popleft()
+            like.learn(known, said[known], final[known : known + 1], curve, behind)
+    return said, like
+
+
+def covered(said: list[Guess], final: Floats, column: int) -> list[bool]:
+    ends = [(g.low[0, column], g.high[0, column]) for g in said]
+    return [low <= f <= high for (low, high), f in zip(ends, final[:, column], strict=True) if not np.isnan(low)]
+
+
+@pytest.mark.parametrize(("overlap", "behind"), [(3, 3), (3, 100), (12, 12), (12, 150)])
+def test_intervals_hold_however_late_the_errors_are_known(overlap: int, behind: int) -> None:
+    held: dict[int, list[bool]] = {1: [], 2: [], 3: []}
+    for seed in range(4):  # windows that overlap err together: one stream alone says little
+        seen, final = windows_of(np.random.default_rng(seed), 1_200, overlap, behind)
+        said, _ = play(seen, final, behind)
+        for column in held:
+            held[column] += covered(said, final, column)
+    for column, all_of_them in held.items():
+        assert len(all_of_them) > 4_000
+        assert 0.88 <= np.mean(all_of_them) <= 0.94, COLUMNS[column]
+
+
+def test_answers_before_anything_is_known_do_no_harm() -> None:
+    seen, final = windows_of(np.random.default_rng(5), 600, 3, 100)
+    said, _ = play(seen, final, 100)
+    for guess in said[:100]:
+        assert guess.estimate[0, 1] == guess.seen[0, 1] and np.isnan(guess.low[0, 1])
+    first = next(i for i, g in enumerate(said) if not np.isnan(g.low[0, 1]))
+    assert first < 130
+    off = [abs(g.estimate[0, 1] - f) for g, f in zip(said, final[:, 1], strict=True)]
+    assert np.mean(off[first:]) < 0.5 * np.mean(off[:100])
+    widths = [g.high[0, 1] - g.low[0, 1] for g in said[first:]]
+    assert max(widths) < 4 * np.median(widths) < 4 * final[:, 1].max()
+
+
+def test_a_value_that_is_always_the_same_is_known_exactly() -> None:
+    rng = np.random.default_rng(6)
+    rows = rng.integers(10, 15, 300)
+    seen = np.stack([rows, rows, rows * 2.0, rows * 0.0 + 9], axis=1).astype(np.float64)
+    final = np.tile([16.0, 16.0, 32.0, 9.0], (300, 1))
+    said, _ = play(seen, final, 2)
+    for guess in said[100:]:
+        assert (guess.low[0, 1], guess.estimate[0, 1], guess.high[0, 1]) == (16, 16, 16)
