@@ -21,7 +21,7 @@ from bench import Bench, show
 from bursts import bursts
 from play import AGGREGATES, SECOND, Answers, Query, accuracy, coverage, gain
 from rich.console import Console
-from streams import DISTRIBUTIONS, SHARED, real
+from streams import DIFFICULT, DISTRIBUTIONS, SHARED, real
 
 import slackwater as sw
 from slackwater.testing import prodded as make
@@ -142,6 +142,15 @@ def _at_half(bench: Bench, case: str, rows: pl.DataFrame, slide: int, page: str)
     _estimated(bench, case, bench.play(make.punctuated(rows, slide * SECOND), query), known)
 
 
+def difficult(bench: Bench) -> None:
+    """The same on streams that change, or whose final answers come many windows later."""
+    for stream in DIFFICULT:
+        seconds = (200 if bench.quick else 1_600) * int(stream.slide.split()[0])
+        early, disorder = sw.early(at=0.5), sw.bounded(stream.slack)
+        query = Query(stream.range, stream.slide, AGGREGATES, early, disorder, stream.page)
+        _estimated(bench, stream.name, bench.play(stream.rows(seconds, bench.seed), query))
+
+
 def data_sets(bench: Bench) -> None:
     """The same on real streams."""
     for stream in real(bench.data):
@@ -188,6 +197,7 @@ EXPERIMENTS: dict[str, Callable[[Bench], None]] = {
     "asking": asking,
     "aggressiveness": aggressiveness,
     "estimates": estimates,
+    "difficult": difficult,
     "data": data_sets,
 }
 

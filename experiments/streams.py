@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 
 import slackwater
-from slackwater.testing.prodded import Values, normal_values, uniform_values
+from slackwater.testing.arrivals import Delay, exponential, lognormal, outages, pareto, regimes
+from slackwater.testing.prodded import Values, normal_values, steady, uniform_values
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 _FLIGHTS = Path(slackwater.__file__).parent / "data" / "flights.parquet"
@@ -63,3 +64,32 @@ def real(folder: Path) -> Iterator[Real]:
     yield Real("http", folder / "http.parquet", *http)
     quakes = ("time", "updated", "magnitude", "2 hours", "6 minutes", "1 day", "3 minutes")
     yield Real("quakes", folder / "quakes.parquet", *quakes)
+
+
+@dataclass(frozen=True)
+class Difficult:
+    """A stream whose early answers are hard to judge: delays change, or final answers come many windows later."""
+
+    name: str
+    rate: float
+    delay: Delay
+    slack: str
+    range: str = "30 seconds"
+    slide: str = "10 seconds"
+    page: str = "2.5 seconds"
+
+    def rows(self, seconds: int, seed: int) -> pl.DataFrame:
+        """Its rows in the order of arrival."""
+        return steady(seconds, rate=self.rate, values=normal_values(100), delay=self.delay, seed=seed)
+
+
+_SWITCHING = regimes(*((2_000.0 * n, exponential(8 if n % 2 else 1)) for n in range(8)))
+_OVERLAPPING = {"range": "2 minutes", "slide": "6 seconds", "page": "3 seconds"}
+DIFFICULT = (
+    Difficult("delays switch between 1 and 8 s", 5, _SWITCHING, "60 seconds"),
+    Difficult("outages of 100 s", 5, outages(exponential(1), 1_000, 100), "130 seconds"),
+    Difficult("finals 17 min late, heavy tail", 3, pareto(3, 1.2), "1000 seconds"),
+    Difficult("finals 33 min late, few rows", 0.25, lognormal(20, 1.5), "2000 seconds"),
+    Difficult("overlap 20", 2, exponential(20), "150 seconds", **_OVERLAPPING),
+    Difficult("overlap 20, finals 25 min late", 0.15, lognormal(55, 1.5), "1500 seconds", **_OVERLAPPING),
+)
