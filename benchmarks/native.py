@@ -36,9 +36,8 @@ def results(spark: SparkSession, case: Case, source: Path, work: Path) -> pl.Dat
         availableNow=True
     ).start().awaitTermination()
     table = spark.table(name).select("key", "total", "n", "top", F.col("window.start").alias("window_start"))
-    frame = pl.from_arrow(table.toArrow())
+    frame = pl.DataFrame(table.toArrow())
     spark.catalog.dropTempView(name)
-    assert isinstance(frame, pl.DataFrame)
     return frame
 
 

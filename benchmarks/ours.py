@@ -30,8 +30,7 @@ def measure(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) 
 def results(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> pl.DataFrame:
     """The results themselves, for comparing."""
     with _ran(spark, case, files, work) as (_, run):
-        frame = pl.from_arrow(run.results())
-    assert isinstance(frame, pl.DataFrame)
+        frame = pl.DataFrame(run.results())
     return frame.select("key", "total", "n", "top", "window_start")
 
 

@@ -70,8 +70,7 @@ class Bench:
 
 def _figures(run: sw.Run, seconds: float, share: float) -> Ran:
     metrics = run.metrics()
-    results = pl.from_arrow(run.results())
-    assert isinstance(results, pl.DataFrame)
+    results = pl.DataFrame(run.results())
     finals = results.filter(kind="final")
     latency = (finals["emitted_at"] - finals["window_end"]).dt.total_microseconds()
     return {

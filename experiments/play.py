@@ -107,8 +107,8 @@ def _pages(rows: pl.DataFrame, query: Query) -> Iterator[tuple[int, pl.DataFrame
 
 def _answers(rows: pl.DataFrame, query: Query, script: Script) -> Answers:
     script.drain()
-    tables = [pl.from_arrow(t) for _, t in sorted(script.sink.commits.items())]
-    results = pl.concat([t for t in tables if isinstance(t, pl.DataFrame)], how="diagonal_relaxed")
+    tables = [pl.DataFrame(t) for _, t in sorted(script.sink.commits.items())]
+    results = pl.concat(tables, how="diagonal_relaxed")
     figures = {k: v for f in script.metrics().values() for k, v in f.items()}
     return Answers(*_paired(rows, results, list(query.aggregates)), figures)
 
@@ -149,7 +149,7 @@ def asked_on_spark(spark: SparkSession, rows: pl.DataFrame, query: Query, asker:
         kept: list[pl.DataFrame] = []
 
         def sink(results: DataFrame, commit_id: int) -> object:
-            kept.append(pl.from_arrow(results.toArrow()))  # type: ignore[arg-type]
+            kept.append(pl.DataFrame(results.toArrow()))
             return asker.sink(results, commit_id) if asker.sink is not None else None
 
         run = windowed.start(sink=sink, early=query.early)
@@ -166,8 +166,7 @@ def _stream(session: sw.Session, rows: pl.DataFrame, query: Query) -> sw.Stream:
 
 
 def _read(rows: pl.DataFrame, query: Query, run: sw.Run) -> Answers:
-    results = pl.from_arrow(run.results())
-    assert isinstance(results, pl.DataFrame)
+    results = pl.DataFrame(run.results())
     return Answers(*_paired(rows, results, list(query.aggregates)), run.metrics())
 
 

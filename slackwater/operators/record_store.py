@@ -17,6 +17,7 @@ from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.count_windows import CountWindows
+from slackwater.windows.frames import frame_of
 from slackwater.windows.partials import TIME
 from slackwater.windows.range_windows import RangeWindows
 from slackwater.windows.rolling import RollingKernel, rolling_rows
@@ -207,10 +208,3 @@ class ResidentRecords:
 def passed(rows: pl.DataFrame, heartbeat: int) -> int:
     """How many rows, in the order of time, a heartbeat has passed."""
     return 0 if heartbeat <= MIN_TICK else int(np.searchsorted(rows[TIME].to_numpy(), heartbeat, side="right"))
-
-
-def frame_of(table: pa.Table) -> pl.DataFrame:
-    """A table as polars has it."""
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame

@@ -28,6 +28,7 @@ from slackwater.windows.aim import Aim
 from slackwater.windows.closed import SOURCE, Closed
 from slackwater.windows.early import Early
 from slackwater.windows.estimates import Estimates
+from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import WINDOW
 from slackwater.windows.results import early_rows, ordered_values
 from slackwater.windows.unestimated import Unestimated
@@ -241,8 +242,7 @@ class WindowAggregate(Unary):
 
 def _named(states: Sequence[State]) -> pl.DataFrame | None:
     """The sources' windows: a whole table, then the changes since."""
-    tables = [pl.from_arrow(s.tables["closed"]) for s in states if "closed" in s.tables]
-    frames = [t for t in tables if isinstance(t, pl.DataFrame)]
-    if not frames:
+    tables = [frame_of(s.tables["closed"]) for s in states if "closed" in s.tables]
+    if not tables:
         return None
-    return pl.concat(frames).group_by(SOURCE, maintain_order=True).max()
+    return pl.concat(tables).group_by(SOURCE, maintain_order=True).max()

@@ -39,6 +39,7 @@ from slackwater.spark.statistics import (
 )
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.closed import SOURCE
+from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME
 from slackwater.windows.rolling import CELL, PLACE, RollingKernel
@@ -77,7 +78,7 @@ class _Origin:
         keys = [SOURCE] if self.many_sources else []
         table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
         self.pages.spent(time.perf_counter() - started)
-        self.arrived(_frame(table), sketch)
+        self.arrived(frame_of(table), sketch)
 
     def sketched(self, frame: DataFrame) -> tuple[DataFrame, Observation | None]:
         """The frame, with the sketch of times observed on the way if it is wanted and not known yet."""
@@ -172,7 +173,7 @@ class SparkPage:
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
         self.origin.pages.spent(seconds)
-        partials = _frame(table)
+        partials = frame_of(table)
         if self.origin.many_sources and not by_source:
             partials = partials.with_columns(kernel.source_of.alias(SOURCE))
         if unknown:
@@ -197,7 +198,7 @@ class SparkPage:
                 self.origin.measure()
             raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
         self._ran(started, statistics)
-        return _frame(table)
+        return frame_of(table)
 
     def time_spread(self) -> tuple[int, int]:
         """One job: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
@@ -390,9 +391,3 @@ def _folded(partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked:
         columns = partials.columns
         partials = kernel.merge(partials.group_by([PANE, *kernel.keys])).select(columns)
     return Folded(partials, counts)
-
-
-def _frame(table: Any) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame

@@ -24,6 +24,7 @@ from slackwater.progress.time import TimeDomain
 from slackwater.spark.page import SparkPage, stage, too_large
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.closed import CLOSED, SOURCE, Closed
+from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, WINDOW, PaneKernel, source_text
 from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
 
@@ -91,8 +92,7 @@ class SpilledPanes:
                 raise
             raise PartialsTooLarge("more windows and groups than spark.driver.maxResultSize") from error
         self._pages.spent(time.perf_counter() - started)
-        merged = pl.from_arrow(table)
-        assert isinstance(merged, pl.DataFrame)
+        merged = frame_of(table)
         return merged if merged.height else None
 
     def span(self) -> tuple[int, int] | None:
@@ -215,8 +215,7 @@ class SpilledPanes:
         """Rows of a pane, by source if the files tell."""
         place, source = self._place(piece).child(f"{PANE}={pane}"), self._kernel.source
         columns = [ROWS] if source is None else [ROWS, source]
-        rows = pl.from_arrow(pq.read_table(place.path, filesystem=place.files, columns=columns, partitioning=None))
-        assert isinstance(rows, pl.DataFrame)
+        rows = frame_of(pq.read_table(place.path, filesystem=place.files, columns=columns, partitioning=None))
         counted = rows.select(pl.lit(pane, pl.Int64).alias(PANE), pl.col(ROWS).sum())
         if source is not None:
             by = rows.group_by(source_text(pl.col(source)).alias(SOURCE)).agg(pl.col(ROWS).sum())

@@ -20,10 +20,11 @@ from pyarrow import fs
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
-from slackwater.operators.record_store import Judged, ResidentRecords, elements_of, frame_of
+from slackwater.operators.record_store import Judged, ResidentRecords, elements_of
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.store import Place, SparkPages
+from slackwater.windows.frames import frame_of
 from slackwater.windows.partials import TIME
 from slackwater.windows.rolling import CELL, PLACE, RollingKernel, rolling_rows
 

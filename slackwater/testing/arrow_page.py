@@ -134,8 +134,7 @@ class ArrowPage:
         self._execute()
         batches = self._frame.drop(self._hidden()).to_arrow().combine_chunks().to_batches()
         mapped = [checked(node.function, node.schema)(batch) for batch in batches if batch.num_rows]
-        made = pl.from_arrow(pa.Table.from_batches(mapped, node.schema))
-        assert isinstance(made, pl.DataFrame)
+        made = pl.DataFrame(pa.Table.from_batches(mapped, node.schema))
         return self._next(made.hstack(self._frame.select(self._hidden())))
 
     def measure(self) -> Arrival:

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.windows.closed import Closed
+from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PANE, WINDOW, PaneKernel
 
 _BEFORE, _AFTER = "__before", "__after"
@@ -138,7 +139,7 @@ class PaneRing:
     def restore(self, tables: list[pa.Table], closed: Closed) -> None:
         """Continue from the tables that a journal kept."""
         for table in tables:
-            self.add(_frame(table), closed)
+            self.add(frame_of(table), closed)
         self._fresh = []
 
     def _parts(self) -> list[pl.DataFrame]:
@@ -153,9 +154,3 @@ class PaneRing:
         elif parts:
             self._base = parts[0]
         self._pieces = []
-
-
-def _frame(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame

@@ -52,8 +52,7 @@ def answers(
         rows = s.stream("rows", df.parquet(str(tmp_path / "in")), time="t", disorder=sw.bounded(10))
         run = rows.window(**window).group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
-        frame = pl.from_arrow(run.results())
-        assert isinstance(frame, pl.DataFrame)
+        frame = pl.DataFrame(run.results())
         return sorted(frame.drop("emitted_at").rows(), key=str), run.metrics()
 
 
