@@ -24,8 +24,8 @@ class PartialsTooLarge(Exception):
     """A page has more (pane, group) partials than the driver should hold."""
 
 
-#: Column of limits by source, in ticks.
-BEFORE = "__before"
+#: Hidden column with the punctuation that a row carries, in ticks.
+PUNCTUATION = "__punctuation"
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from slackwater.operators.element import Punctuation
 from slackwater.operators.operator import MAIN, Emit, State, Unary
-from slackwater.operators.page import BEFORE, Page
+from slackwater.operators.page import Page
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.closed import SOURCE
+from slackwater.windows.closed import BEFORE, SOURCE
 
 #: Every so many pages the distribution of lateness is looked at.
 SKETCH_EVERY = 16

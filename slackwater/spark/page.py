@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 
 from slackwater.operators.element import Payload, Staged
-from slackwater.operators.page import BEFORE, Folded, PartialsTooLarge
+from slackwater.operators.page import PUNCTUATION, Folded, PartialsTooLarge
 from slackwater.plan.nodes import MapNode, StreamNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.analysis import simple_name
@@ -31,14 +31,13 @@ from slackwater.spark.statistics import (
     ALL,
     COLUMNS,
     MISSING,
-    PUNCTUATION,
     page_statistics,
     read_arrival,
     sketch_column,
     time_statistics,
 )
 from slackwater.spark.store import Place, SparkPages
-from slackwater.windows.closed import SOURCE
+from slackwater.windows.closed import BEFORE, SOURCE
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, PaneKernel
 from slackwater.windows.partials import TIME

@@ -10,15 +10,11 @@ import polars as pl
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.operators.page import PUNCTUATION
+from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.closed import SOURCE
 from slackwater.windows.partials import TIME
-
-#: Hidden column with the punctuation that a row carries, in ticks.
-PUNCTUATION = "__punctuation"
-#: Accuracy of the sketch of times: ranks are off by about a thousandth. A larger one costs no more time.
-SKETCH_K = 4096
 
 ALL, MISSING = "__all", "__missing"
 _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY = "__low", "__high", "__above", "__below", "__said", "__only"

@@ -18,19 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.operators.element import Payload
-from slackwater.operators.page import BEFORE, Folded
+from slackwater.operators.page import PUNCTUATION, Folded
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode
-from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
+from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.closed import SOURCE
+from slackwater.windows.closed import BEFORE, SOURCE
 from slackwater.windows.kernel import PANE, ROWS, PaneKernel, source_text
 from slackwater.windows.partials import TIME
 from slackwater.windows.rolling import CELL, PLACE, RollingKernel
-
-PUNCTUATION = "__punctuation"
-#: Accuracy of the sketch of times, as on Spark.
-SKETCH_K = 4096
 
 
 @dataclass
@@ -217,15 +214,16 @@ def _measured(origin: _Origin) -> Arrival:
         high,
         origin.at,
         sum(times.drop_nulls().to_list()) if "total" in needs else None,
-        _sketch(times) if "sketch" in needs else None,
+        sketch_of(times.drop_nulls().to_numpy()) if "sketch" in needs else None,
         said,
         _by_source(frame) if SOURCE in frame.columns else None,
     )
 
 
-def _sketch(times: pl.Series) -> bytes:
+def sketch_of(times: Ints) -> bytes:
+    """The sketch of some times; of up to SKETCH_K it holds each."""
     sketch = ds.kll_doubles_sketch(SKETCH_K)
-    sketch.update(times.drop_nulls().cast(pl.Float64).to_numpy(writable=True))
+    sketch.update(times.astype(np.float64))
     return bytes(sketch.serialize())
 
 

@@ -12,17 +12,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.testing.arrow_page import sketch_of
 from slackwater.windows.spec import WindowSpec
-
-#: Pages of this many rows are held exactly by the sketch; beyond, its rank error is about 0.1 %.
-SKETCH_K = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +50,7 @@ class Paged:
 
     @staticmethod
     def _of(times: Ints, begins: Ints, ats: Ints) -> Paged:
-        sketches = [_sketch(times[a:b]) for a, b in pairwise(begins)]
+        sketches = [sketch_of(times[a:b]) if b > a else None for a, b in pairwise(begins)]
         return Paged(times, begins, ats, sketches)
 
     def __len__(self) -> int:
@@ -77,14 +74,6 @@ class Paged:
             return np.full(len(self) + 1, MIN_TICK)
         peaks = np.append(MIN_TICK, np.maximum.accumulate(self.times))
         return peaks[self.begins]
-
-
-def _sketch(rows: Ints) -> bytes | None:
-    if not len(rows):
-        return None
-    sketch = kll_doubles_sketch(SKETCH_K)
-    sketch.update(rows.astype(np.float64))
-    return bytes(sketch.serialize())
 
 
 def report(query: str, page: int, rows: Ints, spec: WindowSpec, heartbeat: int) -> Report:

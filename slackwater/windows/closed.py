@@ -19,6 +19,8 @@ from slackwater.windows.spec import WindowSpec
 #: Hidden column with the source of a row, as text.
 SOURCE = "__source"
 CLOSED = "__closed"
+#: Column of limits by source, in ticks.
+BEFORE = "__before"
 #: Ticks further out than this are no times of rows; window arithmetic on them would overflow.
 _FAR = 2**61
 
@@ -185,7 +187,7 @@ class Closed:
         if self.named is None:
             return everyone, None
         end = pl.col(CLOSED) * spec.slide + (spec.offset + spec.range)
-        return everyone, self.named.select(SOURCE, end.alias("__before"))
+        return everyone, self.named.select(SOURCE, end.alias(BEFORE))
 
     def late_within(self, spec: WindowSpec) -> list[tuple[int, int]]:
         """A row from the one tick on and before the other is in a window that was emitted ahead."""
