@@ -11,12 +11,13 @@ from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN
 from slackwater.plan.nodes import first_query, stream_of
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
-from slackwater.spark.nested import aggregate_figures
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import CallableSink
 from slackwater.spark.store import SparkPages
 
 _TRIES = 20
+#: Figures that speak of the rows of the stream.
+_LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window")
 
 
 def run_metrics(run: Run, executor: Executor, pages: SparkPages, prod_streams: Iterable[str]) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def run_metrics(run: Run, executor: Executor, pages: SparkPages, prod_streams: I
         **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
         "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
         "policy": policy,
-        **_with_refused(aggregate_figures(windows), run),
+        **_with_refused(_aggregate_figures(windows), run),
         **_without_queues(figures.get(f"{run.name}/prodder", {})),
         **({"prod_streams": asked} if asked else {}),
         **_summed([figures[label] for label in figures if label.startswith(f"{run.name}/map")]),
@@ -59,6 +60,18 @@ def operator_figures(executor: Executor) -> dict[str, dict[str, Any]]:
         except Exception:
             time.sleep(0.001)
     return executor.metrics()
+
+
+def _aggregate_figures(windows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of a query's aggregates, the topmost first: its own, late rows as the first one saw them."""
+    mine = [_without_queues(w) for w in windows]
+    figures = dict(mine[0])
+    if len(mine) > 1:
+        figures.update({k: v for k, v in mine[-1].items() if k in _LATE})
+        figures["inner"] = [{k: v for k, v in m.items() if k not in _LATE} for m in mine[1:]]
+        refused = sum(m.get("prods_refused", 0) for m in mine)
+        figures.update({"prods_refused": refused} if refused else {})
+    return figures
 
 
 def _with_refused(figures: dict[str, Any], run: Run) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.page import Page
 from slackwater.operators.results_as_rows import PageOf
@@ -13,9 +11,6 @@ from slackwater.spark.page import SparkPage
 from slackwater.spark.shape import Shape
 from slackwater.spark.store import SparkPages
 from slackwater.windows.results import WINDOW_END, row_columns
-
-#: Figures that speak of the rows of the stream.
-LATE_FIGURES = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window")
 
 
 def result_pages(pages: SparkPages) -> PageOf:
@@ -35,18 +30,6 @@ def result_pages(pages: SparkPages) -> PageOf:
         return SparkPage.arrive(named, ends, number, at, shape, pages)
 
     return page_of
-
-
-def aggregate_figures(windows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of a query's aggregates, the topmost first: its own, late rows as the first one saw them."""
-    mine = [{k: v for k, v in w.items() if k not in ("queued", "queued_rows")} for w in windows]
-    figures = dict(mine[0])
-    if len(mine) > 1:
-        figures.update({k: v for k, v in mine[-1].items() if k in LATE_FIGURES})
-        figures["inner"] = [{k: v for k, v in m.items() if k not in LATE_FIGURES} for m in mine[1:]]
-        refused = sum(m.get("prods_refused", 0) for m in mine)
-        figures.update({"prods_refused": refused} if refused else {})
-    return figures
 
 
 def _last_tick(domain: TimeDomain) -> str:
