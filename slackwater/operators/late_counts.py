@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from slackwater.progress.report import Report
@@ -42,7 +41,8 @@ class LateCounts:
         if len(self._by_window) > MOST:
             for window in sorted(self._by_window)[:-MOST]:
                 del self._by_window[window]
-        lasts, pairs = self._pairs(counts)
+        panes = counts.group_by(PANE).agg(pl.col(ROWS).sum())
+        lasts, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
         self.all_pairs += int(pairs.sum())
         return Report(label, page, lasts, pairs, lost)
 
@@ -83,20 +83,6 @@ class LateCounts:
             for source, rows in late.group_by(SOURCE).agg(pl.col(ROWS).sum()).sort(SOURCE).iter_rows():
                 name = source if source in self._by_source or len(self._by_source) < MOST else "(others)"
                 self._by_source[name] += rows
-
-    def _pairs(self, counts: pl.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The last ticks of all windows that the page has rows for, and how many of its rows fall into each."""
-        spec = self._spec
-        panes = counts.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE)
-        pane, rows = panes[PANE].to_numpy(), panes[ROWS].to_numpy()
-        most = -(-spec.panes_per_window // spec.panes_per_slide)
-        last = pane // spec.panes_per_slide
-        first = -((spec.panes_per_window - 1 - pane) // spec.panes_per_slide)
-        windows = (last[:, None] - np.arange(most)).ravel()
-        inside = windows >= np.repeat(first, most)
-        found, place = np.unique(windows[inside], return_inverse=True)
-        pairs = np.bincount(place, weights=np.repeat(rows, most)[inside], minlength=len(found))
-        return found * spec.slide + (spec.offset + spec.range - 1), pairs.astype(np.int64)
 
     def state(self) -> list[Any]:
         """As JSON values."""

@@ -79,13 +79,7 @@ class Paged:
 def report(query: str, page: int, rows: Ints, spec: WindowSpec, heartbeat: int) -> Report:
     """What a window operator tells of a page."""
     panes, counts = np.unique((rows - spec.offset) // spec.pane, return_counts=True)
-    first = -((spec.panes_per_window - 1 - panes) // spec.panes_per_slide)
-    most = -(-spec.panes_per_window // spec.panes_per_slide)
-    windows = first[:, None] + np.arange(most)
-    inside = windows <= (panes // spec.panes_per_slide)[:, None]
-    found, where = np.unique(windows[inside], return_inverse=True)
-    pairs = np.bincount(where, np.broadcast_to(counts[:, None], windows.shape)[inside], len(found)).astype(np.int64)
-    lasts = spec.offset + found * spec.slide + spec.range - 1
+    lasts, pairs = spec.rows_by_window(panes, counts)
     return Report(query, page, lasts, pairs, int(pairs[lasts <= heartbeat].sum()))
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+import numpy as np
+
 from slackwater.errors import QueryError
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.sources import Ints
 from slackwater.progress.time import Span, TimeDomain
 
 
@@ -100,3 +103,19 @@ class WindowSpec:
         (-1, 0, 1)
         """
         return (heartbeat.tick + 1 - self.range - self.offset) // self.slide
+
+    def rows_by_window(self, panes: Ints, rows: Ints) -> tuple[Ints, Ints]:
+        """Of panes with so many rows each: the last ticks of all windows that cover one, and the rows of each.
+
+        >>> lasts, pairs = WindowSpec(range=20, slide=10).rows_by_window(np.array([0, 1]), np.array([3, 5]))
+        >>> lasts.tolist(), pairs.tolist()
+        ([9, 19, 29], [3, 8, 5])
+        """
+        most = -(-self.panes_per_window // self.panes_per_slide)
+        last = panes // self.panes_per_slide
+        first = -((self.panes_per_window - 1 - panes) // self.panes_per_slide)
+        windows = (last[:, None] - np.arange(most)).ravel()
+        inside = windows >= np.repeat(first, most)
+        found, place = np.unique(windows[inside], return_inverse=True)
+        pairs = np.bincount(place, weights=np.repeat(rows, most)[inside], minlength=len(found))
+        return found * self.slide + (self.offset + self.range - 1), pairs.astype(np.int64)
