@@ -1,13 +1,12 @@
-"""The streams of S5's experiments: punctuations are grammatical and prompt, waits are those of a queue."""
+"""The streams of S5's experiments: rows come in order and in time, punctuations are grammatical and prompt."""
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.testing.prodded import bursty, dense, punctuated, reports, served, steady
+from slackwater.testing.prodded import bursty, dense, punctuated, reports, steady
 
 
 @given(times=st.lists(st.integers(-40, 60), min_size=1, max_size=30), every=st.integers(1, 15))
@@ -21,17 +20,6 @@ def test_a_punctuation_comes_as_soon_as_it_is_true_and_a_row_lies_beyond(times: 
         best = max(true, default=None)
         assert said[place] == (best if best != known else None)
         known = best
-
-
-@given(gaps=st.lists(st.integers(0, 30), min_size=1, max_size=30), cost=st.integers(1, 25))
-def test_a_row_is_served_when_it_has_come_and_the_row_before_is_done(gaps: list[int], cost: int) -> None:
-    arrivals = np.cumsum(gaps)
-    done, free = [], -(10**9)
-    for at in arrivals:
-        free = max(free, int(at)) + cost
-        done.append(free)
-    rows = pl.DataFrame({"arrival": arrivals, "time": arrivals})
-    assert served(rows, cost)["arrival"].to_list() == done
 
 
 def test_streams_lie_in_the_order_of_arrival_and_no_row_comes_before_its_time() -> None:

@@ -1,7 +1,7 @@
 """The streams of S5's experiments (chapter 4): prods come between the rows of a window and its punctuation.
 
 Frames have the columns arrival, time (int64 microseconds) and value, and lie in the order of arrival. `punctuated`
-adds S5's punctuations, `served` the wait before an expensive operator.
+adds S5's punctuations.
 """
 
 from __future__ import annotations
@@ -115,19 +115,6 @@ def _delivered(rng: np.random.Generator, made: Floats, values: Ints | Floats, de
     time = (made * SECOND).astype(np.int64)
     arrival = time + (delay(rng, made) * SECOND).astype(np.int64)
     return pl.DataFrame({"arrival": arrival, "time": time, "value": values}).sort("arrival", maintain_order=True)
-
-
-def served(rows: pl.DataFrame, cost: int) -> pl.DataFrame:
-    """The same rows behind S5's Expensive operator (section 4.3.2), which takes `cost` microseconds for each.
-
-    It works them off in the order of arrival; `arrival` becomes the instant at which it is done with a row.
-
-    >>> served(pl.DataFrame({"arrival": [0, 1, 50], "time": [0, 1, 50]}), 10)["arrival"].to_list()
-    [10, 20, 60]
-    """
-    arrival, n = rows["arrival"].to_numpy(), np.arange(len(rows))
-    done = np.maximum.accumulate(arrival - n * cost) + (n + 1) * cost
-    return rows.with_columns(pl.Series("arrival", done))
 
 
 def punctuated(rows: pl.DataFrame, every: int) -> pl.DataFrame:
