@@ -57,12 +57,10 @@ def figure(panels: int = 1, height: float = 3.1, ratios: tuple[int, ...] = (1,))
     return made, axes[0][0] if panels == 1 else [row[0] for row in axes]
 
 
-def stair(axes: Axes, ats: list[float], beats: Any, color: str, label: str, style: str = "-") -> None:
+def stair(axes: Axes, ats: list[float], beats: Any, color: str, label: str) -> None:
     """A heartbeat: it holds until the next."""
     moved = [0, *(k for k in range(1, len(ats)) if beats[k] != beats[k - 1]), len(ats) - 1]
-    axes.step(
-        [ats[k] for k in moved], [beats[k] for k in moved], where="post", color=color, lw=1.5, ls=style, label=label
-    )
+    axes.step([ats[k] for k in moved], [beats[k] for k in moved], where="post", color=color, lw=1.5, label=label)
 
 
 def points(axes: Axes, rows: pl.DataFrame, behind: bool, most: int = 180) -> None:
@@ -79,9 +77,9 @@ def points(axes: Axes, rows: pl.DataFrame, behind: bool, most: int = 180) -> Non
         axes.plot(lost["arrival"], lost["y"], "x", ms=5, mew=1.3, color=LOST, label="lost to its window", zorder=3)
 
 
-def lag(found: Followed, beats: list[float] | None = None) -> Any:
+def lag(found: Followed) -> Any:
     """How far a heartbeat is behind the clock."""
-    return np.round(np.array(found.ats) - np.array(found.beats if beats is None else beats), 3)
+    return np.round(np.array(found.ats) - np.array(found.beats), 3)
 
 
 def behind_the_clock(axes: Axes, found: Followed, color: str, label: str, style: str = "-") -> None:

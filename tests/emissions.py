@@ -87,8 +87,8 @@ def tuple_pairs(largest: int) -> st.SearchStrategy[Bound]:
 
 
 @st.composite
-def matrices(draw: st.DrawFn, counted: bool = False, largest: int = 3, most: int = 3) -> SkewMatrix:
-    n = draw(st.integers(1, most))
+def matrices(draw: st.DrawFn, counted: bool = False, largest: int = 3) -> SkewMatrix:
+    n = draw(st.integers(1, 3))
     bound = st.one_of(pairs(largest), tuple_pairs(largest)) if counted else pairs(largest)
     entry = st.one_of(st.lists(bound, min_size=1, max_size=2), st.lists(bound, max_size=2))
     rows = [[draw(entry) for _ in range(n)] for _ in range(n)]

@@ -18,8 +18,8 @@ from slackwater.windows.spec import WindowSpec
 from tests.streams import SAMPLE, frame
 
 
-def parse(text: str, kind: pa.DataType | None = None) -> object:
-    return parse_aggregate("v", text, lambda sql: kind or pa.float64())
+def parse(text: str) -> object:
+    return parse_aggregate("v", text, lambda sql: pa.float64())
 
 
 def refused(text: str) -> str:

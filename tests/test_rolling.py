@@ -293,7 +293,7 @@ def test_a_page_is_reported_as_one_pair_a_row() -> None:
 # --- crashes
 
 
-def assert_undisturbed(world: World, script: Script, slack: int) -> None:
+def assert_undisturbed(world: World, script: Script) -> None:
     calm = Script(world.plan, late=ListSink())
     for number, page in enumerate(world.pages):
         calm.page(page, at=number)
@@ -331,7 +331,7 @@ def test_the_process_may_die_again_and_again(
             world.live(Fate(death), again)
         script = world.live(Fate(), again)
         assert script is not None
-        assert_undisturbed(world, script, stream.slack)
+        assert_undisturbed(world, script)
 
 
 @pytest.mark.parametrize("window", [{"range": 7}, {"rows": 3}], ids=["range", "rows"])
@@ -350,5 +350,5 @@ def test_a_stop_between_any_two_pages_changes_nothing(
             world._give(world.start(Fate()), number)
         script = world.live(Fate())
     assert script is not None
-    assert_undisturbed(world, script, 4)
+    assert_undisturbed(world, script)
     assert script.metrics()["q/window"]["late_rows"] > 0

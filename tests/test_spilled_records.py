@@ -77,7 +77,7 @@ def test_spilled_rows_outlive_the_process(
         script = world.live(Fate(), again)
         assert script is not None
         left = cells_left(Path(made))
-    assert_undisturbed(world, script, stream.slack)
+    assert_undisturbed(world, script)
     assert left == []
 
 
@@ -98,7 +98,7 @@ def test_spilled_rows_give_the_results_of_resident_ones(
             world._give(world.start(Fate()), number)
         script = world.live(Fate())
     assert script is not None
-    assert_undisturbed(world, script, 5)
+    assert_undisturbed(world, script)
     figures = script.metrics()["q/window"]
     assert figures["store"] == "spilled"
     assert figures["late_rows"] > 0
@@ -121,6 +121,6 @@ def test_cells_become_wider_when_a_page_would_fall_into_too_many(tmp_path: Path)
             widths.append(script.executor.graph.nodes["q/window"].operator._store._width)
         script = world.live(Fate())
     assert script is not None
-    assert_undisturbed(world, script, 700)
+    assert_undisturbed(world, script)
     assert widths[0] < widths[1] < widths[2]
     assert all(wide % narrow == 0 for narrow, wide in pairwise(widths))

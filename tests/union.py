@@ -42,11 +42,11 @@ def stamp(element: Element) -> int:
 
 
 class Union(Operator):
-    """Merges streams that are sorted page by page. It holds time back for as long as one input is behind."""
+    """Merges two streams that are sorted page by page. It holds time back for as long as one input is behind."""
 
-    def __init__(self, label: str, inputs: int = 2) -> None:
+    def __init__(self, label: str) -> None:
         super().__init__(label)
-        self._registers = [MIN_TICK] * inputs
+        self._registers = [MIN_TICK] * 2
 
     def more(self, inputs: Sequence[Input]) -> bool:
         """Figure 5: some input holds an element with the smallest register value."""

@@ -93,7 +93,7 @@ class Skew:
     def matrix(self, domain: TimeDomain) -> SkewMatrix:
         """B and L in ticks of a domain."""
         names = self.sources or _STREAM
-        entries = {pair: [_ticks(bound, pair, domain) for bound in written] for pair, written in self.bounds}
+        entries = {pair: [_ticks(bound, domain) for bound in written] for pair, written in self.bounds}
         rows = [[entries.get((a, b)) for b in names] for a in names]
         return SkewMatrix(rows, spread(self.latency, names, "latency"), names)
 
@@ -261,7 +261,7 @@ def _what(pair: tuple[str, str]) -> str:
     return "the skew bound" if pair == ("", "") else f"the skew bound {pair!r}"
 
 
-def _ticks(bound: Written, pair: tuple[str, str], domain: TimeDomain) -> Bound:
+def _ticks(bound: Written, domain: TimeDomain) -> Bound:
     if isinstance(bound, (Pair, TuplePair)):
         return bound
     delta = ticks(bound.delta, domain, "delta")

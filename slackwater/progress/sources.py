@@ -81,8 +81,8 @@ def per_source(value: int | Sequence[int] | Mapping[str, int], names: tuple[str,
     return [whole(v, f"{what} of source {name!r}") for name, v in zip(names, value, strict=True)]
 
 
-def representatives(kinds: Ints, each: int = 2) -> list[int]:
-    """The first `each` sources of every kind: two stand for all pairs of equal sources, one of them for itself.
+def representatives(kinds: Ints) -> list[int]:
+    """The first two sources of every kind: two stand for all pairs of equal sources, one of them for itself.
 
     >>> representatives(np.array([7, 7, 4, 7]))
     [0, 1, 2]
@@ -90,7 +90,7 @@ def representatives(kinds: Ints, each: int = 2) -> list[int]:
     order = np.argsort(kinds, kind="stable")
     ordered = kinds[order]
     first = np.searchsorted(ordered, ordered)
-    return sorted(order[np.arange(len(order)) - first < each].tolist())
+    return sorted(order[np.arange(len(order)) - first < 2].tolist())
 
 
 def lowered(timestamps: Ints | np.int64, delta: Ints) -> Ints:

@@ -105,7 +105,7 @@ def arrow_plan(
         )
         return pa.string() if kind == pa.large_string() else kind
 
-    parsed = tuple(parse_aggregate(n, text, _typed(n, text, type_of)) for n, text in aggregates.items())
+    parsed = tuple(parse_aggregate(n, text, _typed(text, type_of)) for n, text in aggregates.items())
     groups, kinds = tuple(Group(g, g) for g in group_by), [type_of(g) for g in group_by]
     spec = window_spec(domain, range, slide, offset, rows)
     if isinstance(spec, RollingSpec):
@@ -131,7 +131,7 @@ def result_page(payload: Payload, node: ResultsNode, number: int, at: int) -> Ar
     return ArrowPage(rows.with_columns(hidden), number, at)
 
 
-def _typed(name: str, text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
+def _typed(text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
     function = text.split("(", 1)[0].strip().lower()
     fixed = {"count": pa.int64(), "avg": pa.float64()}
 

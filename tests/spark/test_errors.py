@@ -109,7 +109,7 @@ def test_a_wrong_time_column_is_named(session: sw.Session, tmp_path: Path, time:
         assert word in str(caught.value)
 
 
-def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream, tmp_path: Path) -> None:
+def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
     df, late = rows.frame, sw.bounded("1 minute")
     static = session.spark.createDataFrame([], SCHEMA)
     wrong: list[tuple[str, Callable[[], object]]] = [

@@ -24,8 +24,8 @@ def readings(spark: SparkSession, rows: list[tuple[int, int, int]] | None = None
     return frame.selectExpr("timestamp_seconds(t) AS time", "sensor", "volume", "timestamp_seconds(t) AS seen")
 
 
-def traffic(s: sw.Session, frame: DataFrame, page: str = "10 seconds") -> sw.Stream:
-    return s.stream("s", frame, time="time", arrival="seen", page=page, disorder=sw.bounded("5 seconds"))
+def traffic(s: sw.Session, frame: DataFrame) -> sw.Stream:
+    return s.stream("s", frame, time="time", arrival="seen", page="10 seconds", disorder=sw.bounded("5 seconds"))
 
 
 def q3_4(stream: sw.Stream) -> sw.Query:
