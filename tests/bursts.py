@@ -36,10 +36,6 @@ def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: An
     )
 
 
-def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
-
-
 def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
     """Whether the page is safe already."""
     page = ArrowPage(rows, number, script.clock.now(), "t")

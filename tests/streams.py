@@ -84,6 +84,16 @@ def unbounded_streams(draw: st.DrawFn, most: int = 30) -> Stream:
     return Stream(_cut(draw, rows), slack)
 
 
+def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results without the instant at which they were given."""
+    return [{k: v for k, v in row.items() if k != "emitted_at"} for row in rows]
+
+
+def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The final ones among results, without the instant at which they were given."""
+    return timeless([row for row in rows if row["kind"] == "final"])
+
+
 def same(one: Any, other: Any, rel: float = 1e-9, absolute: float = 1e-6) -> bool:
     """Whether two values of a result are equal; NaN is NaN, null is null."""
     if isinstance(one, float) and isinstance(other, float):

@@ -33,9 +33,9 @@ from slackwater.scheduling.strategy import Strategy
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import InRecord, result_page
 from slackwater.windows.results import row_columns
-from tests.bursts import Chance, finals, watched
+from tests.bursts import Chance, watched
 from tests.faults import Died, Fate, MortalFiles, MortalSink
-from tests.streams import SAMPLE, WINDOWS, assert_same_rows, bounded_streams, frame
+from tests.streams import SAMPLE, WINDOWS, assert_same_rows, bounded_streams, finals, frame
 from tests.witness import AGGREGATES, OVER_RESULTS, Witness
 
 ROWS = pa.schema([("t", pa.int64()), ("g", pa.string()), ("h", pa.int64()), ("i", pa.int64())])

@@ -10,7 +10,6 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import polars as pl
@@ -32,7 +31,7 @@ from slackwater.progress.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.faults import Fate, World
-from tests.streams import SAMPLE, Stream, assert_same_rows, frame, unbounded_streams
+from tests.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
 
 LOCAL = fs.LocalFileSystem()
 AGGREGATES = {
@@ -55,10 +54,6 @@ def query(slack: int = 3, window: tuple[int, int] = (7, 3)) -> WindowNode:
     return arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(slack), **AGGREGATES)
 
 
-def stripped(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != "emitted_at"} for row in rows]
-
-
 def assert_undisturbed(world: World, script: Script, slack: int = 3) -> None:
     """Results, late rows and figures are those of a run without a journal and without a crash."""
     calm = Script(query(slack), late=ListSink())
@@ -66,7 +61,7 @@ def assert_undisturbed(world: World, script: Script, slack: int = 3) -> None:
         calm.page(page, at=number)
     calm.drain()
     assert calm.late is not None
-    assert_same_rows(world.sink.rows, stripped(calm.results), ["window_start", "g"])
+    assert_same_rows(world.sink.rows, timeless(calm.results), ["window_start", "g"])
     assert sorted(map(str, world.late.rows)) == sorted(map(str, calm.late.rows))
     unlike = ("commits", "state_bytes")
     for label, figures in calm.metrics().items():

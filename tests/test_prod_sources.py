@@ -20,7 +20,7 @@ from slackwater.operators.element import Payload, Prod
 from slackwater.operators.prod_stream import ProdStream
 from slackwater.progress.bounded import bounded
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
 
 
 class AskingSink(ListSink):
@@ -36,10 +36,6 @@ class AskingSink(ListSink):
         kind = self.commits[commit_id]["kind"][0].as_py()
         self.given[kind] += 1
         return self._ask(kind, commit_id)
-
-
-def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
 
 
 def counts(slack: int = 5, size: int = 10) -> Any:

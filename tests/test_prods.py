@@ -23,7 +23,7 @@ from slackwater.spark.prods import check_early
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.oracle import AGGREGATES, recompute
-from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
+from tests.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
 
 CHOSEN = {name: AGGREGATES[name] for name in ("n", "total", "mean", "low", "high", "ends")}
 SECOND = 1_000_000
@@ -32,10 +32,6 @@ SECOND = 1_000_000
 def query(stream: Stream, window: tuple[int, int]) -> Any:
     aggregates = {name: text for name, (text, _) in CHOSEN.items()}
     return arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(stream.slack), **aggregates)
-
-
-def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "emitted_at"} for r in rows if r["kind"] == "final"]
 
 
 @given(

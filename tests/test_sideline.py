@@ -26,9 +26,9 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ready
 from slackwater.testing import ArrowPage, Script
-from tests.bursts import admit, finals, query, twice
+from tests.bursts import admit, query, twice
 from tests.faults import Died, Fate, MortalFiles, MortalSink
-from tests.streams import assert_same_rows, frame
+from tests.streams import assert_same_rows, finals, frame
 
 SECOND = 1_000_000
 
