@@ -38,7 +38,7 @@ Spill = Callable[[ResidentPanes], PaneStore]
 
 
 class WindowAggregate(Unary):
-    """Final results of one windowed query."""
+    """Results of one windowed query, final ones and those that prods ask for."""
 
     def __init__(
         self,

@@ -131,7 +131,7 @@ class Ingest:
 
 @contextlib.contextmanager
 def _fast_checkpoints(spark: SparkSession, checkpoint: Place) -> Iterator[None]:
-    """For a local checkpoint, the manager that renames without starting a process for each file (70 ms a batch)."""
+    """For a local checkpoint, the manager that renames without starting a process for each file."""
     with _starting:
         before = spark.conf.get(_MANAGER, None)
         fast = None if before is not None or not checkpoint.local else _fast_manager(spark)
