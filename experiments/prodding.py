@@ -212,9 +212,7 @@ def _timed(console: Console, what: str) -> Iterator[None]:
 def main() -> None:
     """Read the options, run, print, write and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--spark", action="store_true", help="the small experiments on Spark (the default)")
-    where.add_argument("--fast", action="store_true", help="everything in this process")
+    parser.add_argument("--fast", action="store_true", help="everything in this process, nothing on Spark")
     parser.add_argument("--quick", action="store_true", help="shorter streams, fewer steps: to see that it works")
     parser.add_argument("--seed", type=int, default=2024, help="of the generated streams")
     parser.add_argument("--only", choices=sorted(EXPERIMENTS), action="append", help="run only this experiment")
