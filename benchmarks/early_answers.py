@@ -15,7 +15,8 @@ import polars as pl
 
 import slackwater as sw
 from slackwater.testing import Script
-from slackwater.testing.early_streams import SECOND, Case, generated, ideal, play
+from slackwater.testing.arrivals import SECOND
+from slackwater.testing.early_streams import Case, generated, ideal, play
 
 
 def real(folder: Path) -> dict[str, Case]:

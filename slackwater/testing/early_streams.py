@@ -11,10 +11,10 @@ import polars as pl
 
 from slackwater.progress.bounded import bounded
 from slackwater.progress.time import TimeDomain
+from slackwater.testing.arrivals import SECOND
 from slackwater.testing.script import Script, arrow_plan
 from slackwater.windows.early import Early
 
-SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 AGGREGATES = {"n": "count(*)", "total": "sum(v)", "mean": "avg(v)", "top": "max(v)"}
 
