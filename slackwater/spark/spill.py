@@ -16,6 +16,7 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
 
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page, PartialsTooLarge
@@ -224,6 +225,4 @@ class SpilledPanes:
 
 
 def _spark_types(schema: pa.Schema) -> dict[str, str]:
-    from pyspark.sql.pandas.types import from_arrow_type
-
     return {f.name: from_arrow_type(f.type).simpleString() for f in schema}

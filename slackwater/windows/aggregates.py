@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import datasketches as ds
@@ -320,8 +321,6 @@ def _of_sketches(x: pl.Expr, read: Callable[[bytes | None], Any], kind: Any) -> 
 
 def _decimal_average(total: pl.Expr, count: pl.Expr, kind: pa.DataType) -> pl.Expr:
     # Exact as Spark's: Python's decimals, half up; results are few (groups of a window), not rows.
-    from decimal import ROUND_HALF_UP, Context, Decimal
-
     context, unit = Context(prec=60, rounding=ROUND_HALF_UP), Decimal(1).scaleb(-kind.scale)
 
     def average(rows: Iterable[dict[str, Any]]) -> list[Decimal | None]:
