@@ -42,9 +42,9 @@ class Summary:
     rows: int
     late_rows: int
     lost_pairs: int
+    """Pairs of a late row and a window that had been answered without it."""
     lost_share: float
     """Of the (row, window) pairs."""
-    """Pairs of a late row and a window that had been answered without it."""
     windows: int
     results: int
     median_wait: timedelta | None
