@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.testing.arrow_page import sketch_of
 from slackwater.testing.trial import report
 from slackwater.windows.spec import WindowSpec
 
@@ -80,8 +80,6 @@ def _before(tracker: Tracker, rows: pl.DataFrame) -> pl.Series:
 
 def _arrival(rows: pl.DataFrame, at: int) -> Arrival:
     """The statistics that a page's Spark job would bring."""
-    sketch = kll_doubles_sketch(4096)
-    sketch.update(rows["time"].to_numpy().astype(np.float64))
     sources = None
     if "source" in rows.columns:
         upto = pl.col("upto").max().fill_null(MIN_TICK) if "upto" in rows.columns else pl.lit(MIN_TICK)
@@ -91,6 +89,5 @@ def _arrival(rows: pl.DataFrame, at: int) -> Arrival:
         n, low, high, upto_ = (by[c].cast(pl.Int64).to_numpy() for c in ("n", "low", "high", "upto"))
         sources = SourceArrivals(by["source"].to_list(), n, low, high, upto_)
     low, high = rows["time"].min(), rows["time"].max()
-    return Arrival(
-        rows.height, 0, low, high, at, total=rows["time"].sum(), sketch=bytes(sketch.serialize()), sources=sources
-    )
+    sketch = sketch_of(rows["time"].to_numpy())
+    return Arrival(rows.height, 0, low, high, at, total=rows["time"].sum(), sketch=sketch, sources=sources)

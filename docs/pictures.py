@@ -57,10 +57,11 @@ def figure(panels: int = 1, height: float = 3.1, ratios: tuple[int, ...] = (1,))
     return made, axes[0][0] if panels == 1 else [row[0] for row in axes]
 
 
-def stair(axes: Axes, ats: list[float], beats: Any, color: str, label: str) -> None:
+def stair(axes: Axes, ats: list[float], beats: Any, color: str, label: str, lw: float = 1.5, z: int = 2) -> None:
     """A heartbeat: it holds until the next."""
     moved = [0, *(k for k in range(1, len(ats)) if beats[k] != beats[k - 1]), len(ats) - 1]
-    axes.step([ats[k] for k in moved], [beats[k] for k in moved], where="post", color=color, lw=1.5, label=label)
+    x, y = ([values[k] for k in moved] for values in (ats, beats))
+    axes.step(x, y, where="post", color=color, lw=lw, zorder=z, label=label)
 
 
 def points(axes: Axes, rows: pl.DataFrame, behind: bool, most: int = 180) -> None:
@@ -90,9 +91,7 @@ def behind_the_clock(axes: Axes, found: Followed, color: str, label: str, style:
 
 def least(axes: Axes, found: Followed) -> None:
     """The heartbeat of the stream, under those of its sources."""
-    moved = [0, *(k for k in range(1, len(found.ats)) if found.beats[k] != found.beats[k - 1]), len(found.ats) - 1]
-    x, y = ([values[k] for k in moved] for values in (found.ats, found.beats))
-    axes.step(x, y, where="post", color="#c8c8c8", lw=5, zorder=0, label="of the stream: the least")
+    stair(axes, found.ats, found.beats, "#c8c8c8", "of the stream: the least", lw=5, z=0)
 
 
 def arrivals(delay: make.Delay, seconds: float, rate: float, seed: int, **options: Any) -> pl.DataFrame:
