@@ -75,11 +75,6 @@ class Source(Unary):
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
 
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """The strongest promise made so far by the stream's own policy."""
-        return self._promises[MAIN].said
-
     def follow(self, query: str, port: str, tracker: Tracker, needs: frozenset[str], by_source: bool) -> None:
         """A query reads by this port; equal policies are computed once, so the port may be there already."""
         if port not in self._promises:
