@@ -19,9 +19,10 @@ BACK = 1 / 16
 FOLLOW = 0.02
 #: How fast the recent past is forgotten.
 FADE = 0.98
-#: So many windows that were prodded are remembered; and of those that are final so many, for groups may close on
-#: their own heartbeats.
-MOST, BEHIND = 1_024, 16
+#: So many windows that were prodded are remembered.
+MOST = 1_024
+#: Where groups close on their own heartbeats, a window is over when one so much later has closed.
+BEHIND = 16
 
 
 class Aim:

@@ -23,7 +23,8 @@ from slackwater.windows.aggregates import (
     MinOf,
     SumOf,
 )
-from slackwater.windows.aim import Aim
+from slackwater.windows.aim import BEHIND, Aim
+from slackwater.windows.arena import starts
 from slackwater.windows.closed import Closed
 from slackwater.windows.completeness import Curve, Floats
 from slackwater.windows.early import Early
@@ -51,8 +52,6 @@ _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
 NEAR = 4
 #: So many groups are known one by one, over all ages.
 MOST_KNOWN = 16_384
-#: Where groups close on their own heartbeats, a window is over when one so much later has closed.
-BEHIND = 16
 #: Values of this size are not reckoned with, as those that are no numbers.
 _HUGE = 1e150
 _PENDING = "pending"
@@ -285,8 +284,8 @@ def _runs(values: Ints) -> tuple[Ints, Ints]:
     >>> _runs(np.array([7, 7, 9]))
     (array([7, 9]), array([0, 2, 3]))
     """
-    starts = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
-    return values[starts], np.append(starts, len(values))
+    begins = starts(values)
+    return values[begins], np.append(begins, len(values))
 
 
 def _each(values: Ints, cuts: Ints) -> Iterator[tuple[int, int, int]]:

@@ -39,6 +39,12 @@ COMMON = 4.0
 FROM_CURVE = 2.0
 #: With less than this share of the rows in, the rest is anybody's guess.
 LEAST = 0.05
+#: At the least so many rows are thought to be missing, however complete a window looks.
+MISSING = 0.25
+#: An error counts for at most so many times the usual one: one surprise does not make a group a wild one.
+WILD = 8.0
+#: Nor does an error in the number of rows beyond so many times those that are missing make arrivals wild.
+FAR_OFF = 3.0
 
 
 class Growth(Enum):
@@ -184,7 +190,7 @@ class LikeAge:
     def _units(self, seen: Floats, rest: Floats, own: Floats) -> Floats:
         """How far values would be off if rows came independently; groups of all sizes become comparable by it."""
         rows = seen[:, 0]
-        missing = np.maximum(rest, 0.25)
+        missing = np.maximum(rest, MISSING)
         excess = max(self._excess[0] / self._excess[1], 0.0)
         arrivals = np.sqrt(missing + excess * missing**2)
         share = missing / (rows + missing)
@@ -252,9 +258,8 @@ class LikeAge:
             size = np.abs(final) / final[:, :1]
             score = np.where(error == 0, 0.0, error / guess.scale)
             ratio = np.where(error == 0, 0.0, np.abs(error) / guess.unit)
-            # One surprise does not make a group a wild one.
             usual = self._usual_error()
-            ratio = np.minimum(ratio, np.where(usual > 0, 8 * usual * guess.scale / guess.unit, np.inf))
+            ratio = np.minimum(ratio, np.where(usual > 0, WILD * usual * guess.scale / guess.unit, np.inf))
         figures = np.stack([np.ones_like(final), guess.seen, final, size, ratio], axis=2)
         self._groups.learn(guess.keys, figures, fade, most)
         self._learn_common(figures, fade)
@@ -286,8 +291,8 @@ class LikeAge:
                 self._off[j] = fade * self._off[j] + relative[known[:, j], j].mean(axis=0)
 
     def _learn_excess(self, rest: Floats, error: Floats, fade: float) -> None:
-        missing = np.maximum(rest, 0.25)
-        square = np.minimum(error**2, 9 * missing**2 + 9)
+        missing = np.maximum(rest, MISSING)
+        square = np.minimum(error**2, FAR_OFF**2 * (missing**2 + 1))
         self._excess = fade * self._excess + [float((square - missing).mean()), float((missing**2).mean())]
 
     def pack(self) -> tuple[list[Ints], list[Floats]]:
