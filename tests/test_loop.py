@@ -125,7 +125,7 @@ def test_an_error_of_a_call_goes_to_its_caller_and_the_loop_goes_on(loops: Calla
 def test_admit_waits_until_the_page_is_safe(loops: Callable[..., Loop], apart: Callable[..., Future[Any]]) -> None:
     gate = Gate()
     loop = loops(gate)
-    admitted = apart(loop.admit, "source", page(1))
+    admitted = apart(loop.admit, [("source", page(1))])
     assert gate.reached.wait(PATIENCE)
     assert not admitted.done()
     gate.opened.set()
@@ -137,16 +137,16 @@ def test_admit_of_a_page_that_was_taken_returns_at_once(loops: Callable[..., Loo
     gate = Gate()
     gate.opened.set()
     loop = loops(gate)
-    loop.admit("source", page(1, 5))
+    loop.admit([("source", page(1, 5))])
     gate.opened.clear()
-    loop.admit("source", page(1, 5))
-    loop.admit("source", page(1, 4))
+    loop.admit([("source", page(1, 5))])
+    loop.admit([("source", page(1, 4))])
 
 
 def test_admit_to_an_unknown_source_is_the_callers_error_alone(loops: Callable[..., Loop]) -> None:
     loop = loops()
     with pytest.raises(KeyError):
-        loop.admit("nowhere", page(1))
+        loop.admit([("nowhere", page(1))])
     assert loop.call(lambda: 42) == 42
 
 
@@ -155,7 +155,7 @@ def test_an_operators_error_reaches_all_who_wait_and_all_who_come_later(
 ) -> None:
     hoard, gate = Hoard(), Gate(ZeroDivisionError("an operator failed"))
     loop = loops(hoard, gate)
-    first = apart(loop.admit, "source", page(1, 0))
+    first = apart(loop.admit, [("source", page(1, 0))])
     assert gate.reached.wait(PATIENCE)
     second = apart(loop.call, lambda: 42)
     gate.opened.set()
@@ -165,7 +165,7 @@ def test_an_operators_error_reaches_all_who_wait_and_all_who_come_later(
     with pytest.raises((ZeroDivisionError, RunError), match="an operator failed"):
         second.result(PATIENCE)
     with pytest.raises(RunError, match="the session has failed: an operator failed"):
-        loop.admit("source", page(2, 1))
+        loop.admit([("source", page(2, 1))])
     assert isinstance(loop.error, ZeroDivisionError)
 
 
@@ -174,7 +174,7 @@ def test_stop_ends_the_thread_and_says_so_to_all_who_wait(
 ) -> None:
     hoard = Hoard()
     loop = loops(hoard)
-    waiting = apart(loop.admit, "source", page(1))
+    waiting = apart(loop.admit, [("source", page(1))])
     assert hoard.seen.wait(PATIENCE)
     loop.stop()
     assert not loop._thread.is_alive()
@@ -210,7 +210,7 @@ def test_a_timeout_closes_the_last_windows_without_anyone_calling(loops: Callabl
     loop = loops(executor=Executor(clock))
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 minute"), n="count(*)")
     loop.call(lambda: add_query(loop.executor, "q", plan, sink))
-    loop.admit("source:s", page(9))
+    loop.admit([("source:s", page(9))])
     assert loop.call(lambda: sink.rows) == []
     clock.go(1e6)
     loop.call(lambda: None)  # it sleeps, as the clock stood
@@ -222,7 +222,7 @@ def test_a_timeout_that_is_far_does_not_hold_up_a_call(loops: Callable[..., Loop
     loop = loops(executor=Executor(ManualClock()))
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 day"), n="count(*)")
     loop.call(lambda: add_query(loop.executor, "q", plan, ListSink()))
-    loop.admit("source:s", page(9))
+    loop.admit([("source:s", page(9))])
     assert loop.call(loop.executor.wake_at) == 86_400_000_000
 
 
@@ -237,7 +237,7 @@ def test_work_that_failed_inside_a_call_ends_the_session_and_is_not_committed(
     plan, sink = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)", total="sum(x)"), ListSink()
     loop = loops(executor=Executor(ManualClock(), files()))
     loop.call(lambda: add_query(loop.executor, "q", plan, sink))
-    loop.admit("source:s", page(1, 0))
+    loop.admit([("source:s", page(1, 0))])
 
     def broken() -> None:
         loop.executor.admit("source:s", ArrowPage(frame([[2, "a"]]).drop("x"), 1, 0, "t"))
@@ -267,7 +267,7 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
     for name in ("one", "two"):
         loop.call(lambda name=name: add_query(loop.executor, name, plan, Full()))
     with pytest.raises(OSError, match="no space left"):
-        loop.admit("source:s", ArrowPage(frame([[1, "a"], [20, "a"]]), 0, 0, "t"))
+        loop.admit([("source:s", ArrowPage(frame([[1, "a"], [20, "a"]]), 0, 0, "t"))])
     again = loops(executor=executor())
     for name, sink in zip(("one", "two"), sinks, strict=True):
         again.call(lambda name=name, sink=sink: add_query(again.executor, name, plan, sink))
@@ -315,7 +315,7 @@ def test_a_held_loop_begins_when_it_is_released(
     gate = Gate()
     gate.opened.set()
     loop = loops(gate, held=True)
-    admitted = apart(loop.admit, "source", page(1))
+    admitted = apart(loop.admit, [("source", page(1))])
     loop.release()
     admitted.result(PATIENCE)
     assert gate.reached.is_set()

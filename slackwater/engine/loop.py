@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -50,25 +50,32 @@ class Loop:
         """
         self.executor.between = self._serve_urgent
 
-    def admit(self, source: str, page: Page) -> None:
-        """Let a page in and wait until it is safe."""
-        self.offer(source, page).result()
+    def admit(self, pages: Sequence[tuple[str, Page]]) -> None:
+        """Let pages in that come to their sources at one instant, and wait until they are safe."""
+        safe: list[Future[None]] = [Future() for _ in pages]
+
+        def command() -> None:
+            for (source, page), future in zip(pages, safe, strict=True):
+                self._let_in(source, page, None, future)
+
+        self._post(command, urgent=True).result()
+        for future in safe:
+            future.result()
 
     def offer(self, source: str, page: Page, saved: dict[str, Any] | None = None) -> Future[None]:
         """Let a page in when there is time for it; the future is done when it is safe."""
         safe: Future[None] = Future()
-
-        def command() -> None:
-            ticket = self.executor.admit(source, page, saved)
-            if ticket.done:
-                safe.set_result(None)
-            else:
-                self._acknowledgements.add(safe)
-                ticket.on_done = lambda: self._acknowledge(safe)
-
-        asked = self._post(command, urgent=True)
+        asked = self._post(lambda: self._let_in(source, page, saved, safe), urgent=True)
         asked.add_done_callback(lambda _: _pass_error(asked, safe))
         return safe
+
+    def _let_in(self, source: str, page: Page, saved: dict[str, Any] | None, safe: Future[None]) -> None:
+        ticket = self.executor.admit(source, page, saved)
+        if ticket.done:
+            safe.set_result(None)
+        else:
+            self._acknowledgements.add(safe)
+            ticket.on_done = lambda: self._acknowledge(safe)
 
     def release(self) -> None:
         """All queries are there: work from now on."""

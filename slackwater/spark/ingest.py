@@ -106,7 +106,7 @@ class Ingest:
         if self.spooling:
             self._put(page)
         else:
-            self._loop.admit(source_label(self.node.name), page)
+            self._loop.admit([(source_label(self.node.name), page)])
 
     # --- the spool
 

@@ -3,8 +3,8 @@
 The clock stands while a page is worked on, so that a replay always gives the same answers; or it goes on at some
 speed, so that work takes time and a backlog can grow.
 
-Rows are sorted by arrival once, by Spark, into a spool of Parquet files; pages are cut from it one after
-another, so the driver holds one piece of a file at a time.
+Rows are sorted by arrival once, by Spark, into Parquet files; pages are cut from these one after another, so the
+driver holds one piece of a file at a time.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import heapq
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -26,15 +27,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from slackwater.engine.build import source_label
+from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
-from slackwater.progress.time import microseconds
+from slackwater.progress.time import MIN_TICK, microseconds
 from slackwater.spark.analysis import columns_of
 from slackwater.spark.page import SparkPage
 from slackwater.spark.shape import Shape
-from slackwater.spark.store import SparkPages
+from slackwater.spark.store import SORTED, SparkPages
 
 _CUT = "__cut"
 
@@ -52,7 +54,7 @@ class Replay:
 
     def cuts(self, pages: SparkPages) -> Iterator[tuple[int, pa.Table]]:
         """Page numbers and rows, in the order of arrival; a row without arrival has never arrived."""
-        place, started = pages.new("spool"), time.perf_counter()
+        place, started = pages.new(SORTED), time.perf_counter()
         numbered = self.frame.withColumn(
             _CUT,
             F.expr(f"CAST(floor(({self.arrival} - pmod({self.arrival}, {self.page}L)) / {self.page}) AS BIGINT)"),
@@ -126,16 +128,23 @@ class Due:
         return source_label(self.replay.node.name)
 
 
-def interleaved(replays: list[Replay], pages: SparkPages) -> Iterator[Due]:
-    """The pages of all replays in the order in which they are due."""
+def interleaved(replays: list[Replay], pages: SparkPages) -> Iterator[tuple[int, list[Due]]]:
+    """The pages of all replays by the instant at which they are due."""
     streams = (_of(replay, pages) for replay in replays)
-    return heapq.merge(*streams, key=lambda due: due.at)
+    for at, dues in groupby(heapq.merge(*streams, key=lambda due: due.at), key=lambda due: due.at):
+        yield at, list(dues)
 
 
 def _of(replay: Replay, pages: SparkPages) -> Iterator[Due]:
     shape = Shape()
     for number, rows in replay.cuts(pages):
         yield Due((number + 1) * replay.page, replay, shape, number, rows)
+
+
+def come_to(replays: Iterable[Replay], executor: Executor) -> int:
+    """When the last pages came that a journal knows of."""
+    known = ((executor.consumed(source_label(r.node.name)), r.page) for r in replays)
+    return max(((number + 1) * page for number, page in known if number is not None), default=MIN_TICK)
 
 
 class Replayer:
@@ -148,26 +157,30 @@ class Replayer:
 
     def run(self, replays: list[Replay], on_page: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Replay all there is; pages that the journal has seen are passed over."""
-        for due in interleaved(replays, self.pages):
-            seen = self.loop.executor.consumed(due.label)
-            self.come(due, known=seen is not None and due.number <= seen)
-            if on_page is not None:
+        for at, dues in interleaved(replays, self.pages):
+            self.come(at, [due for due in dues if not self._known(due)])
+            for due in dues:
                 told = {"stream": due.replay.node.name, "page": due.number, "rows": due.rows.num_rows}
-                on_page({**told, "clock": self.clock.now()})
+                if on_page is not None:
+                    on_page({**told, "clock": self.clock.now()})
 
-    def come(self, due: Due, known: bool) -> None:
-        """Move the clock, stopping where a timeout runs out on the way, and let a page in."""
+    def _known(self, due: Due) -> bool:
+        seen = self.loop.executor.consumed(due.label)
+        return seen is not None and due.number <= seen
+
+    def come(self, at: int, dues: list[Due]) -> None:
+        """Move the clock, stopping where a timeout runs out on the way, and let the pages of an instant in."""
         executor = self.loop.executor
         while True:
             wake = self.loop.call(executor.wake_at)
-            if wake is None or wake >= due.at or wake <= self.clock.now():
+            if wake is None or wake >= at or wake <= self.clock.now():
                 break
             self.clock.set(wake)
             self.loop.call(executor.run_until_idle)
-        self.clock.set(due.at)
-        if not known:
-            self.loop.admit(due.label, self.page(due))
-            self.loop.call(lambda: None)  # an expensive operator may still be at it, though the page is safe
+        self.clock.set(at)
+        if dues:
+            self.loop.admit([(due.label, self.page(due)) for due in dues])
+            self.loop.call(lambda: None)  # an expensive operator may still be at it, though the pages are safe
 
     def page(self, due: Due) -> SparkPage:
         """Its rows as Spark's."""
@@ -192,18 +205,19 @@ class PacedReplayer(Replayer):
         self.loop.call(lambda: None)
         self.clock.stand()
 
-    def come(self, due: Due, known: bool) -> None:
-        """Wait until a page is due, and let it in."""
-        if known:
+    def come(self, at: int, dues: list[Due]) -> None:
+        """Wait until the pages of an instant are due, and let them in."""
+        if not dues:
             return
-        left = self.clock.until(due.at)
+        left = self.clock.until(at)
         if left is None:
-            self.clock.set(due.at - due.replay.page)
+            length = max(due.replay.page for due in dues)
+            self.clock.set(at - length)
             self.clock.go(self._speed)
             self.loop.call(lambda: None)  # it may sleep, as if the clock stood
-            left = due.replay.page / 1e6 / self._speed
+            left = length / 1e6 / self._speed
         self.loop.pause(left)
-        self._unsafe.append(self.loop.offer(due.label, self.page(due)))
+        self._unsafe += [self.loop.offer(due.label, self.page(due)) for due in dues]
         while self._unsafe and self._unsafe[0].done():
             self._unsafe.popleft().result()
 

@@ -36,7 +36,7 @@ from slackwater.spark.ingest import Ingest
 from slackwater.spark.metrics import run_metrics
 from slackwater.spark.nested import result_pages
 from slackwater.spark.prods import check_settings, read_prod
-from slackwater.spark.replay import Replay, check_speed, read_replay, replayer
+from slackwater.spark.replay import Replay, check_speed, come_to, read_replay, replayer
 from slackwater.spark.run import Run
 from slackwater.spark.sinks import SinkLike, make_sink
 from slackwater.spark.spill import SpilledPanes
@@ -229,6 +229,8 @@ class Session:
     def _release(self, loop: Loop) -> None:
         if not self._resumed and isinstance(self._clock, SystemClock):
             loop.call(loop.executor.resume)
+        elif not self._resumed and isinstance(self._clock, ReplayClock):
+            self._clock.set(come_to((i[2] for i in self._inputs.values() if i[2] is not None), loop.executor))
         self._resumed = True
         loop.release()
 

@@ -16,6 +16,8 @@ from slackwater.engine.journal import Record
 from slackwater.errors import SlackwaterError
 from slackwater.operators.element import Staged
 
+#: Folder of the rows of replays, in the order of their arrival.
+SORTED = "sorted"
 #: Folder of the pages that are safe before they are taken; see `Spool`.
 SPOOL = "spool"
 
@@ -104,7 +106,7 @@ class SparkPages:
         if record is not None:
             keep |= {e["page"]["folder"] for entries in record.queues.values() for e in entries if "page" in e}
             keep |= {e.payload.location for e in record.emissions if isinstance(e.payload, Staged)}
-        left = [f"{kind}/{name}" for kind in ("pages", "staged") for name in self.root.child(kind).names()]
+        left = [f"{kind}/{name}" for kind in ("pages", "staged", SORTED) for name in self.root.child(kind).names()]
         for stream in self.root.child(SPOOL).names():
             # What the spool holds behind the last page that was taken is still to come.
             taken = record.consumed.get(source_label(stream), -1) if record is not None else -1

@@ -131,7 +131,7 @@ class Estimates:
         """Ages of windows in slides from their end."""
         time = now if self._by_clock or self._reference.time is None else self._reference.time
         spec = self._kernel.spec
-        return np.asarray((time - spec.offset - spec.range - windows * spec.slide) / spec.slide)
+        return np.asarray((float(time - spec.offset - spec.range) - windows * float(spec.slide)) / spec.slide)
 
     def _like(self, level: int) -> LikeAge:
         """Who knows most about windows of this age."""

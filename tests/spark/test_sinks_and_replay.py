@@ -83,6 +83,49 @@ def test_a_replay_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path) 
     ]
 
 
+def test_a_replay_that_was_cut_short_goes_on_and_can_be_prodded_at_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(page: dict[str, Any]) -> None:
+        if page["page"] == 3:
+            raise Stop
+
+    for last in (False, True):
+        with sw.Session(spark, journal=tmp_path / "journal") as s:
+            run = count(s, past(spark, ROWS)).start(sink=tmp_path / "out", name="q")
+            run.prod()
+            if last:
+                s.run_available()
+                continue
+            with pytest.raises(sw.RunError, match="Stop"):
+                s.run_available(progress=stop)
+    rows = pq.read_table(tmp_path / "out").sort_by([("emitted_at", "ascending")]).to_pylist()
+    early = [(r["window_start"], r["n_seen"], r["emitted_at"]) for r in rows if r["kind"] == "early"]
+    # Asked before anything had come, and again at the instant of the last page that the journal knew of.
+    assert early == [(instant(0), 4, instant(20)), (instant(10), 1, instant(20))]
+    assert [(r["window_start"], r["n"]) for r in rows if r["kind"] == "final"] == [
+        (instant(second), n) for second, n in ((0, 4), (10, 1), (20, 1), (30, 1))
+    ]
+
+
+def test_pages_of_one_instant_have_all_come_before_the_clock_prods(spark: SparkSession) -> None:
+    def early(*names: str) -> list[tuple[datetime, int]]:
+        with sw.Session(spark) as s:
+            runs = [count(s, past(spark, ROWS), n).start(early=sw.early(every="5 seconds")) for n in names]
+            s.run_available()
+            got = [[r for r in run.results().to_pylist() if r["kind"] == "early"] for run in runs]
+        answers = [[(r["emitted_at"], r["n_seen"]) for r in rows] for rows in got]
+        assert all(a == answers[0] for a in answers)
+        return answers[0]
+
+    alone = early("alone")
+    assert (instant(10), 2) in alone
+    assert early("one", "two", "three") == alone
+
+
 def test_a_function_gets_data_frames_and_rising_commit_ids(spark: SparkSession) -> None:
     got: list[tuple[int, list[int]]] = []
     with sw.Session(spark) as s:
