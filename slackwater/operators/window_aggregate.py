@@ -165,7 +165,7 @@ class WindowAggregate(Unary):
         merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
-        return meeting(merged, prod.where)
+        return meeting(merged, prod.where, self._node.kernel.keys)
 
     def _span(self) -> tuple[int, int] | None:
         return self._panes.span()
