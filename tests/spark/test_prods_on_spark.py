@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
+from slackwater.plan.condition import meeting
 
 pytestmark = pytest.mark.spark
 
@@ -270,3 +271,71 @@ def test_what_does_not_fit_is_refused_with_what_to_write(spark: SparkSession) ->
             query.where("n > 1").window(range="1 minute", slide="1 minute", disorder=sw.bounded("1 minute"))
         with pytest.raises(sw.QueryError, match="there is no column 'volume'; there are sensor, n, window_start"):
             query.window(range="1 minute", slide="1 minute").agg(x="max(volume)")
+
+
+GROUPS = """
+    SELECT k, CAST(k AS BIGINT) * 10000000000 AS l, array('A', 'b', 'É', NULL, "O'Hare", 'a_b')[k + 2] AS g,
+        array('1', ' 1', 'x', NULL, '7', '')[k + 2] AS s, date_add(DATE '2024-01-01', k) AS d,
+        nullif(k, 0) % 2 = 0 AS b, CAST(k / 4 AS DECIMAL(8, 2)) AS m, k / 3 AS f,
+        timestamp_micros(k * 3600500000) AS ts, CAST(timestamp_seconds(k * 3600) AS TIMESTAMP_NTZ) AS tn,
+        concat('z ', k) AS `my key`
+    FROM (SELECT explode(array(-2, -1, 0, 1, 2, 3)) AS k)
+"""
+CONDITIONS = (
+    *(
+        "k = 1",
+        "K IN (1, 2)",
+        "`My Key` = 'z 1'",
+        "\"my key\" = 'z 1'",
+        'g = "A"',
+        "g = 'O''Hare'",
+        "g = 'O\\'Hare'",
+    ),
+    *("k % 2 = -1", "k div 2 = -1", "k div 0 IS NULL", "k / 0 IS NULL", "k / 2 = 0.5", "f = 1 / 3", "-k = 2"),
+    *(
+        "g IS NULL",
+        "g <=> NULL",
+        "g NOT IN ('A', NULL)",
+        "b IS NOT TRUE",
+        "b IS TRUE",
+        "NOT b",
+        "k NOT BETWEEN 0 AND 1",
+    ),
+    *("g LIKE 'a_b'", "g RLIKE '^[a-z]$'", "g || 'x' = 'Ax'", "concat(g, 'x') = 'x'", "substring(g, 1, 1) = 'a'"),
+    *("ts = TIMESTAMP '1970-01-01 01:00:00.5'", "ts > TIMESTAMP '1970-01-01 01:00:00Z'", "ts > TIMESTAMP '1970'"),
+    *("ts = TIMESTAMP '1970-01-01T03:00:00.5+02:00'", "ts > TIMESTAMP_NTZ '1970-1-1 1:0'", "ts > tn", "ts < d"),
+    *(
+        "tn = TIMESTAMP '1970-01-01 01:00:00'",
+        "tn = TIMESTAMP '1970-01-01 03:00:00+02:00'",
+        "ts > DATE '1970-01-01'",
+    ),
+    *("ts > '1970-01-01 01:00:00'", "tn = '1970-01-01 01:00:00Z'", "tn IN ('1970-01-01 01:00:00')", "ts > 'x'"),
+    *("date(ts) = DATE '1970-01-01'", "date(tn) = '1970-01-01'", "hour(ts) = '1'", "CAST(d AS TIMESTAMP) > ts"),
+    *("d = '2024-01-02'", "d = '2024-1-2 10:00'", "d > '2024'", "d <=> 'x'", "d <> 'x'", "'2024-01-02' < d"),
+    *(
+        "d BETWEEN '2024-01-01' AND '2024-01-03'",
+        "d IN ('2024-01-02', NULL)",
+        "d = DATE '2024-1-2'",
+        "year(d) = '2023'",
+    ),
+    *(
+        "k = '1'",
+        "k = ' +1 '",
+        "k <> 'x'",
+        "k > '0'",
+        "l = '10000000000'",
+        "k NOT IN ('1')",
+        "m = '.25'",
+        "f < 'inf'",
+    ),
+    *("CAST(s AS INT) = 1", "CAST(s AS DOUBLE) < 5", "CAST(g AS STRING) = 'b'", "k = 1L", "m = 0.25BD", "f = 1.0D"),
+)
+
+
+def test_conditions_choose_the_groups_that_sparks_own_filter_chooses(spark: SparkSession) -> None:
+    frame = spark.sql(GROUPS)
+    answered = frame.select("k", *(F.expr(sql).alias(str(place)) for place, sql in enumerate(CONDITIONS))).toArrow()
+    groups = pl.DataFrame(frame.toArrow())
+    for place, sql in enumerate(CONDITIONS):
+        chosen = [r["k"] for r in answered.select(["k", str(place)]).to_pylist() if r[str(place)]]
+        assert (sql, meeting(groups, sql)["k"].to_list()) == (sql, chosen)
