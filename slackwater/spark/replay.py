@@ -13,7 +13,7 @@ import heapq
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import groupby
@@ -128,8 +128,8 @@ class Due:
         return source_label(self.replay.node.name)
 
 
-def interleaved(replays: list[Replay], pages: SparkPages) -> Iterator[tuple[int, list[Due]]]:
-    """The pages of all replays by the instant at which they are due."""
+def interleaved(replays: Iterable[Replay], pages: SparkPages) -> Iterator[tuple[int, list[Due]]]:
+    """The pages of some replays by the instant at which they are due."""
     streams = (_of(replay, pages) for replay in replays)
     for at, dues in groupby(heapq.merge(*streams, key=lambda due: due.at), key=lambda due: due.at):
         yield at, list(dues)
@@ -155,9 +155,18 @@ class Replayer:
         self.clock = clock
         self.pages = pages
 
-    def run(self, replays: list[Replay], on_page: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Replay all there is; pages that the journal has seen are passed over."""
-        for at, dues in interleaved(replays, self.pages):
+    def run(
+        self,
+        streams: Sequence[Replay],
+        controls: Sequence[Replay] = (),
+        on_page: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """Replay all there is; pages that the journal has seen are passed over.
+
+        Prods of an instant come when its rows have been worked on.
+        """
+        both = (interleaved(replays, self.pages) for replays in (streams, controls))
+        for at, dues in heapq.merge(*both, key=lambda instant: instant[0]):
             self.come(at, [due for due in dues if not self._known(due)])
             for due in dues:
                 told = {"stream": due.replay.node.name, "page": due.number, "rows": due.rows.num_rows}
@@ -196,10 +205,15 @@ class PacedReplayer(Replayer):
         self._speed = speed
         self._unsafe: deque[Future[None]] = deque()
 
-    def run(self, replays: list[Replay], on_page: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def run(
+        self,
+        streams: Sequence[Replay],
+        controls: Sequence[Replay] = (),
+        on_page: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
         """Replay all there is, and wait until it is worked off."""
         self.loop.interruptible()
-        super().run(replays, on_page)
+        super().run(streams, controls, on_page)
         for safe in self._unsafe:
             safe.result()
         self.loop.call(lambda: None)

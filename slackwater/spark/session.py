@@ -320,11 +320,12 @@ class Session:
                 "or drop them with session.forget(name)"
             )
         if isinstance(self._clock, ReplayClock):
-            names = self._read()
-            streams = [name for name in self._inputs if name in names and name not in self._controls]
-            replays = [r for name in [*streams, *self._controls] if (r := self._inputs[name][2]) is not None]
+            names = [name for name in self._inputs if name in self._read() and name not in self._controls]
+            streams, controls = (
+                [r for name in some if (r := self._inputs[name][2]) is not None] for some in (names, self._controls)
+            )
             player = replayer(self._loop, self._clock, self._pages, speed)
-            self._told("the replay", lambda: player.run(replays, progress))
+            self._told("the replay", lambda: player.run(streams, controls, progress))
         else:
             self._start_ingests(available_now=True)
             for name in list(self._ingests):
