@@ -132,12 +132,21 @@ def result_page(payload: Payload, node: ResultsNode, number: int, at: int) -> Ar
 
 
 def _typed(text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
+    """Types of an aggregate and of its argument; those of counts, sums and averages are Spark's, not polars'."""
     function = text.split("(", 1)[0].strip().lower()
-    fixed = {"count": pa.int64(), "avg": pa.float64()}
 
     def of(sql: str) -> pa.DataType:
-        kind = fixed.get(function) or type_of(sql)
-        return pa.int64() if function == "sum" and pa.types.is_integer(kind) else kind
+        if not sql.startswith(f"{function}("):
+            return type_of(sql)
+        if function == "count":
+            return pa.int64()
+        if function not in ("sum", "avg", "mean"):
+            return type_of(sql)
+        kind = type_of(sql.removeprefix(f"{function}(").removesuffix(")"))
+        if pa.types.is_decimal(kind):
+            more, behind = (10, 0) if function == "sum" else (4, 4)
+            return pa.decimal128(min(kind.precision + more, 38), min(kind.scale + behind, 38))
+        return pa.int64() if function == "sum" and pa.types.is_integer(kind) else pa.float64()
 
     return of
 
