@@ -13,7 +13,7 @@ from slackwater.errors import QueryError
 from slackwater.testing import ArrowPage, Script, arrow_plan
 from slackwater.windows.aggregates import KNOWN, ApproxDistinct, ApproxPercentile, Avg, Spread, parse_aggregate
 from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.partials import Count, Moments, Partial, Quantiles, Sum
+from slackwater.windows.partials import Count, DoubleSum, Moments, Partial, Quantiles, Sum
 from slackwater.windows.spec import WindowSpec
 from tests.streams import SAMPLE, frame
 
@@ -198,3 +198,49 @@ def test_an_empty_text_is_a_value_and_minus_zero_is_zero() -> None:
     )
     script.page(frame([[1, "a", 0, 0.0, 1, ""], [2, "a", 0, -0.0, 1, "p"], [3, "a", 0, None, 1, None]])).drain()
     assert (script.results[0]["texts"], script.results[0]["numbers"]) == (2, 1)
+
+
+# --- values that leave their type
+
+
+def script(values: list[int], dtype: pl.DataType, pages: int = 1, **window: int) -> Script:
+    """The sum and the average of `m`, from one row a tick."""
+    rows = pl.DataFrame({"t": range(len(values)), "m": pl.Series(values, dtype=dtype)})
+    window = window or {"range": 100, "slide": 100}
+    run = Script(arrow_plan(rows, **window, total="sum(m)", mean="avg(m)", n="count(m)"))
+    for part in rows.iter_slices(-(-len(values) // pages)):
+        run.page(part)
+    return run
+
+
+def whole(run: Script) -> tuple[object, object]:
+    """Of a window that has all rows."""
+    row = max(run.drain().results, key=lambda r: r["n"])
+    return row["total"], row["mean"]
+
+
+WINDOWS: list[dict[str, int]] = [
+    {"range": 100, "slide": 100},
+    {"range": 40, "slide": 5},
+    {"range": 100},
+    {"rows": 100},
+]
+
+
+@pytest.mark.parametrize("pages", [1, 3, 12])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_the_average_of_bigints_does_not_wrap_and_their_sum_does(window: dict[str, int], pages: int) -> None:
+    values = [1_700_000_000_000_000_000 + i for i in range(12)]
+    total, mean = whole(script(values, pl.Int64(), pages, **window))
+    assert mean == pytest.approx(1.7e18)
+    assert total == (sum(values) + 2**63) % 2**64 - 2**63
+
+
+def test_an_average_shares_the_sum_of_all_but_bigints() -> None:
+    def of(kind: pa.DataType) -> list[Partial]:
+        parsed = tuple(parse_aggregate(f, f"{f}(x)", lambda sql: kind) for f in ("sum", "avg", "count"))
+        return list(PaneKernel(WindowSpec(10, 10), (), parsed).columns)
+
+    for small in (pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64(), pa.decimal128(28, 2)):
+        assert of(small) == [Sum("x"), Count("x")]
+    assert of(pa.int64()) == [Sum("x"), DoubleSum("x"), Count("x")]

@@ -19,7 +19,7 @@ from slackwater.errors import JournalError
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.operator import State
 
-FORMAT = 3
+FORMAT = 4
 _PREPARED, _COMMITTED = ".prepared", ".committed"
 _SMALLEST_WHOLE = 1 << 20
 _CONTAINER = pa.schema([("name", pa.string()), ("data", pa.binary())])

@@ -18,6 +18,7 @@ from slackwater.errors import QueryError
 from slackwater.windows.partials import (
     Count,
     Distinct,
+    DoubleSum,
     First,
     Last,
     Max,
@@ -74,7 +75,7 @@ class CountOf(_Single):
 
 
 class SumOf(_Single):
-    """sum(expression)."""
+    """sum(expression); of BIGINT it wraps around, as in Spark."""
 
     kind = Sum
 
@@ -103,11 +104,16 @@ class LastOf(_Single):
     kind = Last
 
 
+@dataclass(frozen=True)
 class Avg(Aggregate):
     """avg(expression), from a sum and a count that other aggregates may share."""
 
+    of: pa.DataType = field(default_factory=pa.null)
+    """Arrow type of the expression."""
+
     def partials(self) -> tuple[Partial, ...]:
-        return Sum(self.argument), Count(self.argument)
+        wraps = pa.types.is_integer(self.of) and self.of.bit_width == 64  # sums of shorter ones are BIGINT
+        return DoubleSum(self.argument) if wraps else Sum(self.argument), Count(self.argument)
 
     def value(self, *columns: str) -> pl.Expr:
         total, count = (pl.col(c) for c in columns)
@@ -257,7 +263,10 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
         return ApproxDistinct(name, text, _hashable(first, type_of(first)), pa.int64())
     if kind in (FirstOf, LastOf):
         return kind(name, text, first, type_of(first))
-    return kind(name, text, first, type_of(f"{function}({first})"))
+    whole = type_of(f"{function}({first})")
+    if kind is Avg:
+        return Avg(name, text, first, whole, type_of(first))
+    return kind(name, text, first, whole)
 
 
 def _call(name: str, text: str) -> tuple[str, list[exp.Expression]]:

@@ -88,6 +88,17 @@ class Sum(Partial):
 
 
 @dataclass(frozen=True)
+class DoubleSum(Sum):
+    """The sum as a floating-point number, which does not wrap: what Spark makes the average of BIGINT from."""
+
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"sum({_given(f'CAST({self.argument} AS DOUBLE)', kept)})",)
+
+    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        return super().make(argument.cast(pl.Float64))
+
+
+@dataclass(frozen=True)
 class Min(Partial):
     """The smallest value; NaN is above every number, as in Spark."""
 

@@ -13,7 +13,18 @@ import polars as pl
 
 from slackwater.progress.sources import Ints
 from slackwater.windows.arena import gather
-from slackwater.windows.partials import TIME, Count, First, Last, Max, Min, Moments, Partial, Sum
+from slackwater.windows.partials import (
+    TIME,
+    Count,
+    DoubleSum,
+    First,
+    Last,
+    Max,
+    Min,
+    Moments,
+    Partial,
+    Sum,
+)
 from slackwater.windows.results import WINDOW_START
 from slackwater.windows.rolling import RollingKernel
 
@@ -123,6 +134,8 @@ def _lift(partial: Partial, column: str | None, schema: pl.Schema) -> tuple[pl.E
     match partial:
         case Count():
             return (x.is_not_null().cast(pl.Int64),)
+        case DoubleSum():
+            return (x.cast(pl.Float64),)
         case Sum():
             return (x.cast(_sum_type(schema[column])),)
         case Min() | Max():
