@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from slackwater.errors import QueryError
+from slackwater.plan.nodes import WindowNode
 from slackwater.testing import ArrowPage, Script, arrow_plan
 from slackwater.windows.aggregates import KNOWN, ApproxDistinct, ApproxPercentile, Avg, Spread, parse_aggregate
 from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.partials import Count, DoubleSum, Moments, Partial, Quantiles, Sum
+from slackwater.windows.partials import CheckedSum, Count, DoubleSum, Moments, Partial, Quantiles, Sum
 from slackwater.windows.spec import WindowSpec
 from tests.streams import SAMPLE, frame
 
@@ -203,7 +204,11 @@ def test_an_empty_text_is_a_value_and_minus_zero_is_zero() -> None:
 # --- values that leave their type
 
 
-def script(values: list[int], dtype: pl.DataType, pages: int = 1, **window: int) -> Script:
+LARGEST = Decimal("9" * 36 + ".99")
+BIG = Decimal("9e35")
+
+
+def script(values: list[Decimal | int | None], dtype: pl.DataType, pages: int = 1, **window: int) -> Script:
     """The sum and the average of `m`, from one row a tick."""
     rows = pl.DataFrame({"t": range(len(values)), "m": pl.Series(values, dtype=dtype)})
     window = window or {"range": 100, "slide": 100}
@@ -225,6 +230,7 @@ WINDOWS: list[dict[str, int]] = [
     {"range": 100},
     {"rows": 100},
 ]
+WIDE = pl.Decimal(38, 2)
 
 
 @pytest.mark.parametrize("pages", [1, 3, 12])
@@ -244,3 +250,56 @@ def test_an_average_shares_the_sum_of_all_but_bigints() -> None:
     for small in (pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64(), pa.decimal128(28, 2)):
         assert of(small) == [Sum("x"), Count("x")]
     assert of(pa.int64()) == [Sum("x"), DoubleSum("x"), Count("x")]
+    assert of(pa.decimal128(29, 2)) == [CheckedSum("x"), Count("x")]
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3, 10])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_of_decimals_that_leaves_its_type_is_null(window: dict[str, int], pages: int, sign: int) -> None:
+    # Four and six of them, taken modulo 2**128, would look like sums that fit.
+    for many in (2, 4, 6, 10):
+        assert whole(script([sign * BIG] * many, WIDE, pages, **window)) == (None, None)
+
+
+@pytest.mark.parametrize("pages", [1, 2, 4])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_a_sum_of_decimals_may_be_the_largest_of_its_type(window: dict[str, int], pages: int) -> None:
+    unit = Decimal("0.01")
+    total, mean = whole(script([Decimal("9" * 36 + ".98"), None, unit, Decimal(0)], WIDE, pages, **window))
+    assert (total, mean) == (LARGEST, None)  # an average has four digits more behind the point
+    assert whole(script([LARGEST, None, unit], WIDE, pages, **window)) == (None, None)
+    assert whole(script([None, None], WIDE, pages, **window)) == (None, None)
+    assert whole(script([None, Decimal(3), Decimal("-0.5")], WIDE, pages, **window)) == (
+        Decimal("2.5"),
+        Decimal("1.25"),
+    )
+
+
+def test_what_has_left_its_type_once_stays_away_and_moves_on_with_its_rows() -> None:
+    run = script([BIG, BIG, -BIG, -BIG, Decimal(1), Decimal(2)], WIDE, 3, range=2, slide=2)
+    assert [r["total"] for r in run.drain().results] == [None, None, 3]
+    run = script([BIG, BIG, -BIG, Decimal(1), Decimal(2)], WIDE, 5, rows=2)
+    assert [r["total"] for r in run.drain().results] == [BIG, None, 0, Decimal("-8" + "9" * 35), 3]
+    many = pl.DataFrame({"t": [1, 1, 3], "m": pl.Series([BIG, BIG, -BIG], dtype=WIDE)})
+    rolling = Script(arrow_plan(many, range=5, total="sum(m)")).page(many[:2]).page(many[2:]).drain()
+    assert [r["total"] for r in rolling.results] == [None, None, None]
+    panes = Script(arrow_plan(many, range=10, slide=5, total="sum(m)")).page(many[:2]).page(many[2:]).drain()
+    assert [r["total"] for r in panes.results] == [None, None]
+
+
+def test_an_early_average_that_does_not_fit_is_null_and_the_final_one_is_there() -> None:
+    run = script([Decimal("5e32")], WIDE).prod()
+    run.page(pl.DataFrame({"t": range(1, 10), "m": pl.Series([Decimal(0)] * 9, dtype=WIDE)})).drain()
+    assert [(r["kind"], r["mean"], r.get("mean_seen")) for r in run.results] == [
+        ("early", None, None),
+        ("final", Decimal("5e31"), None),
+    ]
+
+
+def test_a_sum_over_results_passes_over_those_that_left_their_type() -> None:
+    rows = pl.DataFrame({"t": [1, 2, 11, 21], "m": pl.Series([BIG, BIG, Decimal(3), Decimal(4)], dtype=WIDE)})
+    inner = arrow_plan(rows, 10, 10, total="sum(m)")
+    assert isinstance(inner, WindowNode)
+    run = Script(arrow_plan(rows, 30, 30, over=inner, most="sum(total)", n="count(total)")).page(rows).drain()
+    assert [(r["most"], r["n"]) for r in run.results] == [(Decimal(7), 2)]

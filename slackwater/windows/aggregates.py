@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from slackwater.errors import QueryError
 from slackwater.windows.partials import (
+    CheckedSum,
     Count,
     Distinct,
     DoubleSum,
@@ -74,10 +75,15 @@ class CountOf(_Single):
     kind = Count
 
 
+@dataclass(frozen=True)
 class SumOf(_Single):
-    """sum(expression); of BIGINT it wraps around, as in Spark."""
+    """sum(expression); of BIGINT it wraps around, of DECIMAL it is null when it leaves its type, as in Spark."""
 
-    kind = Sum
+    of: pa.DataType = field(default_factory=pa.null)
+    """Arrow type of the expression."""
+
+    def partials(self) -> tuple[Partial, ...]:
+        return (_total(self.argument, self.of),)
 
 
 class MinOf(_Single):
@@ -113,16 +119,16 @@ class Avg(Aggregate):
 
     def partials(self) -> tuple[Partial, ...]:
         wraps = pa.types.is_integer(self.of) and self.of.bit_width == 64  # sums of shorter ones are BIGINT
-        return DoubleSum(self.argument) if wraps else Sum(self.argument), Count(self.argument)
+        return DoubleSum(self.argument) if wraps else _total(self.argument, self.of), Count(self.argument)
 
     def value(self, *columns: str) -> pl.Expr:
-        total, count = (pl.col(c) for c in columns)
+        total, count = (pl.col(c) for c in columns[-2:])
         if pa.types.is_decimal(self.type):
             return _decimal_average(total, count, self.type)
         return pl.when(count > 0).then(total.cast(pl.Float64) / count)
 
     def value_sql(self, *columns: str) -> str:
-        total, count = columns
+        total, count = columns[-2:]
         if pa.types.is_decimal(self.type):
             return f"CASE WHEN {count} > 0 THEN {total} / CAST({count} AS DECIMAL(20, 0)) END"
         return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
@@ -264,8 +270,8 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
     if kind in (FirstOf, LastOf):
         return kind(name, text, first, type_of(first))
     whole = type_of(f"{function}({first})")
-    if kind is Avg:
-        return Avg(name, text, first, whole, type_of(first))
+    if kind in (SumOf, Avg):
+        return kind(name, text, first, whole, type_of(first))
     return kind(name, text, first, whole)
 
 
@@ -328,17 +334,23 @@ def _of_sketches(x: pl.Expr, read: Callable[[bytes | None], Any], kind: Any) -> 
     return x.map_batches(lambda s: pl.Series([read(v) for v in s], dtype=kind), return_dtype=kind)
 
 
+def _total(argument: str, kind: pa.DataType) -> Partial:
+    """The sum of values of a type; Spark gives decimals ten more digits, for ten billion rows, if there is room."""
+    full = pa.types.is_decimal(kind) and kind.precision > 28
+    return CheckedSum(argument) if full else Sum(argument)
+
+
 def _decimal_average(total: pl.Expr, count: pl.Expr, kind: pa.DataType) -> pl.Expr:
     # Exact as Spark's: Python's decimals, half up; results are few (groups of a window), not rows.
     context, unit = Context(prec=60, rounding=ROUND_HALF_UP), Decimal(1).scaleb(-kind.scale)
 
-    def average(rows: Iterable[dict[str, Any]]) -> list[Decimal | None]:
-        return [
-            context.divide(r["s"], Decimal(r["n"])).quantize(unit, context=context) if r["n"] else None
-            for r in rows
-        ]
+    def average(total: Decimal | None, count: int) -> Decimal | None:
+        if total is None or not count:
+            return None
+        value = context.divide(total, Decimal(count)).quantize(unit, context=context)
+        return value if value.adjusted() < kind.precision - kind.scale else None  # null where it does not fit
 
     result = pl.Decimal(kind.precision, kind.scale)
     return pl.struct(total.alias("s"), count.alias("n")).map_batches(
-        lambda s: pl.Series(average(s.to_list()), dtype=result), return_dtype=result
+        lambda s: pl.Series([average(r["s"], r["n"]) for r in s.to_list()], dtype=result), return_dtype=result
     )

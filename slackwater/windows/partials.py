@@ -16,6 +16,9 @@ import polars as pl
 #: Hidden column with the application time of a row, in ticks.
 TIME = "__time"
 
+#: The largest decimal, in units of its last digit.
+_LARGEST = 10**38 - 1
+
 HLL_LG_K = 12
 KLL_K = 200
 
@@ -96,6 +99,32 @@ class DoubleSum(Sum):
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return super().make(argument.cast(pl.Float64))
+
+
+@dataclass(frozen=True)
+class CheckedSum(Partial):
+    """The sum of decimals that may leave their 38 digits: null from then on, as in Spark.
+
+    The count of values tells that from a sum of none.
+    """
+
+    fields: tuple[str, ...] = ("_n", "_sum")
+
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        x = _given(self.argument, kept)
+        return f"count({x})", f"sum({x})"
+
+    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        n = argument.is_not_null().cast(pl.Int64)
+        return _checked_sum(n, argument)
+
+    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
+        n, x = (pl.col(c) for c in columns)
+        return _checked_sum(n, x)
+
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        n, x = columns
+        return f"sum({n})", f"CASE WHEN count_if({n} > 0 AND {x} IS NULL) = 0 THEN sum({x}) END"
 
 
 @dataclass(frozen=True)
@@ -296,6 +325,24 @@ def _given(sql: str, kept: str | None) -> str:
 
 def _sum_or_null(x: pl.Expr) -> pl.Expr:
     return pl.when(x.count() > 0).then(x.sum())
+
+
+def _checked_sum(n: pl.Expr, x: pl.Expr) -> tuple[pl.Expr, ...]:
+    count, units = n.sum(), x.to_physical()
+    fits = ~left(n, x).any() & fit(units.sum(), units.cast(pl.Float64).sum())
+    # What does not fit is not added: polars raises an error or not, as the case may be.
+    return count, pl.when(fits & (count > 0)).then(pl.when(fits).then(x).sum())
+
+
+def left(n: pl.Expr, x: pl.Expr) -> pl.Expr:
+    """Whether a checked sum has left its type."""
+    return (n > 0) & x.is_null()
+
+
+def fit(units: pl.Expr, about: pl.Expr) -> pl.Expr:
+    """Whether a sum of decimals fits, given in units modulo 2**128 and about, as a floating-point number."""
+    largest = pl.lit(_LARGEST, pl.Int128)
+    return (about.abs() < 1.3 * _LARGEST) & units.is_between(-largest, largest)
 
 
 def _over_values(x: pl.Expr, sketch: Callable[[Iterable[object]], bytes]) -> pl.Expr:

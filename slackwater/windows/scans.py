@@ -15,6 +15,7 @@ from slackwater.progress.sources import Ints
 from slackwater.windows.arena import gather
 from slackwater.windows.partials import (
     TIME,
+    CheckedSum,
     Count,
     DoubleSum,
     First,
@@ -24,6 +25,8 @@ from slackwater.windows.partials import (
     Moments,
     Partial,
     Sum,
+    fit,
+    left,
 )
 from slackwater.windows.results import WINDOW_START
 from slackwater.windows.rolling import RollingKernel
@@ -138,6 +141,8 @@ def _lift(partial: Partial, column: str | None, schema: pl.Schema) -> tuple[pl.E
             return (x.cast(pl.Float64),)
         case Sum():
             return (x.cast(_sum_type(schema[column])),)
+        case CheckedSum():
+            return x.is_not_null().cast(pl.Int64), x.cast(_sum_type(schema[column]))
         case Min() | Max():
             return (x,)
         case First() | Last():
@@ -164,6 +169,8 @@ def _running(
             return (within(x.cum_sum()),)
         case Sum():
             return (within(pl.when(x.cum_count() > 0).then(x.fill_null(0).cum_sum())),)
+        case CheckedSum():
+            return tuple(within(e) for e in _running_checked(x, pl.col(names[1])))
         case Min() if schema[names[0]].is_float():
             low = x.fill_nan(None).cum_min().forward_fill()
             only_nan = pl.when(x.cum_count() > 0).then(_NAN)
@@ -182,6 +189,15 @@ def _running(
         case Moments():
             return _running_moments(names, within)
     raise TypeError(f"{partial} has no running merge")
+
+
+def _running_checked(n: pl.Expr, x: pl.Expr) -> tuple[pl.Expr, ...]:
+    units = x.to_physical().fill_null(0)
+    fits = fit(units.cum_sum(), units.cast(pl.Float64).cum_sum())
+    gone = (left(n, x) | ~fits).cum_max()
+    # What does not fit is not added, it would be an error.
+    total = pl.when(~gone).then(x).fill_null(0).cum_sum()
+    return n.cum_sum(), pl.when(~gone & (n.cum_sum() > 0)).then(total)
 
 
 def _running_moments(names: Sequence[str], within: Within) -> tuple[pl.Expr, ...]:
@@ -209,6 +225,8 @@ def _pair(partial: Partial, names: Sequence[str], schema: pl.Schema, by_value: b
             return (a.fill_null(0) + b.fill_null(0),)
         case Sum():
             return (pl.coalesce(a + b, a, b),)
+        case CheckedSum():
+            return _pair_checked(old, new)
         case Min():  # in polars too NaN is above every number
             return (pl.when(b.is_null() | (a <= b)).then(a).otherwise(b),)
         case Max():
@@ -234,6 +252,16 @@ def _last(old: Sequence[pl.Expr], new: Sequence[pl.Expr], by_value: bool) -> pl.
     (t, v), (u, w) = old, new
     tie = (v.is_null() | (w >= v).fill_null(False)) if by_value else pl.lit(True)
     return u.is_not_null() & (t.is_null() | (u > t) | ((t == u) & tie))
+
+
+def _pair_checked(old: Sequence[pl.Expr], new: Sequence[pl.Expr]) -> tuple[pl.Expr, ...]:
+    (m, a), (n, b) = ((n.fill_null(0), x) for n, x in (old, new))
+    units = a.to_physical().fill_null(0), b.to_physical().fill_null(0)
+    about = [u.cast(pl.Float64) for u in units]
+    fits = ~left(m, a) & ~left(n, b) & fit(units[0] + units[1], about[0] + about[1])
+    # What does not fit is not added, it would be an error.
+    total = pl.when(fits).then(a).fill_null(0) + pl.when(fits).then(b).fill_null(0)
+    return m + n, pl.when(fits & (m + n > 0)).then(total)
 
 
 def _pair_moments(old: Sequence[pl.Expr], new: Sequence[pl.Expr]) -> tuple[pl.Expr, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import slackwater as sw
 from slackwater.progress.disorder import Disorder
@@ -193,6 +195,52 @@ def test_both_page_kinds_agree(spark: SparkSession, name: str) -> None:
     same += ["windows"] if scenario.resident_limit else []  # counted without looking at the files
     for key in same:
         assert spark_figures[key] == figures[key], key
+
+
+#: By group: sums that wrap, that leave their type, that do not; averages that fit their type, and do not.
+LARGE = {
+    "wraps": [(2**62 + i, Decimal("2.5"), Decimal(-7)) for i in range(12)],
+    "leaves": [(1, Decimal("-9e35"), Decimal("9e37"))] * 5,
+    "fits": [(None, Decimal("5e31"), None), (-(2**63), None, Decimal("5e31")), (3, Decimal("0.01"), Decimal(1))],
+    "no average": [(7, Decimal("5e32"), Decimal("9" * 38))],
+    "nothing": [(None, None, None)] * 2,
+}
+SUMS = {
+    "whole": "sum(i)", "mean": "avg(i)", "short": "avg(CAST(i AS SMALLINT))", "n": "count(m)",
+    "money": "sum(m)", "share": "avg(m)", "units": "sum(u)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("window", "resident_limit"),
+    [
+        ({"range": "1 minute", "slide": "1 minute"}, 2**28),
+        ({"range": "1 minute", "slide": "1 minute"}, 0),
+        ({"range": "1 minute"}, 2**28),
+    ],
+    ids=["resident", "spilled", "for each row"],
+)
+def test_sums_and_averages_that_leave_their_type_are_those_of_spark(
+    spark: SparkSession, window: dict[str, Any], resident_limit: int
+) -> None:
+    rows = [(k, n, *row) for k, group in LARGE.items() for n, row in enumerate(group)]
+    df = spark.createDataFrame(rows, "k STRING, n INT, i BIGINT, m DECIMAL(38, 2), u DECIMAL(38, 0)")
+    df = df.selectExpr("timestamp_seconds(600 + n) t", "*")
+    made = df.groupBy("k").agg(*(F.expr(sql).alias(name) for name, sql in SUMS.items()))
+    wanted = {r["k"]: r.asDict() for r in made.collect()}
+    assert (wanted["wraps"]["whole"], wanted["wraps"]["mean"]) == (66, 2.0**62)
+    assert wanted["leaves"]["money"] is wanted["leaves"]["units"] is wanted["no average"]["share"] is None
+    assert wanted["no average"]["units"] == Decimal("9" * 38)
+    with sw.Session(spark, resident_limit=resident_limit) as session:
+        stream = session.stream("s", df, time="t", arrival="t", page="4 seconds", disorder=sw.bounded("2 seconds"))
+        early = sw.early(every="6 seconds") if "slide" in window else None
+        run = stream.window(**window).group_by("k").agg(**SUMS).start(early=early)
+        session.run_available()
+        results = run.results().to_pylist()
+    # Of windows that end with a row, the last has all rows of its group.
+    got = {r["k"]: {c: r[c] for c in ("k", *SUMS)} for r in results if r["kind"] == "final"}
+    for k, row in wanted.items():
+        assert {c: _round(v) for c, v in got[k].items()} == {c: _round(v) for c, v in row.items()}, k
 
 
 def test_the_scenarios_reach_the_corners() -> None:
