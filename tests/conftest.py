@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# Frames of tests are tiny: handing them between threads takes longer than the work. Set before polars is loaded.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 from collections.abc import Iterator
 
 import pytest
