@@ -172,6 +172,7 @@ class Replayer:
                 told = {"stream": due.replay.node.name, "page": due.number, "rows": due.rows.num_rows}
                 if on_page is not None:
                     on_page({**told, "clock": self.clock.now()})
+        self.end()
 
     def _known(self, due: Due) -> bool:
         seen = self.loop.executor.consumed(due.label)
@@ -191,6 +192,9 @@ class Replayer:
             self.loop.admit([(due.label, self.page(due)) for due in dues])
             self.loop.call(lambda: None)  # an expensive operator may still be at it, though the pages are safe
 
+    def end(self) -> None:
+        """All pages have come, and each was worked off before the next."""
+
     def page(self, due: Due) -> SparkPage:
         """Its rows as Spark's."""
         frame = self.pages.spark.createDataFrame(due.rows, schema=due.replay.frame.schema)
@@ -202,18 +206,12 @@ class PacedReplayer(Replayer):
 
     def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float) -> None:
         super().__init__(loop, clock, pages)
+        loop.interruptible()
         self._speed = speed
         self._unsafe: deque[Future[None]] = deque()
 
-    def run(
-        self,
-        streams: Sequence[Replay],
-        controls: Sequence[Replay] = (),
-        on_page: Callable[[dict[str, Any]], None] | None = None,
-    ) -> None:
-        """Replay all there is, and wait until it is worked off."""
-        self.loop.interruptible()
-        super().run(streams, controls, on_page)
+    def end(self) -> None:
+        """Wait until all is worked off."""
         for safe in self._unsafe:
             safe.result()
         self.loop.call(lambda: None)
