@@ -1,0 +1,303 @@
+"""The journal on files: what a crash leaves is enough to go on with nothing lost and nothing twice.
+
+The process dies at every single point at which it touches a file or a sink, then again at random ones; the
+source gives again what was not acknowledged, under the same numbers, and sometimes more than that.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from slackwater.engine import journal_files
+from slackwater.engine.journal import Emission, Record
+from slackwater.engine.journal_files import FileJournal
+from slackwater.errors import JournalError
+from slackwater.operators.element import Staged
+from slackwater.operators.operator import State
+from slackwater.plan.describe import describe
+from slackwater.plan.nodes import WindowNode
+from slackwater.progress.bounded import bounded
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.testing import ListSink, Script, arrow_plan
+from tests.kit.faults import Fate, World
+from tests.kit.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
+
+LOCAL = fs.LocalFileSystem()
+AGGREGATES = {
+    "n": "count(*)",
+    "total": "sum(x)",
+    "var": "variance(x)",
+    "ends": "last(s)",
+    "d": "approx_count_distinct(i)",
+}
+PAGES = [
+    frame([[0, "a", 1, 1.0, 1, "p"], [4, "b", 1, 2.0, 2, "q"], [None, "a", 1, 3.0, 3, "r"]]),
+    frame([[9, "a", 1, 4.0, 4, "s"], [6, None, 1, 5.0, 5, "t"]]),
+    frame([[2, "a", 1, 6.0, 6, "u"], [18, "b", 1, 7.0, 7, "v"]]),
+    frame([[17, "b", 1, 8.0, 8, "w"], [1, "a", 1, 9.0, 9, "x"], [30, "c", 1, 0.5, 1, "y"]]),
+    frame([[28, "c", 1, 0.25, 2, "z"]]),
+]
+
+
+def query(slack: int = 3, window: tuple[int, int] = (7, 3)) -> WindowNode:
+    return arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(slack), **AGGREGATES)
+
+
+def assert_undisturbed(world: World, script: Script, slack: int = 3) -> None:
+    """Results, late rows and figures are those of a run without a journal and without a crash."""
+    calm = Script(query(slack), late=ListSink())
+    for number, page in enumerate(world.pages):
+        calm.page(page, at=number)
+    calm.drain()
+    assert calm.late is not None
+    assert_same_rows(world.sink.rows, timeless(calm.results), ["window_start", "g"])
+    assert sorted(map(str, world.late.rows)) == sorted(map(str, calm.late.rows))
+    unlike = ("commits", "state_bytes")
+    for label, figures in calm.metrics().items():
+        got = script.metrics()[label]
+        assert {k: v for k, v in got.items() if k not in unlike} == {
+            k: v for k, v in figures.items() if k not in unlike
+        }
+
+
+@pytest.fixture(params=[0, 1 << 20], ids=["often whole", "once whole"])
+def whole_at(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How large the changes may grow before the whole state is written again."""
+    with mock.patch.object(journal_files, "_SMALLEST_WHOLE", request.param):
+        yield request.param
+
+
+def test_the_process_may_die_at_every_point(tmp_path: Path, whole_at: int) -> None:
+    counting = Fate()
+    world = World(query(), PAGES[:4], tmp_path / "calm", commit_every=2)
+    calm = world.live(counting)
+    assert calm is not None
+    assert_undisturbed(world, calm)
+    assert counting.count > 60
+    for point in range(1, counting.count + 1):
+        world = World(query(), PAGES[:4], tmp_path / str(point), commit_every=2)
+        assert world.live(Fate(point)) is None
+        script = world.live(Fate(), again=point % 3)
+        assert script is not None
+        assert_undisturbed(world, script)
+
+
+@settings(max_examples=60)
+@given(
+    unbounded_streams(most=20),
+    st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    st.integers(0, 3),
+    st.sampled_from([1, 2, 3, 64]),
+    st.sampled_from([0, 3_000, 1 << 20]),
+)
+def test_the_process_may_die_again_and_again(
+    stream: Stream, deaths: list[int], again: int, commit_every: int, whole_at: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(journal_files, "_SMALLEST_WHOLE", whole_at):
+        world = World(query(stream.slack), stream.pages, Path(folder), commit_every)
+        for death in deaths:
+            world.live(Fate(death), again)
+        script = world.live(Fate(), again)
+        assert script is not None
+        assert_undisturbed(world, script, stream.slack)
+
+
+def test_a_stop_between_any_two_pages_changes_nothing(tmp_path: Path, whole_at: int) -> None:
+    world = World(query(), PAGES, tmp_path)
+    for number in range(len(PAGES)):
+        script = world.start(Fate())
+        assert script.executor.consumed("source:s") == (number - 1 if number else None)
+        world._give(script, number)
+    script = world.live(Fate())
+    assert script is not None
+    assert_undisturbed(world, script)
+    assert world.sink.rewritten == world.late.rewritten == 0
+
+
+def test_answers_that_were_prepared_but_not_written_come_with_the_restart(tmp_path: Path) -> None:
+    points = Fate()
+    World(query(), PAGES[:2], tmp_path / "count").live(points)
+    seen = set()
+    for point in range(1, points.count + 1):
+        world = World(query(), PAGES[:2], tmp_path / str(point))
+        world.live(Fate(point))
+        steps = [p.suffix for p in (tmp_path / str(point) / "steps").iterdir()]
+        if ".prepared" in steps:
+            before = dict(world.sink.commits)
+            world.start(Fate())
+            seen.add(len(world.sink.commits) - len(before))
+            assert ".prepared" not in [p.suffix for p in (tmp_path / str(point) / "steps").iterdir()]
+    assert seen == {0, 1}
+
+
+def test_a_page_that_was_taken_is_acknowledged_at_once_and_not_counted_again(tmp_path: Path) -> None:
+    world = World(query(), PAGES, tmp_path)
+    world._give(world.start(Fate()), 0)
+    script = world.start(Fate())
+    world._give(script, 0)
+    assert script.metrics()["source:s"]["pages"] == 1
+
+
+def test_a_stream_that_has_ended_stays_so(tmp_path: Path) -> None:
+    Script(query(), FileJournal(LOCAL, str(tmp_path))).page(PAGES[0]).drain()
+    again = Script(query(), FileJournal(LOCAL, str(tmp_path)))
+    assert again.metrics()["source:s"]["heartbeat"] == Heartbeat.END.tick
+    assert again.page(PAGES[1]).metrics()["q/window"]["late_rows"] == 2
+    assert again.results == []
+
+
+# --- records
+
+
+def tables(record: Record) -> dict[str, pa.Table]:
+    return {f"{label}/{n}": t for label, s in record.states.items() for n, t in s.tables.items()}
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    table = pa.table({"x": [1, None, 3], "s": ["a", "é", None]})
+    record = Record(
+        7,
+        True,
+        {"source:s": 12},
+        {"q/window": State({"last_closed": None, "deep": [1, {"a": 2.5}]}, {"panes": table}, True)},
+        {"q/window#0": [{"heartbeat": -(2**63), "admission": 3}]},
+        [Emission("q/sink", 4, table), Emission("q/late", 5, Staged("somewhere/else", 10**7))],
+    )
+    journal = FileJournal(LOCAL, str(tmp_path))
+    journal.prepare(record)
+    found = FileJournal(LOCAL, str(tmp_path)).recover()
+    assert not found.committed
+    journal.commit(record)
+    recovered = FileJournal(LOCAL, str(tmp_path)).recover()
+    assert recovered.committed
+    (again,) = recovered.records
+    assert (again.step, again.whole, again.consumed) == (record.step, record.whole, record.consumed)
+    assert again.queues == record.queues
+    assert again.emissions == record.emissions
+    assert tables(again) == tables(record)
+    assert again.states["q/window"].values == record.states["q/window"].values
+
+
+def test_a_new_journal_knows_nothing(tmp_path: Path) -> None:
+    recovered = FileJournal(LOCAL, str(tmp_path)).recover()
+    assert (recovered.records, recovered.committed) == ([], True)
+
+
+def test_a_whole_record_makes_the_earlier_ones_go(tmp_path: Path) -> None:
+    with mock.patch.object(journal_files, "_SMALLEST_WHOLE", 0):
+        script = Script(query(), FileJournal(LOCAL, str(tmp_path)))
+        counts = []
+        for number in range(12):
+            script.page(PAGES[number % 5].with_columns(pl.col("t") + 3 * number))
+            counts.append(len(list((tmp_path / "steps").iterdir())))
+    assert max(counts) < 6
+
+
+def test_changes_are_kept_beside_the_whole_record_until_they_outgrow_it(tmp_path: Path) -> None:
+    script = Script(query(), FileJournal(LOCAL, str(tmp_path)))
+    for number in range(6):
+        script.page(PAGES[number % 5].with_columns(pl.col("t") + 3 * number))
+    assert len(list((tmp_path / "steps").iterdir())) == 6
+    recovered = FileJournal(LOCAL, str(tmp_path)).recover()
+    assert [r.whole for r in recovered.records] == [True, False, False, False, False, False]
+
+
+# --- refusals
+
+
+def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_path: Path) -> None:
+    journal = FileJournal(LOCAL, str(tmp_path))
+    journal.register("q", describe(query(window=(7, 3))))
+    journal.register("q", describe(query(window=(7, 3))))
+    with pytest.raises(JournalError) as refusal:
+        FileJournal(LOCAL, str(tmp_path)).register("q", describe(query(window=(8, 2))))
+    message = str(refusal.value)
+    assert "range 7 slide 3" in message
+    assert "range 8 slide 2" in message
+    assert str(tmp_path) in message
+
+
+def test_a_query_that_was_forgotten_makes_room_for_another(tmp_path: Path) -> None:
+    journal = FileJournal(LOCAL, str(tmp_path))
+    journal.register("q", "one")
+    journal.register("r", "three")
+    journal.forget("q")
+    other = FileJournal(LOCAL, str(tmp_path))
+    other.register("q", "two")
+    assert FileJournal(LOCAL, str(tmp_path)).queries == {"q": "two", "r": "three"}
+
+
+def test_a_journal_keeps_its_id(tmp_path: Path) -> None:
+    journal = FileJournal(LOCAL, str(tmp_path / "a"))
+    journal.register("q", "plan")
+    assert FileJournal(LOCAL, str(tmp_path / "a")).id == journal.id
+    assert FileJournal(LOCAL, str(tmp_path / "b")).id != journal.id
+
+
+def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
+    FileJournal(LOCAL, str(tmp_path)).register("q", "plan")
+    header = json.loads((tmp_path / "journal.json").read_text())
+    (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
+    with pytest.raises(JournalError, match="has format 99, this version reads format 4: continue with the version"):
+        FileJournal(LOCAL, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", "[]", "{}", '{"format": 2}', "7", "null", '{"format": 2, "queries": 3}']
+)
+def test_a_header_that_is_no_journals_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "journal.json").write_text(text)
+    with pytest.raises(JournalError, match=r"journal.json' is not a Slackwater journal; give an empty folder"):
+        FileJournal(LOCAL, str(tmp_path))
+
+
+@settings(max_examples=60)
+@given(st.floats(0, 0.999))
+def test_a_record_that_was_cut_off_is_refused_by_name(share: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Script(query(), FileJournal(LOCAL, folder)).page(PAGES[0])
+        (path,) = (Path(folder) / "steps").iterdir()
+        data = path.read_bytes()
+        (whole,) = FileJournal(LOCAL, folder).recover().records
+        path.write_bytes(data[: int(len(data) * share)])
+        try:
+            (record,) = FileJournal(LOCAL, folder).recover().records
+        except JournalError as error:
+            assert path.name in str(error)
+        else:  # Only the mark at the end was lost.
+            assert record == whole
+
+
+def test_a_journal_that_has_lost_its_whole_record_is_refused(tmp_path: Path) -> None:
+    script = Script(query(), FileJournal(LOCAL, str(tmp_path)))
+    for page in PAGES[:3]:
+        script.page(page)
+    min((tmp_path / "steps").iterdir()).unlink()
+    with pytest.raises(JournalError, match="is not complete"):
+        FileJournal(LOCAL, str(tmp_path)).recover()
+
+
+def test_a_journal_that_has_lost_a_record_in_the_middle_is_refused(tmp_path: Path) -> None:
+    script = Script(query(), FileJournal(LOCAL, str(tmp_path)))
+    for page in PAGES[:4]:
+        script.page(page)
+    sorted((tmp_path / "steps").iterdir())[1].unlink()
+    with pytest.raises(JournalError, match="is not complete"):
+        FileJournal(LOCAL, str(tmp_path)).recover()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(JournalError, match=r"cannot write the journal at .*taken.*choose another folder"):
+        FileJournal(LOCAL, str(tmp_path / "taken"))

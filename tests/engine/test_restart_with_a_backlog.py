@@ -1,0 +1,175 @@
+"""A crash while pages wait before an expensive operator, and what may be different after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+import slackwater as sw
+from slackwater.engine.build import add_query, source_label
+from slackwater.engine.executor import Executor
+from slackwater.engine.journal_files import FileJournal
+from slackwater.engine.loop import Loop
+from slackwater.errors import RunError
+from slackwater.operators.element import Payload, Prod
+from slackwater.plan.nodes import WindowNode
+from slackwater.progress.bounded import bounded
+from slackwater.progress.clock import ManualClock
+from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing.script import InRecord
+from slackwater.windows.early import Early
+from tests.kit.faults import Died
+from tests.kit.streams import SAMPLE, frame
+
+MADE = pa.schema([("y", pa.int64())])
+Work = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def work(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([rows["i"]], schema=MADE)
+
+
+def dies_at(run: int) -> Work:
+    runs: list[int] = []
+
+    def deadly(rows: pa.RecordBatch) -> pa.RecordBatch:
+        runs.append(1)
+        if len(runs) == run:
+            raise Died
+        return work(rows)
+
+    return deadly
+
+
+def query(function: Work = work) -> WindowNode:
+    plan = arrow_plan(SAMPLE, 10, 10, map=(function, MADE), disorder=bounded(0), n="count(*)", total="sum(y)")
+    assert isinstance(plan, WindowNode)
+    return plan
+
+
+class Session:
+    """An executor on a journal, with queries on one stream."""
+
+    def __init__(self, folder: Path) -> None:
+        journal = FileJournal(fs.LocalFileSystem(), str(folder))
+        self.executor = Executor(ManualClock(), journal, pages=InRecord())
+        self.labels: dict[str, list[str]] = {}
+
+    def start(self, name: str, sink: ListSink, function: Work = work, early: Early | None = None) -> Session:
+        self.labels[name] = add_query(self.executor, name, query(function), sink, early=early)
+        return self
+
+    def read(self) -> Session:
+        """Four pages, which are all acknowledged even if the map dies at a later one."""
+        pages = [frame([[n, "a", 0, 1.0, 10**n]]) for n in range(4)]
+        tickets = [self.executor.admit(source_label("s"), ArrowPage(p, n, 0, "t")) for n, p in enumerate(pages)]
+        try:
+            self.executor.run_until_idle()
+        finally:
+            assert all(ticket.done for ticket in tickets)
+        return self
+
+
+def finals(sink: ListSink) -> list[tuple[int, int]]:
+    return [(r["n"], r["total"]) for r in sink.rows if r["kind"] == "final"]
+
+
+@pytest.mark.parametrize("before", [None, sw.early(at=0.5)])
+@pytest.mark.parametrize("after", [None, sw.early(at=0.5)])
+def test_early_answers_may_be_asked_for_or_not_after_a_restart(
+    tmp_path: Path, before: Early | None, after: Early | None
+) -> None:
+    sink = ListSink()
+    with pytest.raises(Died):
+        Session(tmp_path).start("q", sink, dies_at(2), before).read()
+    Session(tmp_path).start("q", sink, early=after).read().executor.drain()
+    assert finals(sink) == [(4, 1111)]
+
+
+def test_an_arc_of_the_journal_that_is_gone_is_said_and_not_forgotten(tmp_path: Path) -> None:
+    with pytest.raises(Died):
+        Session(tmp_path).start("q", ListSink(), dies_at(2)).read()
+    other = Session(tmp_path)
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)", total="sum(i)")
+    add_query(other.executor, "q", plan, ListSink())
+    with pytest.raises(RunError, match="pages that wait for q/map0, which this query does not have"):
+        other.read()
+
+
+def test_a_prod_before_all_queries_are_back_forgets_nothing_of_the_others(tmp_path: Path) -> None:
+    one, other = ListSink(), ListSink()
+    deadly = dies_at(2)
+    with pytest.raises(Died):
+        Session(tmp_path).start("q1", one, deadly).start("q2", other, deadly).read()
+    back = Session(tmp_path).start("q1", one)
+    loop = Loop(back.executor, held=True)
+
+    def ask() -> None:
+        back.executor.prod(back.labels["q1"], Prod())
+        back.executor.answer_prods()
+
+    loop.interrupt(ask)
+    loop.stop()
+    Session(tmp_path).start("q1", one).start("q2", other).read().executor.drain()
+    assert finals(one) == finals(other) == [(4, 1111)]
+
+
+class Full(ListSink):
+    def write(self, payload: Payload, commit_id: int) -> None:
+        raise OSError("disk full")
+
+
+def test_a_query_whose_sink_failed_at_what_a_crash_left_can_be_started_again(tmp_path: Path) -> None:
+    first = Session(tmp_path).start("q", Full()).read()
+    with pytest.raises(OSError, match="disk full"):
+        first.executor.drain()
+    back, sink = Session(tmp_path), ListSink()
+    with pytest.raises(OSError, match="disk full"):
+        back.start("q", Full())
+    back.start("q", sink)
+    assert finals(sink) == [(4, 1111)]
+
+
+def test_a_page_that_is_saved_before_its_source_takes_it_has_what_the_policy_needs(tmp_path: Path) -> None:
+    deadly = dies_at(1)
+    plan = arrow_plan(SAMPLE, 10, 10, map=(deadly, MADE), disorder=sw.drop_ratio(0.01), n="count(*)")
+    session = Session(tmp_path)
+    add_query(session.executor, "q", plan, ListSink())
+    for n in range(3):
+        session.executor.admit(source_label("s"), ArrowPage(frame([[n, "a"]]), n, 0, "t"))
+    with pytest.raises(Died):
+        session.executor.run_until_idle()
+    journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+    waiting = [e for entries in journal.recover().records[-1].queues.values() for e in entries if "page" in e]
+    assert len(waiting) == 3
+    assert all(InRecord().load(e["page"]).arrival().sketch is not None for e in waiting)
+
+
+def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
+    dropped: list[int] = []
+    seen: list[list[int]] = []
+
+    class Store(InRecord):
+        def drop(self, saved: dict[str, Any]) -> None:
+            dropped.append(saved["number"])
+
+    def look(rows: pa.RecordBatch) -> pa.RecordBatch:
+        seen.append(list(dropped))
+        return work(rows)
+
+    sink = ListSink()
+    executor = Executor(ManualClock(), pages=Store())
+    add_query(executor, "q", query(look), sink)
+    for n in range(3):
+        page = ArrowPage(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t")
+        executor.admit(source_label("s"), page, page.save())
+    executor.run_until_idle()
+    executor.drain()
+    assert sorted(dropped) == [0, 1, 2]
+    assert all(n not in done for n, done in enumerate(seen)), "not before they have been worked on"
+    assert finals(sink) == [(3, 3)]

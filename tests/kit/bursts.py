@@ -1,0 +1,78 @@
+"""Bursts for the tests: an expensive function, a query behind it, and any order of work with prods and deaths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.engine.build import source_label
+from slackwater.operators.element import Prod, Punctuation
+from slackwater.operators.map import Map
+from slackwater.operators.operator import MAIN
+from slackwater.progress.bounded import bounded
+from slackwater.scheduling.strategy import Ready
+from slackwater.testing import ArrowPage, Script, arrow_plan
+from slackwater.windows.partials import TIME
+from tests.kit.faults import Died
+from tests.kit.streams import SAMPLE
+
+TWICE = pa.schema([("g", pa.string()), ("y", pa.int64())])
+
+
+def twice(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The expensive function: twice `i`."""
+    made = pl.DataFrame(rows).select("g", y=pl.col("i") * 2)
+    return made.to_arrow().cast(TWICE).combine_chunks().to_batches()[0]
+
+
+def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: Any) -> Any:
+    aggregates = {"n": "count(*)", "total": "sum(y)"}
+    return arrow_plan(
+        SAMPLE, *window, map=(function, TWICE), group_by=["g"], disorder=bounded(slack), **more, **aggregates
+    )
+
+
+def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
+    """Whether the page is safe already."""
+    page = ArrowPage(rows, number, script.clock.now(), "t")
+    return script.executor.admit(source_label("s"), page).done
+
+
+run_of_map = Map.run
+
+
+def watched(self: Map, inputs: Any, emit: Any) -> None:
+    """A run of the map that may not promise anything of rows that are set aside."""
+
+    def spy(element: Any, port: str = MAIN) -> None:
+        if isinstance(element, Punctuation):
+            high, low = element.heartbeat.tick, element.after
+            for page in inputs[1].elements():
+                times = page._frame[TIME].drop_nulls().to_list()
+                assert not any(t <= high and (low is None or t > low) for t in times)
+        emit(element, port)
+
+    run_of_map(self, inputs, spy)
+
+
+@dataclass
+class Chance:
+    """Picks any of the ready operators; before some picks it prods, and at one the process dies."""
+
+    numbers: Sequence[int]
+    prods: dict[int, Prod]
+    dies_at: int | None = None
+    picks: int = 0
+    ask: Callable[[Prod], None] = field(default=lambda prod: None)
+
+    def pick(self, ready: Sequence[Ready]) -> Ready:
+        self.picks += 1
+        if self.picks == self.dies_at:
+            raise Died
+        if self.picks in self.prods:
+            self.ask(self.prods[self.picks])
+        return ready[self.numbers[self.picks % len(self.numbers)] % len(ready)]

@@ -1,0 +1,129 @@
+"""State that outgrows the driver: the window aggregate changes its store in mid-stream, and again after a restart.
+
+The large store of these tests lies in the driver too; what is tested is the change, not the spilling.
+"""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from slackwater.engine.build import add_query, source_label
+from slackwater.engine.executor import Executor
+from slackwater.engine.journal_files import FileJournal
+from slackwater.operators.element import Prod
+from slackwater.operators.operator import State
+from slackwater.operators.page import Folded, PartialsTooLarge
+from slackwater.operators.pane_store import ResidentPanes
+from slackwater.progress.bounded import bounded
+from slackwater.progress.clock import ManualClock
+from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing.script import InRecord
+from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.spec import WindowSpec
+from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, frame
+
+COUNT = {"n": AGGREGATES["n"], "total": AGGREGATES["total"]}
+
+
+class LargePanes(ResidentPanes):
+    """Takes over what the resident store held; its first state is a whole one."""
+
+    kind = "large"
+
+    def __init__(self, resident: ResidentPanes) -> None:
+        super().__init__(resident.kernel, resident.schema)
+        self.ring = resident.ring
+        self._journaled = False
+
+    def state(self, whole: bool) -> State:
+        state = super().state(whole or not self._journaled)
+        self._journaled = True
+        return state
+
+
+class HugePage(ArrowPage):
+    """Has too many partials for the driver, when it is first asked."""
+
+    asked = False
+
+    def fold(self, kernel: PaneKernel) -> Folded:
+        if not self.asked:
+            self.asked = True
+            raise PartialsTooLarge
+        return super().fold(kernel)
+
+
+def start(folder: str, sink: ListSink, slack: int, limit: int = 2**28) -> Executor:
+    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder), pages=InRecord())
+    plan = arrow_plan(SAMPLE, 7, 3, group_by=["g"], disorder=bounded(slack), n="count(*)", total="sum(x)")
+    add_query(executor, "q", plan, sink, spill=LargePanes, resident_limit=limit)
+    return executor
+
+
+@settings(max_examples=60)
+@given(bounded_streams(), st.integers(0, 10), st.sampled_from([0, 500, 2**28]))
+def test_the_store_may_change_at_any_page_and_the_process_end_after_any(
+    stream: Stream, huge: int, limit: int
+) -> None:
+    sink = ListSink()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, rows in enumerate(stream.pages):
+            executor = start(folder, sink, stream.slack, limit)
+            kind = HugePage if number == huge else ArrowPage
+            executor.admit(source_label("s"), kind(rows, number, 0, "t"))
+            executor.run_until_idle()
+            if number >= huge:
+                assert executor.metrics()["q/window"]["store"] == "large"
+        start(folder, sink, stream.slack, limit).drain()
+    wanted = recompute(stream.rows, WindowSpec(7, 3), ["g"], COUNT)
+    assert_same_rows(sink.rows, wanted, ["window_start", "g"])
+
+
+def test_state_stays_resident_below_the_limit_and_leaves_above_it() -> None:
+    for limit, store in ((2**28, "resident"), (0, "large")):
+        with tempfile.TemporaryDirectory() as folder:
+            executor = start(folder, ListSink(), 5, limit)
+            executor.admit("source:s", ArrowPage(frame([[1, "a"]]), 0, 0, "t"))
+            executor.run_until_idle()
+            assert executor.metrics()["q/window"]["store"] == store
+
+
+def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_restart() -> None:
+    def learned(executor: Executor) -> list[str]:
+        estimates = executor.graph.nodes["q/window"].operator._estimates  # type: ignore[attr-defined]
+        return sorted(map(str, estimates.table(whole=True).to_pylist()))
+
+    with tempfile.TemporaryDirectory() as folder:
+        executor = start(folder, ListSink(), 0)
+        for number in range(30):
+            kind = HugePage if number == 28 else ArrowPage
+            executor.admit("source:s", kind(frame([[number, "a"]]), number, 0, "t"))
+            executor.run_until_idle()
+            executor.prod(["q/prodder"], Prod())
+            executor.run_until_idle()
+        assert executor.metrics()["q/window"]["store"] == "large"
+        kept = learned(executor)
+        assert len(kept) > 10 and learned(start(folder, ListSink(), 0)) == kept
+
+
+def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> None:
+    executor = Executor(ManualClock())
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), resident_limit=0)
+    executor.admit("source:s", ArrowPage(frame([[1]]), 0, 0, "t"))
+    with pytest.raises(MemoryError, match="q/window: more window state than the driver may hold"):
+        executor.run_until_idle()
+
+
+def test_without_a_journal_nothing_is_kept_for_one() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, 10, n="count(*)"))
+    for n in range(20):
+        script.page(frame([[n * 10]]))
+    panes = script.executor.graph.nodes["q/window"].operator._panes  # type: ignore[attr-defined]
+    assert panes.ring.take_fresh() is None
+    assert panes.ring.pane_count == 1

@@ -1,0 +1,144 @@
+"""The map alone: what it sets aside, what comes next, and what time it passes on meanwhile (S5 section 6.2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.engine.queue import Entry, Queue
+from slackwater.operators.element import Prod, Punctuation
+from slackwater.operators.map import Map
+from slackwater.operators.operator import MAIN, State
+from slackwater.progress.disorder import SourceHeartbeats
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.testing import ArrowPage
+from slackwater.windows.spec import WindowSpec
+from tests.kit.bursts import query, watched
+from tests.kit.streams import frame
+
+SPANS = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: [s[0], s[0] + s[1]])
+EVENTS = st.lists(
+    st.one_of(
+        SPANS,
+        st.integers(0, 60).map(lambda t: Punctuation(Heartbeat(t))),
+        st.integers(0, 8).map(lambda w: Prod(until=10 * w)),
+        st.just("run"),
+        st.just("lull"),
+    ),
+    max_size=30,
+)
+
+
+def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
+    node = query(0, (10, 10)).input
+    return Map("map", node, [WindowSpec(10, 10)], sw.sideline(ratio)), (Queue(), Queue())
+
+
+def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
+    """Do what an event says; gives what the map emits."""
+    out: list[Any] = []
+
+    def emit(element: Any, port: str = MAIN) -> None:
+        out.append(element)
+
+    if event == "run" or event == "lull":
+        if operator.more(queues) if event == "run" else operator.spare(queues):
+            watched(operator, queues, emit)
+    else:
+        if isinstance(event, list):
+            event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
+        queues[0].push(Entry(event, number))
+    return out
+
+
+@given(EVENTS, st.sampled_from([2, 4, 50]))
+def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events: list[Any], ratio: int) -> None:
+    operator, queues = map_alone(ratio)
+    out = [e for n, event in enumerate(events) for e in take(operator, queues, event, n)]
+    while operator.more(queues) or operator.spare(queues):
+        out += take(operator, queues, "run" if operator.more(queues) else "lull")
+    given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
+    assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
+    times = [e for e in events if isinstance(e, Punctuation)]
+    if times:
+        told = [e.heartbeat for e in out if isinstance(e, Punctuation) and e.after is None]
+        assert max(told) >= times[-1].heartbeat, "in the end all that was promised has been passed on"
+
+
+def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
+    operator, queues = map_alone(50)
+    script = [Prod(until=40), [3, 5], [24, 26], [45, 49], Punctuation(Heartbeat(48))]
+    for number, event in enumerate([*script, *["run"] * 4]):
+        take(operator, queues, event, number)
+    said = [(e.after, e.heartbeat.tick) for e in take(operator, queues, "run")]
+    assert said == [(None, 2), (5, 23), (26, 48)]
+    first, *said = take(operator, queues, "lull")
+    assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
+    last, *said = take(operator, queues, "lull")
+    assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
+
+
+@given(EVENTS, st.integers(0, 30), st.sampled_from([2, 4]))
+def test_a_restored_map_goes_on_as_if_nothing_had_happened(events: list[Any], stop: int, ratio: int) -> None:
+    (steady, one), (stopped, other) = map_alone(ratio), map_alone(ratio)
+    for number, event in enumerate([*events, *["run"] * 10, *["lull"] * 10]):
+        if number == stop:
+            values = json.loads(json.dumps(stopped.state(True).values))
+            stopped, _ = map_alone(ratio)
+            stopped.restore([State(values)])
+            assert stopped.metrics() == steady.metrics()
+        expected, got = take(steady, one, event, number), take(stopped, other, event, number)
+        assert [getattr(e, "number", e) for e in got] == [getattr(e, "number", e) for e in expected]
+
+
+def test_a_prod_speaks_of_pages_that_it_overtakes() -> None:
+    operator, queues = map_alone(50)
+    for number, event in enumerate([[1, 2], [25, 26], Prod(until=10**9), "run", [27, 28], [31, 32], *["run"] * 4]):
+        take(operator, queues, event, number)
+    assert operator.metrics() == {"mapped_pages": 1, "sidelined_pages": 3, "sideline": 3}
+
+
+def test_what_is_only_set_aside_is_not_expensive() -> None:
+    operator, queues = map_alone(50)
+    expected = [([3, 5], True), (Prod(until=10), False), ([4, 6], False), ([8, 12], True), ([13, 14], True)]
+    for number, (event, expensive) in enumerate(expected):
+        take(operator, queues, event, number)
+        assert operator.expensive(queues) == expensive
+        take(operator, queues, "run")
+    assert operator.metrics() == {"mapped_pages": 3, "sidelined_pages": 1, "sideline": 1}
+    assert operator.expensive(queues), "in a lull it is worked on"
+
+
+def test_a_page_is_looked_at_a_few_times_however_many_are_set_aside() -> None:
+    operator, queues = map_alone(4)
+    count = 0
+
+    def counted(page: ArrowPage) -> Any:
+        nonlocal count
+        count += 1
+        return measure(page)
+
+    events = [*[[3, 5]] * 200, Prod(until=10), *[[15, 15], Punctuation(Heartbeat(9))] * 200]
+    measure = ArrowPage.measure
+    with mock.patch.object(ArrowPage, "measure", counted):
+        for number, event in enumerate(events):
+            take(operator, queues, event, number)
+        for _ in range(1000):
+            take(operator, queues, "run" if queues[0] else "lull")
+    assert operator.metrics() == {"mapped_pages": 400, "sidelined_pages": 200, "sideline": 0}
+    assert count < 5 * len(events)
+
+
+def test_nothing_is_kept_of_sources() -> None:
+    """There may be a hundred thousand, and behind a map no window goes by them."""
+    operator, queues = map_alone(4)
+    by_source = SourceHeartbeats(["sensor 1", "sensor 2"], np.array([10, 20]), 5)
+    take(operator, queues, Punctuation(Heartbeat(5), by_source))
+    assert take(operator, queues, "run") == [Punctuation(Heartbeat(5))]
+    assert "sensor" not in str(operator.state(True).values)

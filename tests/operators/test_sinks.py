@@ -1,0 +1,114 @@
+"""Sinks without Spark: one schema for early and final results, and what a function may give back."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import slackwater as sw
+from slackwater.plan.nodes import WindowNode
+from slackwater.progress.bounded import bounded
+from slackwater.spark.metrics import operator_figures
+from slackwater.spark.sinks import CallableSink, make_sink
+from slackwater.testing import Script, arrow_plan
+from slackwater.windows.results import early_schema
+from tests.kit.streams import SAMPLE, frame
+
+#: Tables stay tables.
+PAGES: Any = SimpleNamespace(spark=SimpleNamespace(createDataFrame=lambda table: table))
+
+
+def plan(**window: Any) -> Any:
+    window = window or {"range": 10, "slide": 10}
+    aggregates = {"n": "count(*)", "total": "sum(x)", "last": "max(s)"}
+    return arrow_plan(SAMPLE, **window, group_by=["g"], disorder=bounded(5), **aggregates)
+
+
+def play(sink: Any, late: Any = None, **window: Any) -> Script:
+    script = Script(plan(**window), sink=sink, late=late)
+    return script.page(frame([[1, "a"], [20, "b"]])).page(frame([[2, "a"], [40, "b"]]))
+
+
+@pytest.mark.parametrize("early_first", [False, True])
+def test_early_and_final_files_are_one_table(tmp_path: Path, early_first: bool) -> None:
+    script = Script(plan(), sink=make_sink(tmp_path, "run", PAGES, plan()))  # type: ignore[arg-type]
+    script.page(frame([[1, "a"]]))
+    if early_first:
+        script.prod()
+    script.page(frame([[20, "b"]])).prod().drain()
+    made = plan()
+    assert isinstance(made, WindowNode)
+    wanted = early_schema(made.schema, made.kernel)
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert len(files) > 2 and all(pq.read_schema(f).equals(wanted) for f in files)
+    rows = pl.read_parquet(tmp_path / "*.parquet")
+    nulls = rows.group_by("kind").agg(pl.col("n_seen").null_count()).sort("kind").rows()
+    assert nulls == [("early", 0), ("final", 2)]
+
+
+def test_windows_of_each_row_have_no_early_columns(tmp_path: Path) -> None:
+    made = plan(range=10)
+    Script(made, sink=make_sink(tmp_path, "run", PAGES, made)).page(frame([[1, "a"]])).drain()  # type: ignore[arg-type]
+    assert pl.read_parquet(tmp_path / "*.parquet").columns == made.schema.names
+
+
+def test_a_function_always_gets_the_same_columns() -> None:
+    seen: list[tuple[str, tuple[str, ...]]] = []
+
+    def take(rows: Any, commit_id: int) -> object:
+        seen.append((rows["kind"][0].as_py(), tuple(rows.column_names)))
+        return True
+
+    play(CallableSink(take, PAGES, plan()))
+    assert {kind for kind, _ in seen} == {"early", "final"} and len({names for _, names in seen}) == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [sw.prod(until="soon"), sw.prod(until=[]), sw.prod(where="carrier = 'AA'"), sw.prod(where="g = 'O'Hare'")],
+)
+def test_a_wrong_prod_of_a_sinks_function_is_counted_and_told_once(
+    asked: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = CallableSink(lambda rows, commit_id: asked, PAGES, plan())
+    with caplog.at_level(logging.WARNING):
+        script = play(sink)
+    assert sink.refused > 1
+    assert [r.getMessage().count("prod(") for r in caplog.records] == [1]
+    assert script.metrics()["q/window"]["early_results"] == 0
+
+
+def test_a_window_of_each_row_cannot_be_prodded_by_its_sink() -> None:
+    sink = CallableSink(lambda rows, commit_id: True, PAGES, plan(range=10))
+    play(sink, range=10)
+    assert sink.refused > 0
+
+
+def test_what_a_late_sinks_function_gives_back_asks_for_nothing() -> None:
+    late: list[int] = []
+
+    def take(rows: Any, commit_id: int) -> object:
+        late.append(commit_id)
+        return True
+
+    script = play(CallableSink(lambda rows, commit_id: None, PAGES, plan()), make_sink(take, "late", PAGES))
+    assert late and script.metrics()["q/window"]["early_results"] == 0
+
+
+def test_figures_that_change_while_they_are_read_are_read_again() -> None:
+    errors = [RuntimeError("dictionary changed size during iteration"), ValueError("zip() argument 2 is shorter")]
+
+    class Busy:
+        def metrics(self) -> dict[str, dict[str, Any]]:
+            if errors:
+                raise errors.pop()
+            return {"q/window": {"results": 1}}
+
+    executor: Any = Busy()
+    assert operator_figures(executor) == {"q/window": {"results": 1}}
