@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.progress import disorder_control as control
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.max_delay import max_delay
+from slackwater.progress.drop_ratio import disorder_control as control
+from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain

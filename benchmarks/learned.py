@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.learned import learned
+from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
 
 SOURCES, PAGES, SECOND = 100_000, 30, 1_000_000

@@ -40,7 +40,7 @@ _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 _FLIGHTS = Path(slackwater.__file__).parent / "data" / "flights.parquet"
 HINDSIGHT, EVERY = "hindsight", "hindsight, every stretch"
 #: Policies under their constructors' names; those that are not there are left out.
-RIVALS = ("max_delay", "learned", "disorder_control")
+RIVALS = ("drop_ratio.max_delay", "learned.learned", "drop_ratio.disorder_control")
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,10 @@ def real(folder: Path, quick: bool) -> Iterator[Stream]:
 def policies() -> dict[str, Any]:
     """What is compared: drop_ratio, and those of the others that this version has."""
     found: dict[str, Any] = {"drop_ratio": slackwater.drop_ratio(P)}
-    for name in RIVALS:
+    for place in RIVALS:
+        name = place.rpartition(".")[2]
         try:
-            found[name] = getattr(importlib.import_module(f"slackwater.progress.{name}"), name)()
+            found[name] = getattr(importlib.import_module(f"slackwater.progress.{place}"), name)()
         except (ImportError, AttributeError, TypeError):
             continue
     return found

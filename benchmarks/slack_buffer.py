@@ -18,7 +18,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import ListSink, Script, arrow_plan
 
 _RESULTS = Path(__file__).parent / "results" / "slack_buffer.json"

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.bounds.environment_policy import global_counter, sensors
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.environment_policy import global_counter, sensors
 from slackwater.progress.time import TimeDomain
 
 _RESULTS = Path(__file__).parent / "results" / "sources.json"

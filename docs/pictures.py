@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from picture_runs import SECOND, Followed, follow
 
 import slackwater as sw
-from slackwater.progress.disorder_control import PARTS
+from slackwater.progress.drop_ratio.disorder_control import PARTS
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import arrivals as make
 

@@ -2,14 +2,14 @@
 
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
 from slackwater.plan.ask import prod
-from slackwater.progress.bounded import bounded
-from slackwater.progress.disorder_control import disorder_control
-from slackwater.progress.drop_ratio import drop_ratio
-from slackwater.progress.environment_policy import global_counter, sensors
-from slackwater.progress.learned import learned
-from slackwater.progress.max_delay import max_delay
-from slackwater.progress.punctuated import punctuated
-from slackwater.progress.skew_policy import skew, tuples
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.environment_policy import global_counter, sensors
+from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.progress.bounds.skew_policy import skew, tuples
+from slackwater.progress.drop_ratio.disorder_control import disorder_control
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.drop_ratio.max_delay import max_delay
+from slackwater.progress.learned.learned import learned
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.errors import SinkError
-from slackwater.progress.drop_ratio import drop_ratio
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.spark.session import Session
 
 #: Departures from New York in 2013; data/LICENSES.md says where they are from.

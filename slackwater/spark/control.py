@@ -12,7 +12,7 @@ from slackwater.errors import QueryError
 from slackwater.operators.element import Prod
 from slackwater.operators.prod_stream import QUERY, UNTIL, WHERE
 from slackwater.plan.nodes import StreamNode, WindowNode, stream_of
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.analysis import columns_of, time_in_ticks
 from slackwater.spark.declare import stream_node

@@ -7,8 +7,8 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
+from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.punctuated import Punctuated
 from slackwater.spark.analysis import columns_of, time_in_ticks
 
 

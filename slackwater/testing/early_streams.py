@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.arrivals import SECOND
 from slackwater.testing.script import Script, arrow_plan

@@ -27,7 +27,7 @@ from slackwater.plan.nodes import (
     stream_of,
 )
 from slackwater.plan.sources import source_group
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.job import Columns, Job, JobError, build, parse_job, read_job
 from slackwater.policies import POLICIES
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
 from slackwater.spark.session import Session
 

@@ -25,10 +25,10 @@ from slackwater.operators.element import Prod
 from slackwater.operators.map import Map
 from slackwater.operators.results_as_rows import Nesting
 from slackwater.plan.nodes import MapNode, RowNode, WindowNode
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.punctuated import punctuated
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import InRecord, result_page

@@ -28,7 +28,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.plan.nodes import WindowNode
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.scheduling.strategy import Ready, Strategy

@@ -27,7 +27,7 @@ from slackwater.operators.element import Staged
 from slackwater.operators.operator import State
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import WindowNode
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Fate, World

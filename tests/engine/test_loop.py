@@ -21,7 +21,7 @@ from slackwater.operators.element import Payload
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.source import Source
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock
 from slackwater.scheduling.strategy import Ready, Strategy
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan

@@ -18,7 +18,7 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
 from slackwater.operators.element import Payload, Prod
 from slackwater.plan.nodes import WindowNode
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import InRecord

@@ -12,7 +12,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.operators.element import Prod
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
 from slackwater.testing import early_streams as streams

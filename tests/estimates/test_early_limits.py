@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.operators.element import Punctuation
 from slackwater.operators.window_aggregate import WindowAggregate
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan

@@ -19,7 +19,7 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.engine.journal_files import FileJournal
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing import early_streams as streams

@@ -13,7 +13,7 @@ from slackwater.engine.build import source_label
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
 from slackwater.operators.operator import MAIN
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.scheduling.strategy import Ready
 from slackwater.testing import ArrowPage, Script, arrow_plan
 from slackwater.windows.partials import TIME

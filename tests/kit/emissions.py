@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from slackwater.progress.generator import HeartbeatGenerator
-from slackwater.progress.skew import Bound, Pair, SkewMatrix, TuplePair
+from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.skew import Bound, Pair, SkewMatrix, TuplePair
 from slackwater.progress.time import MIN_TICK
 
 STEADY = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])

@@ -16,17 +16,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.environment_policy import global_counter, sensors
+from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair
+from slackwater.progress.bounds.skew_policy import skew, tuples
 from slackwater.progress.disorder import Disorder, Tracker
-from slackwater.progress.disorder_control import disorder_control
-from slackwater.progress.drop_ratio import drop_ratio
-from slackwater.progress.environment_policy import global_counter, sensors
+from slackwater.progress.drop_ratio.disorder_control import disorder_control
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.learned import learned
-from slackwater.progress.punctuated import punctuated
+from slackwater.progress.learned.learned import learned
 from slackwater.progress.report import Report
-from slackwater.progress.skew import Pair, SkewMatrix, TuplePair
-from slackwater.progress.skew_policy import skew, tuples
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from tests.kit.emissions import World
 

@@ -16,7 +16,7 @@ from slackwater.operators.source import Source
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK, TimeDomain

@@ -19,7 +19,7 @@ from slackwater.operators.element import Prod
 from slackwater.operators.operator import State
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.testing.script import InRecord

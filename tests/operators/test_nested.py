@@ -25,11 +25,11 @@ from slackwater.operators.results_as_rows import Nesting, ResultsAsRows
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import ResultsNode, WindowNode, first_query
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.punctuated import punctuated
 from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.testing.script import result_page

@@ -18,7 +18,7 @@ import slackwater as sw
 from slackwater.engine.journal_files import FileJournal
 from slackwater.operators.element import Payload, Prod
 from slackwater.operators.prod_stream import ProdStream
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
 

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.engine.journal_files import FileJournal
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.prods import check_early
 from slackwater.testing import ListSink, Script, arrow_plan

@@ -13,7 +13,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.plan.nodes import WindowNode
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.metrics import operator_figures
 from slackwater.spark.sinks import CallableSink, make_sink
 from slackwater.testing import Script, arrow_plan

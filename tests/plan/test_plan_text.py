@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from slackwater.plan.describe import describe
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import arrow_plan
 from tests.kit.streams import SAMPLE
 

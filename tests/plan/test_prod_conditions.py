@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.errors import QueryError
 from slackwater.plan.condition import meeting
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.prods import read_prod
 from slackwater.testing import Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame

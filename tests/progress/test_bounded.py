@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.bounded import Bounded, BoundedTracker, bounded
+from slackwater.progress.bounds.bounded import Bounded, BoundedTracker, bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import Script, arrow_plan

@@ -20,9 +20,14 @@ from hypothesis import strategies as st
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder, Tracker
-from slackwater.progress.disorder_control import RECENT, DisorderControl, DisorderController, disorder_control
+from slackwater.progress.drop_ratio.disorder_control import (
+    RECENT,
+    DisorderControl,
+    DisorderController,
+    disorder_control,
+)
+from slackwater.progress.drop_ratio.max_delay import MaxDelay, MaxDelayTracker, max_delay
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.max_delay import MaxDelay, MaxDelayTracker, max_delay
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.drop_ratio import DropRatio, DropRatioTracker, drop_ratio
+from slackwater.progress.drop_ratio.drop_ratio import DropRatio, DropRatioTracker, drop_ratio
+from slackwater.progress.drop_ratio.required_slack import RequiredSlack, Rows, kept_free
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
-from slackwater.progress.required_slack import RequiredSlack, Rows, kept_free
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import arrivals as make
 from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, report, required, run

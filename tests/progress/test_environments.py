@@ -12,16 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.environments import PerSource, counter_bounds, sensor_bounds
-from slackwater.progress.generator import HeartbeatGenerator
-from slackwater.progress.groups import (
-    aggregate,
-    spelled_out,
-    weaker,
-    weakest_of,
-)
+from slackwater.progress.bounds.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.groups import aggregate, spelled_out, weaker, weakest_of
+from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
 from tests.kit.emissions import (
     STEADY,
     Emission,

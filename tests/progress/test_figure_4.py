@@ -15,9 +15,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.progress.estimator import NEVER, PARTS, Settings
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.learned import LearnedTracker, learned
+from slackwater.progress.learned.estimator import NEVER, PARTS, Settings
+from slackwater.progress.learned.learned import LearnedTracker, learned
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from tests.kit.arrivals import beats, page, plain
 

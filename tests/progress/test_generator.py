@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import JournalError, QueryError
-from slackwater.progress.generator import HeartbeatGenerator
+from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.ring import Ring
-from slackwater.progress.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from tests.kit.emissions import (
     STEADY,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.estimator import Settings, SkewEstimator
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.learned import Learned, LearnedTracker, learned
+from slackwater.progress.learned.estimator import Settings, SkewEstimator
+from slackwater.progress.learned.learned import Learned, LearnedTracker, learned
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import Script, arrow_plan
 from tests.kit.arrivals import Rows, beats, page, plain
@@ -104,7 +104,7 @@ def test_a_restored_tracker_has_the_same_future(
     policy: Learned, before: list[tuple[int, Rows | None]], after: list[tuple[int, Rows | None]], few: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.progress.learned.SOURCES", few)
+        patch.setattr("slackwater.progress.learned.learned.SOURCES", few)
         tracker, other = policy.tracker(TIMESTAMP), policy.tracker(TIMESTAMP)
         for now, rows in before:
             happen(tracker, now, rows)

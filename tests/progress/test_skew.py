@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.generator import HeartbeatGenerator
-from slackwater.progress.skew import (
+from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.skew import (
     Bound,
     BoundSet,
     Pair,

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from tests.kit.emissions import (
     STEADY,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import slackwater as sw
+from slackwater.progress.bounds.skew import SkewMatrix
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.skew import SkewMatrix
 from slackwater.progress.time import TimeDomain
 
 SEQUENCE, TIMESTAMP = TimeDomain.SEQUENCE, TimeDomain.TIMESTAMP

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater.engine.journal_files import FileJournal
-from slackwater.progress.bounded import bounded
-from slackwater.progress.punctuated import punctuated
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, WINDOWS, frame

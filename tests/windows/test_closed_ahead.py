@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slackwater.operators.element import Answer, Punctuation
 from slackwater.operators.late_counts import MOST, LateCounts
 from slackwater.operators.window_aggregate import WindowAggregate
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MAX_TICK, TimeDomain

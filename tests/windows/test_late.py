@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, SCHEMA, WINDOWS, Stream, frame, unbounded_streams

@@ -23,7 +23,7 @@ from slackwater.engine import journal_files
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import QueryNode
-from slackwater.progress.bounded import bounded
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slackwater.errors import JournalError
-from slackwater.progress.counted import Watch
+from slackwater.progress.bounds.counted import Watch
+from slackwater.progress.bounds.skew import SkewBounds, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.ring import Ring
-from slackwater.progress.skew import SkewBounds, timeout_needed
 from slackwater.progress.sources import Ints, index_of, whole
 from slackwater.progress.time import MIN_TICK
 
@@ -28,7 +28,7 @@ class HeartbeatGenerator:
     When timestamp τ arrives from φi at instant c, then for every j and every time-based pair (t, δ) of B*_ij the
     heartbeat of S_j becomes at least τ − δ at instant c + t + L_j. `Watch` tells what tuple-based pairs give.
 
-    >>> from slackwater.progress.skew import SkewMatrix
+    >>> from slackwater.progress.bounds.skew import SkewMatrix
     >>> bounds = SkewMatrix([[(0, 0), (2, 5)], [None, (0, 0)]], latency=[1, 3], names=["fast", "slow"])
     >>> g = HeartbeatGenerator(bounds, timeout=60)
     >>> g.arrive(0, rows=10, highest=100, at=0)
@@ -118,7 +118,7 @@ class HeartbeatGenerator:
     def arrive_page(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
         """`arrive` for many sources at one instant; each source at most once, each with a row or more.
 
-        >>> from slackwater.progress.environments import sensor_bounds
+        >>> from slackwater.progress.bounds.environments import sensor_bounds
         >>> g = HeartbeatGenerator(sensor_bounds([1, 2, 3]))
         >>> g.arrive_page(np.array([0, 2]), np.array([5, 1]), np.array([50, 54]), at=0)
         >>> g.ticks().tolist()        # the third gives 54 − 3 − 1, 54 − 3 − 2, 54 − 3
@@ -217,7 +217,7 @@ class HeartbeatGenerator:
         Every further source is taken to have the bounds of that last one. So it is where it would be, had it been
         there from the start.
 
-        >>> from slackwater.progress.environments import sensor_bounds
+        >>> from slackwater.progress.bounds.environments import sensor_bounds
         >>> two, five = HeartbeatGenerator(sensor_bounds([3] * 2)), HeartbeatGenerator(sensor_bounds([3] * 5))
         >>> two.arrive(0, rows=1, highest=50, at=0)
         >>> five.take_over(two); five.ticks().tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from slackwater.progress.skew import TuplePair
+from slackwater.progress.bounds.skew import TuplePair
 
 
 class Watch:

@@ -17,11 +17,11 @@ from datasketches import kll_doubles_sketch
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
+from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
+from slackwater.progress.drop_ratio.required_slack import AHEAD, Budget, RequiredSlack, Rows
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.lateness import Floats, Lateness, ranks_of
 from slackwater.progress.reference import Reference
 from slackwater.progress.report import Report
-from slackwater.progress.required_slack import AHEAD, Budget, RequiredSlack, Rows
 from slackwater.progress.silence import read_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.errors import QueryError
-from slackwater.progress.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, TuplePair, irredundant
+from slackwater.progress.bounds.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, TuplePair, irredundant
 from slackwater.progress.sources import (
     LARGEST,
     Ints,

@@ -10,10 +10,10 @@ import numpy as np
 
 from slackwater.errors import JournalError
 from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
-from slackwater.progress.generator import HeartbeatGenerator
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.source_numbers import SourceNumbers
 from slackwater.progress.sources import Ints
 
 #: So many sources are told apart when they are discovered; further ones have the heartbeat of those not seen yet.

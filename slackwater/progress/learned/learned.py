@@ -12,9 +12,9 @@ import numpy as np
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
-from slackwater.progress.estimator import NEVER, PARTS, Settings, SkewEstimator
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.lags import Lags
+from slackwater.progress.learned.estimator import NEVER, PARTS, Settings, SkewEstimator
+from slackwater.progress.learned.lags import Lags
 from slackwater.progress.ring import Ring
 from slackwater.progress.sources import LARGEST, Ints, whole
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds

@@ -15,12 +15,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
-from slackwater.progress.environments import PerSource, counter_bounds, sensor_bounds
-from slackwater.progress.groups import aggregate
-from slackwater.progress.skew_policy import known_sources, progressing
-from slackwater.progress.source_tracker import DiscoveredSources, StreamTracker
-from slackwater.progress.time import Span, TimeDomain
-from slackwater.progress.written import (
+from slackwater.progress.bounds.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.progress.bounds.groups import aggregate
+from slackwater.progress.bounds.skew_policy import known_sources, progressing
+from slackwater.progress.bounds.source_tracker import DiscoveredSources, StreamTracker
+from slackwater.progress.bounds.written import (
     Groups,
     Length,
     Named,
@@ -35,6 +34,7 @@ from slackwater.progress.written import (
     ticks,
     wall,
 )
+from slackwater.progress.time import Span, TimeDomain
 
 #: Application time per wall-clock time: a ratio, or so much of the stream's time in so many ticks of the clock.
 Rate = Fraction | tuple[Length, int]
@@ -119,8 +119,8 @@ def sensors(
         indirect: use guarantees through other sources, too (section 3.2); with a `rate` and more than 32 different
             sensors there are too many of them.
         groups: one heartbeat for each group of sources (section 5.2): the groups, which
-            then say all sources there are, or how many to make; see `slackwater.progress.groups.similar` for how
-            these are chosen. Equal sources are one group.
+            then say all sources there are, or how many to make; see
+            `slackwater.progress.bounds.groups.similar` for how these are chosen. Equal sources are one group.
     """
     return Sensors(
         read(deviation, length, "deviation"),
@@ -199,8 +199,8 @@ def global_counter(
             out source by source; do without it for many thousands of them.
         unit: the wall clock is divided into such units; fewer cells, heartbeats by less than a unit later.
         groups: one heartbeat for each group of sources (section 5.2): the groups, which
-            then say all sources there are, or how many to make; see `slackwater.progress.groups.similar` for how
-            these are chosen. Equal sources are one group.
+            then say all sources there are, or how many to make; see
+            `slackwater.progress.bounds.groups.similar` for how these are chosen. Equal sources are one group.
     """
     return GlobalCounter(
         read(processing, _times, "processing"),

@@ -10,13 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slackwater.errors import QueryError
-from slackwater.progress.generator import HeartbeatGenerator
-from slackwater.progress.groups import aggregate, numbered, similar
-from slackwater.progress.skew import Bound, Pair, SkewBounds, SkewMatrix, TuplePair
-from slackwater.progress.source_tracker import KnownSources, StreamTracker
-from slackwater.progress.sources import source_names, whole
-from slackwater.progress.time import Span, TimeDomain
-from slackwater.progress.written import (
+from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.groups import aggregate, numbered, similar
+from slackwater.progress.bounds.skew import Bound, Pair, SkewBounds, SkewMatrix, TuplePair
+from slackwater.progress.bounds.source_tracker import KnownSources, StreamTracker
+from slackwater.progress.bounds.written import (
     Groups,
     Length,
     Named,
@@ -31,6 +29,8 @@ from slackwater.progress.written import (
     ticks,
     wall,
 )
+from slackwater.progress.sources import source_names, whole
+from slackwater.progress.time import Span, TimeDomain
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.errors import QueryError
-from slackwater.progress.environments import PerSource
-from slackwater.progress.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, irredundant
+from slackwater.progress.bounds.environments import PerSource
+from slackwater.progress.bounds.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, irredundant
 from slackwater.progress.sources import Ints, index_of
 
 #: Of a group's bound at most so many pairs are kept; leaving one out makes a heartbeat later, never wrong.
@@ -53,7 +53,7 @@ def aggregate(bounds: SkewBounds, groups: Mapping[str, Sequence[int | str]]) -> 
     the indirect guarantees in it. Tuple-based pairs stay only between groups of one source: n tuples of a group are
     not n tuples of each of its sources.
 
-    >>> from slackwater.progress.environments import sensor_bounds
+    >>> from slackwater.progress.bounds.environments import sensor_bounds
     >>> b = aggregate(sensor_bounds([1, 2, 5], latency=[3, 4, 9]), {"hall": [0, 1], "roof": [2]})
     >>> b["hall", "hall"], b["hall", "roof"], b.latency.tolist()
     ((Pair(t=0, delta=3),), (Pair(t=0, delta=7),), [4, 9])
@@ -136,7 +136,7 @@ def similar(bounds: SkewBounds, most: int) -> dict[str, list[int]]:
     first). Each source joins the nearest. So none is further from its group's first than twice what the best choice
     of groups would have. Equal sources are always together, so there may be fewer groups.
 
-    >>> from slackwater.progress.environments import sensor_bounds
+    >>> from slackwater.progress.bounds.environments import sensor_bounds
     >>> similar(sensor_bounds([10, 11, 50, 10, 52]), 2)
     {'0': [0, 1, 3], '1': [2, 4]}
     """
