@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
+from slackwater.estimates.early import Early
 from slackwater.spark.embedded import embedded
-from slackwater.windows.early import Early
 
 _RESULTS = Path(__file__).parent / "results" / "prodding.json"
 _AGGREGATES = {"total": "sum(v)", "n": "count(v)", "top": "max(v)"}

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from streams import real
 
 import slackwater as sw
+from slackwater.estimates.early import Early
 from slackwater.testing import prodded as make
 from slackwater.testing.arrivals import none
-from slackwater.windows.early import Early
 
 _SLIDE = 10
 QUERY = Query(

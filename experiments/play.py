@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.engine.build import source_label
+from slackwater.estimates.early import Early
 from slackwater.plan.nodes import QueryNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ArrowPage, ManualClock, Script, arrow_plan
-from slackwater.windows.early import Early
 from slackwater.windows.sideline import Sideline
 
 SECOND = 1_000_000

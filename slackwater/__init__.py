@@ -1,6 +1,7 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
+from slackwater.estimates.early import early
 from slackwater.plan.ask import prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import global_counter, sensors
@@ -13,7 +14,6 @@ from slackwater.progress.learned.learned import learned
 from slackwater.spark.run import Run
 from slackwater.spark.session import Session
 from slackwater.spark.stream import Query, Stream
-from slackwater.windows.early import early
 from slackwater.windows.sideline import sideline
 
 __version__ = "0.1.0"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import count
 
 from slackwater.engine.executor import Executor
+from slackwater.estimates.aim import Aim
+from slackwater.estimates.early import Early
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
@@ -30,8 +32,6 @@ from slackwater.plan.nodes import (
     stream_of,
 )
 from slackwater.progress.disorder import Disorder
-from slackwater.windows.aim import Aim
-from slackwater.windows.early import Early
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 

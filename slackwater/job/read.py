@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slackwater.estimates.early import Early, early
 from slackwater.job.settings import Job, QueryJob, StreamJob
 from slackwater.job.table import JobError, Table, about, at, nearest
 from slackwater.policies import POLICIES, make_policy
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import microseconds
-from slackwater.windows.early import Early, early
 
 #: Formats that are folders of files; some of the files say themselves what columns they have.
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")

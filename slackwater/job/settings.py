@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackwater.estimates.early import Early
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
-from slackwater.windows.early import Early
 
 
 @dataclass(frozen=True)

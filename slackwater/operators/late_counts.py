@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from slackwater.columns import CLOSED, PANE, ROWS, SOURCE
 from slackwater.progress.report import Report
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.closed import CLOSED, SOURCE, Closed
-from slackwater.windows.kernel import PANE, ROWS
+from slackwater.windows.closed import Closed
 from slackwater.windows.spec import WindowSpec
 
 #: So many sources and windows are counted one by one; the windows are the latest.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from slackwater.columns import WINDOW
+from slackwater.estimates.unestimated import Unestimated
 from slackwater.operators.element import Prod, Provisional
 from slackwater.operators.operator import Emit
 from slackwater.operators.page import Page
@@ -17,9 +19,7 @@ from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.report import Report
 from slackwater.windows.closed import Closed
-from slackwater.windows.kernel import WINDOW
 from slackwater.windows.panes import PaneRing
-from slackwater.windows.unestimated import Unestimated
 
 
 class NestedAggregate(WindowAggregate):

@@ -14,7 +14,7 @@ import polars as pl
 from slackwater.plan.nodes import MapNode
 from slackwater.progress.arrival import Arrival
 from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.rolling import RollingKernel
+from slackwater.windows.per_row.rolling import RollingKernel
 
 if TYPE_CHECKING:
     from slackwater.operators.element import Payload
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 class PartialsTooLarge(Exception):
     """A page has more (pane, group) partials than the driver should hold."""
-
-
-#: Hidden column with the punctuation that a row carries, in ticks.
-PUNCTUATION = "__punctuation"
 
 
 @dataclass(frozen=True)

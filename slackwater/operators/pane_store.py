@@ -9,11 +9,12 @@ from typing import Protocol
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import WINDOW
 from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.windows.closed import Closed
-from slackwater.windows.kernel import WINDOW, PaneKernel
+from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.panes import PaneRing
 from slackwater.windows.results import ordered_values, result_rows
 

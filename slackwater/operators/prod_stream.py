@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from slackwater.columns import TIME
 from slackwater.operators.element import Prod
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.windows.kernel import Group
-from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import RollingKernel, RollingSpec
+from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
 
 #: Columns of a prod; the time of a row stands for the first where there is none.
 UNTIL, WHERE, QUERY = "until", "where", "query"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slackwater.estimates.aim import Aim
+from slackwater.estimates.early import Early
 from slackwater.operators.element import Prod
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.windows.aim import Aim
-from slackwater.windows.early import Early
 from slackwater.windows.prodded import ends
 from slackwater.windows.spec import WindowSpec
 

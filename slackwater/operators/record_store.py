@@ -10,18 +10,18 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import TIME
 from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.count_windows import CountWindows
 from slackwater.windows.frames import frame_of
-from slackwater.windows.partials import TIME
-from slackwater.windows.range_windows import RangeWindows
-from slackwater.windows.rolling import RollingKernel, rolling_rows
-from slackwater.windows.scans import lift
+from slackwater.windows.per_row.count_windows import CountWindows
+from slackwater.windows.per_row.range_windows import RangeWindows
+from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
+from slackwater.windows.per_row.scans import lift
 
 
 @dataclass(frozen=True, eq=False)

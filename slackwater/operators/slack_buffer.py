@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.partials import TIME
 
 #: A page falls into about so many cells, and at most into four times as many.
 _CELLS_PER_PAGE = 16

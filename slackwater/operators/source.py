@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import BEFORE, SOURCE
 from slackwater.operators.element import Punctuation
 from slackwater.operators.operator import MAIN, Emit, State, Unary
 from slackwater.operators.page import Page
@@ -22,7 +23,6 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.closed import BEFORE, SOURCE
 
 #: Every so many pages the distribution of lateness is looked at.
 SKETCH_EVERY = 16

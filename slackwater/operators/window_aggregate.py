@@ -12,7 +12,12 @@ from typing import Any
 
 import polars as pl
 
+from slackwater.columns import SOURCE, WINDOW
 from slackwater.errors import QueryError
+from slackwater.estimates.aim import Aim
+from slackwater.estimates.early import Early
+from slackwater.estimates.estimates import Estimates
+from slackwater.estimates.unestimated import Unestimated
 from slackwater.operators.element import Answer, Prod, Punctuation, payload_rows
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, State, Unary
@@ -24,14 +29,9 @@ from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.aim import Aim
-from slackwater.windows.closed import SOURCE, Closed
-from slackwater.windows.early import Early
-from slackwater.windows.estimates import Estimates
+from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import WINDOW
 from slackwater.windows.results import early_rows, ordered_values
-from slackwater.windows.unestimated import Unestimated
 
 #: Makes the store for partials that are too many for the driver, from the resident one.
 Spill = Callable[[ResidentPanes], PaneStore]

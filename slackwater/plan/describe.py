@@ -16,7 +16,7 @@ from slackwater.plan.nodes import (
     stream_of,
 )
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.rolling import RollingSpec
+from slackwater.windows.per_row.rolling import RollingSpec
 from slackwater.windows.spec import WindowSpec
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.rolling import RollingKernel
+from slackwater.windows.per_row.rolling import RollingKernel
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 
+from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
 from slackwater.operators.element import Payload, Staged
-from slackwater.operators.page import PUNCTUATION, Folded, PartialsTooLarge
+from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.plan.nodes import MapNode, StreamNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.analysis import simple_name
@@ -37,11 +38,9 @@ from slackwater.spark.statistics import (
     time_statistics,
 )
 from slackwater.spark.store import Place, SparkPages
-from slackwater.windows.closed import BEFORE, SOURCE
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, PaneKernel
-from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import CELL, PLACE, RollingKernel
+from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.per_row.rolling import RollingKernel
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"

@@ -8,12 +8,12 @@ from decimal import Decimal
 import polars as pl
 
 from slackwater.errors import QueryError
+from slackwater.estimates.early import Early
+from slackwater.estimates.in_type import is_number
 from slackwater.operators.element import Prod
 from slackwater.plan.condition import meeting
 from slackwater.plan.nodes import QueryNode, WindowNode, first_query, has_map, stream_of
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.early import Early
-from slackwater.windows.in_type import is_number
 from slackwater.windows.sideline import Sideline
 
 

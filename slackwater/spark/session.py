@@ -15,6 +15,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.estimates.early import Early
 from slackwater.operators.element import Prod
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.prod_stream import ProdStream
@@ -43,7 +44,6 @@ from slackwater.spark.spill import SpilledPanes
 from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.spark.stream import Query, Stream
-from slackwater.windows.early import Early
 from slackwater.windows.sideline import Sideline
 
 

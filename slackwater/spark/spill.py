@@ -18,15 +18,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
+from slackwater.columns import CLOSED, NO_SOURCE, PANE, ROWS, SOURCE, WINDOW
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.page import SparkPage, stage, too_large
 from slackwater.spark.store import Place, SparkPages
-from slackwater.windows.closed import CLOSED, SOURCE, Closed
+from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import NO_SOURCE, PANE, ROWS, WINDOW, PaneKernel, source_text
+from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
 
 _BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"

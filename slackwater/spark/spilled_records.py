@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from slackwater.columns import CELL, PLACE, TIME
 from slackwater.operators.element import Payload, Staged
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
@@ -25,8 +26,7 @@ from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.store import Place, SparkPages
 from slackwater.windows.frames import frame_of
-from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import CELL, PLACE, RollingKernel, rolling_rows
+from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
 
 #: A cell has about so many rows; a page falls into at most so many cells.
 _CELL_ROWS = 500_000

@@ -10,11 +10,9 @@ import polars as pl
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from slackwater.operators.page import PUNCTUATION
+from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.closed import SOURCE
-from slackwater.windows.partials import TIME
 
 ALL, MISSING = "__all", "__missing"
 _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY = "__low", "__high", "__above", "__below", "__said", "__only"

@@ -10,7 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from slackwater.columns import TIME
 from slackwater.errors import QueryError
+from slackwater.estimates.early import Early
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import (
     Function,
@@ -33,11 +35,9 @@ from slackwater.spark.declare import check_policy
 from slackwater.spark.function import check_function
 from slackwater.spark.sinks import SinkLike
 from slackwater.windows.aggregates import parse_aggregate
-from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel
-from slackwater.windows.partials import TIME
+from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import RESULT_COLUMNS, early_schema, result_schema, row_columns
-from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 

@@ -17,17 +17,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
 from slackwater.operators.element import Payload
-from slackwater.operators.page import PUNCTUATION, Folded
+from slackwater.operators.page import Folded
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode
 from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.closed import BEFORE, SOURCE
-from slackwater.windows.kernel import PANE, ROWS, PaneKernel, source_text
-from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import CELL, PLACE, RollingKernel
+from slackwater.windows.kernel import PaneKernel, source_text
+from slackwater.windows.per_row.rolling import RollingKernel
 
 
 @dataclass

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from slackwater.estimates.early import Early
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.arrivals import SECOND
 from slackwater.testing.script import Script, arrow_plan
-from slackwater.windows.early import Early
 
 START = 1_700_000_000 * SECOND
 AGGREGATES = {"n": "count(*)", "total": "sum(v)", "mean": "avg(v)", "top": "max(v)"}

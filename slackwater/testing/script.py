@@ -8,9 +8,11 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import SOURCE, TIME
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal, Record
+from slackwater.estimates.early import Early
 from slackwater.operators.element import Payload, Prod, Staged
 from slackwater.operators.results_as_rows import Nesting
 from slackwater.plan.nodes import (
@@ -34,12 +36,9 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.windows.aggregates import parse_aggregate
-from slackwater.windows.closed import SOURCE
-from slackwater.windows.early import Early
 from slackwater.windows.kernel import Group, PaneKernel, source_text
-from slackwater.windows.partials import TIME
+from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import WINDOW_END, result_schema, row_columns
-from slackwater.windows.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.sideline import Sideline
 
 

@@ -11,16 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from slackwater.columns import BEFORE, CLOSED, SOURCE
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.sources import Ints
 from slackwater.windows.spec import WindowSpec
 
-#: Hidden column with the source of a row, as text.
-SOURCE = "__source"
-CLOSED = "__closed"
-#: Column of limits by source, in ticks.
-BEFORE = "__before"
 #: Ticks further out than this are no times of rows; window arithmetic on them would overflow.
 _FAR = 2**61
 

@@ -1,4 +1,4 @@
-"""The pane kernel: what one job makes of a page, and the names of the columns that carry it."""
+"""The pane kernel: what one job makes of a page, and the columns of its partials."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from functools import cached_property
 import polars as pl
 from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 
+from slackwater.columns import NO_SOURCE, ROWS, TIME
 from slackwater.windows.aggregates import Aggregate
-from slackwater.windows.partials import TIME, Partial
+from slackwater.windows.partials import Partial
 from slackwater.windows.spec import WindowSpec
-
-PANE = "__pane"
-ROWS = "__rows"
-WINDOW = "__window"
-#: What rows without a source are called.
-NO_SOURCE = "null"
 
 
 def source_text(source: pl.Expr) -> pl.Expr:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import PANE, WINDOW
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import PANE, WINDOW, PaneKernel
+from slackwater.windows.kernel import PaneKernel
 
 _BEFORE, _AFTER = "__before", "__after"
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import datasketches as ds
 import polars as pl
 
-#: Hidden column with the application time of a row, in ticks.
-TIME = "__time"
+from slackwater.columns import TIME
 
 #: The largest decimal, in units of its last digit.
 _LARGEST = 10**38 - 1

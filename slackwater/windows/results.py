@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import WINDOW
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.kernel import WINDOW, Kernel, PaneKernel
+from slackwater.windows.kernel import Kernel, PaneKernel
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"

@@ -16,13 +16,13 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
+from slackwater.estimates.early import Early
 from slackwater.operators.element import Payload, Prod
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import InRecord
-from slackwater.windows.early import Early
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE, frame
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import slackwater as sw
+from slackwater.estimates.aim import Aim
 from slackwater.operators.element import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
 from slackwater.testing import early_streams as streams
-from slackwater.windows.aim import Aim
 
 SECOND = 1_000_000
 

@@ -18,6 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.columns import ROWS, WINDOW
+from slackwater.estimates import pending
+from slackwater.estimates.completeness import MOST_OPEN, Curve
+from slackwater.estimates.early import Early
+from slackwater.estimates.estimates import Estimates
+from slackwater.estimates.in_type import fitted, in_type, limits
 from slackwater.operators.element import Punctuation
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import bounded
@@ -25,14 +31,9 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
 from slackwater.testing import early_streams as streams
-from slackwater.windows import pending
 from slackwater.windows.aggregates import CountOf
 from slackwater.windows.closed import Closed
-from slackwater.windows.completeness import MOST_OPEN, Curve
-from slackwater.windows.early import Early
-from slackwater.windows.estimates import Estimates
-from slackwater.windows.in_type import fitted, in_type, limits
-from slackwater.windows.kernel import ROWS, WINDOW, Group, PaneKernel
+from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 
 SECOND = 1_000_000

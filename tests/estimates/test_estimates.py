@@ -18,16 +18,17 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.columns import ROWS, WINDOW
 from slackwater.engine.journal_files import FileJournal
+from slackwater.estimates import pending
+from slackwater.estimates.early import Early
+from slackwater.estimates.estimates import Estimates
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing import early_streams as streams
-from slackwater.windows import pending
 from slackwater.windows.aggregates import CountOf, MaxOf, SumOf
-from slackwater.windows.early import Early
-from slackwater.windows.estimates import Estimates
-from slackwater.windows.kernel import ROWS, WINDOW, Group, PaneKernel
+from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 
 SECOND = 1_000_000

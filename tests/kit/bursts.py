@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import TIME
 from slackwater.engine.build import source_label
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
@@ -16,7 +17,6 @@ from slackwater.operators.operator import MAIN
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.scheduling.strategy import Ready
 from slackwater.testing import ArrowPage, Script, arrow_plan
-from slackwater.windows.partials import TIME
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE
 

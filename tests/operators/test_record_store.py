@@ -9,9 +9,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.columns import TIME
 from slackwater.operators import slack_buffer
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
-from slackwater.windows.partials import TIME
 from tests.kit import streams  # noqa: F401  (the profile)
 
 TIMES = st.one_of(st.integers(-20, 20), st.integers(-20, 20), st.integers(-(2**50), 2**50))

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.columns import CELL
 from slackwater.engine import journal_files
 from slackwater.engine.build import add_query
 from slackwater.spark import spilled_records
 from slackwater.spark.spilled_records import SpilledRecords
 from slackwater.spark.store import Place, SparkPages
 from slackwater.testing import script as script_module
-from slackwater.windows.rolling import CELL
 from tests.kit.faults import Fate, World
 from tests.kit.streams import Stream, frame, unbounded_streams
 from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed, plan

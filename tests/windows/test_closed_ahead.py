@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.element import Answer, Punctuation
 from slackwater.operators.late_counts import MOST, LateCounts
 from slackwater.operators.window_aggregate import WindowAggregate
@@ -16,8 +17,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.testing import ArrowPage, arrow_plan
-from slackwater.windows.closed import SOURCE, Closed
-from slackwater.windows.kernel import PANE, ROWS
+from slackwater.windows.closed import Closed
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, WINDOWS, frame
 

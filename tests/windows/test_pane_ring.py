@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.columns import PANE, ROWS, WINDOW
 from slackwater.windows.aggregates import hll_estimate, kll_quantile, parse_aggregate
 from slackwater.windows.closed import Closed
-from slackwater.windows.kernel import PANE, ROWS, WINDOW, Group, PaneKernel
+from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.panes import PaneRing
 from slackwater.windows.partials import Distinct, First, Max, Moments, Partial, Quantiles, Sum, hll_of, kll_of
 from slackwater.windows.spec import WindowSpec

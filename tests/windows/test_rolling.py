@@ -27,7 +27,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
-from slackwater.windows import arena, count_windows, range_windows, scans
+from slackwater.windows.per_row import arena, count_windows, range_windows, scans
 from tests.kit.faults import Fate, World
 from tests.kit.rolling_oracle import AGGREGATES, Means, Recomputed, recompute
 from tests.kit.streams import SAMPLE, Stream, bounded_streams, frame, same, timeless, unbounded_streams

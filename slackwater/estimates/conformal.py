@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.windows.completeness import Floats
+from slackwater.estimates.completeness import Floats
 
 #: No interval before so many errors of so many windows are known.
 ENOUGH = 20

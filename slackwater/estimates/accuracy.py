@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.windows.completeness import FADE, Floats
+from slackwater.estimates.completeness import FADE, Floats
 
 
 def accuracy(early: Floats, final: Floats) -> Floats:

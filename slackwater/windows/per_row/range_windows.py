@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.arena import CODE, Bools, Codes, Latest, by_code, gather, spread, starts
-from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import RollingKernel
-from slackwater.windows.scans import fold, lift, pair, partial_columns, running
+from slackwater.windows.per_row.arena import CODE, Codes, Latest, gather
+from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.per_row.scans import fold, lift, pair, partial_columns, running
+from slackwater.windows.runs import Bools, by_code, spread, starts
 
 _RUN = "__run"
 #: So many groups may be known of that have no row left.

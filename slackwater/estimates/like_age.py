@@ -11,11 +11,10 @@ from enum import Enum
 
 import numpy as np
 
-from slackwater.progress.sources import Ints
-from slackwater.windows.accuracy import accuracy
-from slackwater.windows.completeness import FADE, Floats
-from slackwater.windows.conformal import Conformal
-from slackwater.windows.group_history import (
+from slackwater.estimates.accuracy import accuracy
+from slackwater.estimates.completeness import FADE, Floats
+from slackwater.estimates.conformal import Conformal
+from slackwater.estimates.group_history import (
     COUNT,
     ERROR,
     FIGURES,
@@ -26,6 +25,7 @@ from slackwater.windows.group_history import (
     GroupHistory,
     Keys,
 )
+from slackwater.progress.sources import Ints
 
 #: Guesses of one value that compete; the first is taken until others have been closer.
 GUESSES = 6

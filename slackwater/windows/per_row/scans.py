@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
+from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.arena import gather
 from slackwater.windows.partials import (
-    TIME,
     CheckedSum,
     Count,
     DoubleSum,
@@ -28,8 +27,9 @@ from slackwater.windows.partials import (
     fit,
     left,
 )
+from slackwater.windows.per_row.arena import gather
+from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_START
-from slackwater.windows.rolling import RollingKernel
 
 _OTHER = "__other"
 #: Segments of at most this many elements are merged all at once rather than one by one.

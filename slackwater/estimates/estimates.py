@@ -9,10 +9,18 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import ROWS, WINDOW
+from slackwater.estimates.accuracy import Accuracy, accuracy
+from slackwater.estimates.aim import BEHIND, Aim
+from slackwater.estimates.completeness import Curve, Floats
+from slackwater.estimates.early import Early
+from slackwater.estimates.group_history import MOST_GROUPS, Keys
+from slackwater.estimates.in_type import fitted, in_type, is_number
+from slackwater.estimates.like_age import Growth, Guess, LikeAge
+from slackwater.estimates.pending import Pending, Waiting, arrays_to_table, table_to_arrays
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.reference import Reference
 from slackwater.progress.sources import Ints
-from slackwater.windows.accuracy import Accuracy, accuracy
 from slackwater.windows.aggregates import (
     Aggregate,
     ApproxDistinct,
@@ -23,17 +31,10 @@ from slackwater.windows.aggregates import (
     MinOf,
     SumOf,
 )
-from slackwater.windows.aim import BEHIND, Aim
-from slackwater.windows.arena import starts
 from slackwater.windows.closed import Closed
-from slackwater.windows.completeness import Curve, Floats
-from slackwater.windows.early import Early
-from slackwater.windows.group_history import MOST_GROUPS, Keys
-from slackwater.windows.in_type import fitted, in_type, is_number
-from slackwater.windows.kernel import ROWS, WINDOW, PaneKernel
-from slackwater.windows.like_age import Growth, Guess, LikeAge
-from slackwater.windows.pending import Pending, Waiting, arrays_to_table, table_to_arrays
+from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen
+from slackwater.windows.runs import starts
 
 _GROWTH: dict[type[Aggregate], Growth] = {
     CountOf: Growth.COUNTS,

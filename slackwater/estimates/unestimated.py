@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.estimates.estimates import Estimates
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.sources import Ints
 from slackwater.windows.closed import Closed
-from slackwater.windows.estimates import Estimates
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen
 

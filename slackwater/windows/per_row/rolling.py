@@ -8,16 +8,13 @@ from functools import cached_property
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import TIME
 from slackwater.errors import QueryError
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.windows.aggregates import Aggregate, ApproxDistinct, ApproxPercentile
 from slackwater.windows.kernel import Group, Kernel
-from slackwater.windows.partials import TIME
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
 from slackwater.windows.spec import WindowSpec
-
-#: Hidden columns of spilled rows: their stretch of time, and their place in the page.
-CELL, PLACE = "__cell", "__place"
 
 #: No range or count may exceed this: sums of two of them still fit into 64 bits.
 _LARGEST = 2**61

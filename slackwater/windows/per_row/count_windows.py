@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import polars as pl
 
+from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.arena import Arena, Bools, Codes, Latest, by_code, gather, grown, spread, starts
-from slackwater.windows.partials import TIME
-from slackwater.windows.rolling import RollingKernel
-from slackwater.windows.scans import lift, pair, partial_columns, running
+from slackwater.windows.per_row.arena import Arena, Codes, Latest, gather
+from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.per_row.scans import lift, pair, partial_columns, running
+from slackwater.windows.runs import Bools, by_code, grown, spread, starts
 
 #: Bits of a row's number in a key; the others are its group's.
 _BITS = 38

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.estimates.completeness import Floats
 from slackwater.progress.sources import Ints
-from slackwater.windows.completeness import Floats
 
 Keys = NDArray[np.uint64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from slackwater.windows.completeness import Floats
+from slackwater.estimates.completeness import Floats
 
 #: Whole numbers above this are not certain as floating-point numbers.
 _LARGE = 2.0**62

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slackwater.estimates.completeness import Floats
+from slackwater.estimates.group_history import Keys
+from slackwater.estimates.like_age import GUESSES, Guess
 from slackwater.progress.sources import Ints
-from slackwater.windows.completeness import Floats
-from slackwater.windows.group_history import Keys
-from slackwater.windows.like_age import GUESSES, Guess
 
 #: So many groups of one answer are compared with their final values, always the same ones.
 SAMPLE = 1_024
