@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.aggregates.growth import Growth
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
 from slackwater.estimates.aim import BEHIND, Aim
@@ -16,35 +17,16 @@ from slackwater.estimates.completeness import Curve, Floats
 from slackwater.estimates.early import Early
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
 from slackwater.estimates.in_type import fitted, in_type, is_number
-from slackwater.estimates.like_age import Growth, Guess, LikeAge
+from slackwater.estimates.like_age import Guess, LikeAge
 from slackwater.estimates.pending import Pending, Waiting, arrays_to_table, table_to_arrays
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.reference import Reference
 from slackwater.progress.sources import Ints
-from slackwater.windows.aggregates import (
-    Aggregate,
-    ApproxDistinct,
-    CountOf,
-    FirstOf,
-    LastOf,
-    MaxOf,
-    MinOf,
-    SumOf,
-)
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen
 from slackwater.windows.runs import starts
 
-_GROWTH: dict[type[Aggregate], Growth] = {
-    CountOf: Growth.COUNTS,
-    SumOf: Growth.ADDS,
-    MaxOf: Growth.RISES,
-    MinOf: Growth.FALLS,
-    FirstOf: Growth.JUMPS,
-    LastOf: Growth.JUMPS,
-    ApproxDistinct: Growth.SPREADS,
-}
 _SIDE = np.concatenate([np.arange(17) / 8, 2 * 1.3 ** np.arange(1, 31)])
 #: Ages that are told apart, in slides from the window's end; answers of the same one are of a like age.
 _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
@@ -67,7 +49,7 @@ class Estimates:
         self._by_clock = by_clock
         self._aim = aim
         self._measured = [a for a in kernel.aggregates if is_number(a.type)]
-        self._columns = [Growth.COUNTS, *(_GROWTH.get(type(a), Growth.SETTLES) for a in self._measured)]
+        self._columns = [Growth.COUNTS, *(a.growth for a in self._measured)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
         self._levels: dict[int, LikeAge] = {}
         self._pending = Pending()

@@ -7,10 +7,10 @@ the share that is usually in, or from what usually came after; the one that has 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
+from slackwater.aggregates.growth import Growth
 from slackwater.estimates.accuracy import accuracy
 from slackwater.estimates.completeness import FADE, Floats
 from slackwater.estimates.conformal import Conformal
@@ -45,23 +45,6 @@ MISSING = 0.25
 WILD = 8.0
 #: Nor does an error in the number of rows beyond so many times those that are missing make arrivals wild.
 FAR_OFF = 3.0
-
-
-class Growth(Enum):
-    """How a value changes as rows come."""
-
-    COUNTS = "counts"
-    """Counts: a row adds one or nothing."""
-    ADDS = "adds"
-    """Sums: a row adds its value."""
-    SETTLES = "settles"
-    """Averages, deviations, quantiles: it comes to rest."""
-    RISES = "rises"
-    FALLS = "falls"
-    SPREADS = "spreads"
-    """Distinct values."""
-    JUMPS = "jumps"
-    """First and last values."""
 
 
 #: A guess may add the usual change to these; other values are best as they are seen.

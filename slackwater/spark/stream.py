@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from slackwater.aggregates.parse import parse_aggregate
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
@@ -34,7 +35,6 @@ from slackwater.spark.analysis import arrow_type, columns_of, fields_of, filtere
 from slackwater.spark.declare import check_policy
 from slackwater.spark.function import check_function
 from slackwater.spark.sinks import SinkLike
-from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import RESULT_COLUMNS, early_schema, result_schema, row_columns

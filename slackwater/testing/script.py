@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.aggregates.parse import parse_aggregate
 from slackwater.columns import SOURCE, TIME
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
@@ -35,7 +36,6 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.windows.aggregates import parse_aggregate
 from slackwater.windows.kernel import Group, PaneKernel, source_text
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import WINDOW_END, result_schema, row_columns

@@ -8,9 +8,9 @@ from functools import cached_property
 import polars as pl
 from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 
+from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.partial import Partial
 from slackwater.columns import NO_SOURCE, ROWS, TIME
-from slackwater.windows.aggregates import Aggregate
-from slackwater.windows.partials import Partial
 from slackwater.windows.spec import WindowSpec
 
 

@@ -9,12 +9,19 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from slackwater.aggregates.avg import Avg
+from slackwater.aggregates.count import Count
+from slackwater.aggregates.distinct import ApproxDistinct
+from slackwater.aggregates.parse import parse_aggregate
+from slackwater.aggregates.partial import Partial
+from slackwater.aggregates.percentile import ApproxPercentile, Quantiles
+from slackwater.aggregates.registry import KNOWN
+from slackwater.aggregates.spread import Moments, Spread
+from slackwater.aggregates.sum import CheckedSum, DoubleSum, Sum
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import WindowNode
 from slackwater.testing import ArrowPage, Script, arrow_plan
-from slackwater.windows.aggregates import KNOWN, ApproxDistinct, ApproxPercentile, Avg, Spread, parse_aggregate
 from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.partials import CheckedSum, Count, DoubleSum, Moments, Partial, Quantiles, Sum
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, frame
 

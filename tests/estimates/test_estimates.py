@@ -18,6 +18,9 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.aggregates.count import CountOf
+from slackwater.aggregates.min_max import MaxOf
+from slackwater.aggregates.sum import SumOf
 from slackwater.columns import ROWS, WINDOW
 from slackwater.engine.journal_files import FileJournal
 from slackwater.estimates import pending
@@ -27,7 +30,6 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing import early_streams as streams
-from slackwater.windows.aggregates import CountOf, MaxOf, SumOf
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 

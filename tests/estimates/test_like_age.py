@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.aggregates.growth import Growth
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.in_type import fitted
-from slackwater.estimates.like_age import Growth, Guess, LikeAge
+from slackwater.estimates.like_age import Guess, LikeAge
 
 COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
 ONE = np.zeros(1, np.uint64)

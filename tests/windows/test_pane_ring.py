@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.aggregates.distinct import Distinct, hll_estimate, hll_of
+from slackwater.aggregates.first_last import First
+from slackwater.aggregates.min_max import Max
+from slackwater.aggregates.parse import parse_aggregate
+from slackwater.aggregates.partial import Partial
+from slackwater.aggregates.percentile import Quantiles, kll_of, kll_quantile
+from slackwater.aggregates.spread import Moments
+from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, ROWS, WINDOW
-from slackwater.windows.aggregates import hll_estimate, kll_quantile, parse_aggregate
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.panes import PaneRing
-from slackwater.windows.partials import Distinct, First, Max, Moments, Partial, Quantiles, Sum, hll_of, kll_of
 from slackwater.windows.spec import WindowSpec
 
 AGGREGATES = {

@@ -8,10 +8,11 @@ from functools import cached_property
 import polars as pl
 import pyarrow as pa
 
+from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.partial import RunningPartial
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
 from slackwater.progress.time import Span, TimeDomain
-from slackwater.windows.aggregates import Aggregate, ApproxDistinct, ApproxPercentile
 from slackwater.windows.kernel import Group, Kernel
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
 from slackwater.windows.spec import WindowSpec
@@ -82,7 +83,7 @@ class RollingKernel(Kernel):
 
     def __post_init__(self) -> None:
         for a in self.aggregates:
-            if isinstance(a, (ApproxDistinct, ApproxPercentile)):
+            if not all(isinstance(p, RunningPartial) for p in a.partials()):
                 raise QueryError(
                     f"{a.name}={a.text!r}: one sketch for each row would be too much; give the window a slide, "
                     "as in window(range='1 minute', slide='1 second')"
@@ -92,6 +93,11 @@ class RollingKernel(Kernel):
                     f"{a.name}={a.text!r}: a window for each row has plain values only, this is {a.type}; "
                     "take a field of it, or give the window a slide"
                 )
+
+    @cached_property
+    def running(self) -> dict[RunningPartial, tuple[str, ...]]:
+        """Every distinct partial with the names of its columns: all have running merges."""
+        return {p: names for p, names in self.columns.items() if isinstance(p, RunningPartial)}
 
     @cached_property
     def arguments(self) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Aggregate functions: one file says all of a function, `registry` lists them."""

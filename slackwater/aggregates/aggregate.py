@@ -1,0 +1,101 @@
+"""What an aggregate function is: its names, its partials, how these become a value, how that value grows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+
+from slackwater.aggregates.growth import Growth
+from slackwater.aggregates.partial import Partial
+from slackwater.errors import QueryError
+
+#: Gives the Arrow type of a Spark SQL expression over the query's rows, aggregates included.
+TypeOf = Callable[[str], pa.DataType]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an aggregate function as a user wrote it."""
+
+    name: str
+    """The output column."""
+    text: str
+    function: str
+    """In small letters."""
+    arguments: tuple[exp.Expression, ...]
+    first: str
+    """The first argument as Spark SQL; a star if there is none."""
+    type_of: TypeOf
+
+    def error(self, wrong: str) -> QueryError:
+        """An error that names the call and what is wrong with it."""
+        return QueryError(f"{self.name}={self.text!r}: {wrong}")
+
+    def type(self) -> pa.DataType:
+        """The type that Spark gives for the call of one argument."""
+        return self.type_of(f"{self.function}({self.first})")
+
+
+@dataclass(frozen=True)
+class Aggregate(ABC):
+    """One output column of a window query: partials, and the value that they add up to."""
+
+    name: str
+    text: str
+    argument: str
+    type: pa.DataType = field(default_factory=pa.null)
+    """Arrow type of the value, as Spark gives it for the same aggregate."""
+
+    functions: ClassVar[tuple[str, ...]]
+    """What users call it in Spark SQL."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """What they may call it, too; not said in messages."""
+    growth: ClassVar[Growth] = Growth.SETTLES
+    takes_star: ClassVar[bool] = False
+    written: ClassVar[str] = "column"
+    """What stands between the parentheses, as an example."""
+
+    @classmethod
+    def read(cls, call: Call) -> Self:
+        """Read a call of one of its functions."""
+        cls.check_single(call)
+        return cls(call.name, call.text, call.first, call.type())
+
+    @classmethod
+    def check_single(cls, call: Call) -> None:
+        """Refuse a call that has not one argument; none will do where a star would."""
+        if len(call.arguments) > 1 or (not call.arguments and not cls.takes_star):
+            raise call.error(f"{call.function} takes one expression, as in {call.function}(x)")
+
+    @abstractmethod
+    def partials(self) -> tuple[Partial, ...]:
+        """The partials it is made of."""
+
+    @abstractmethod
+    def value(self, *columns: str) -> pl.Expr:
+        """The value from the merged partials' columns, in order."""
+
+    @abstractmethod
+    def value_sql(self, *columns: str) -> str:
+        """The same as Spark SQL."""
+
+
+class Single(Aggregate):
+    """An aggregate that is its own partial."""
+
+    kind: ClassVar[type[Partial]]
+
+    def partials(self) -> tuple[Partial, ...]:
+        return (self.kind(self.argument),)
+
+    def value(self, *columns: str) -> pl.Expr:
+        return pl.col(columns[-1])
+
+    def value_sql(self, *columns: str) -> str:
+        return columns[-1]

@@ -1,0 +1,64 @@
+"""avg(expression)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Self
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.count import Count
+from slackwater.aggregates.partial import Partial
+from slackwater.aggregates.sum import DoubleSum, sum_of
+
+
+@dataclass(frozen=True)
+class Avg(Aggregate):
+    """avg(expression), from a sum and a count that other aggregates may share."""
+
+    functions = ("avg",)
+    aliases = ("mean",)
+
+    of: pa.DataType = field(default_factory=pa.null)
+    """Arrow type of the expression."""
+
+    @classmethod
+    def read(cls, call: Call) -> Self:
+        cls.check_single(call)
+        return cls(call.name, call.text, call.first, call.type(), call.type_of(call.first))
+
+    def partials(self) -> tuple[Partial, ...]:
+        kind = self.of
+        wraps = pa.types.is_integer(kind) and kind.bit_width == 64  # sums of shorter ones are BIGINT
+        return DoubleSum(self.argument) if wraps else sum_of(self.argument, kind), Count(self.argument)
+
+    def value(self, *columns: str) -> pl.Expr:
+        total, count = (pl.col(c) for c in columns[-2:])
+        if pa.types.is_decimal(self.type):
+            return _decimal_average(total, count, self.type)
+        return pl.when(count > 0).then(total.cast(pl.Float64) / count)
+
+    def value_sql(self, *columns: str) -> str:
+        total, count = columns[-2:]
+        if pa.types.is_decimal(self.type):
+            return f"CASE WHEN {count} > 0 THEN {total} / CAST({count} AS DECIMAL(20, 0)) END"
+        return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
+
+
+def _decimal_average(total: pl.Expr, count: pl.Expr, kind: pa.DataType) -> pl.Expr:
+    # Exact as Spark's: Python's decimals, half up; results are few (groups of a window), not rows.
+    context, unit = Context(prec=60, rounding=ROUND_HALF_UP), Decimal(1).scaleb(-kind.scale)
+
+    def average(total: Decimal | None, count: int) -> Decimal | None:
+        if total is None or not count:
+            return None
+        value = context.divide(total, Decimal(count)).quantize(unit, context=context)
+        return value if value.adjusted() < kind.precision - kind.scale else None  # null where it does not fit
+
+    result = pl.Decimal(kind.precision, kind.scale)
+    return pl.struct(total.alias("s"), count.alias("n")).map_batches(
+        lambda s: pl.Series([average(r["s"], r["n"]) for r in s.to_list()], dtype=result), return_dtype=result
+    )

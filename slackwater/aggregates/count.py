@@ -1,0 +1,51 @@
+"""count(*) and count(expression)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from slackwater.aggregates.aggregate import Single
+from slackwater.aggregates.growth import Growth
+from slackwater.aggregates.partial import RunningPartial, Within, given
+
+
+@dataclass(frozen=True)
+class Count(RunningPartial):
+    """How many rows; of an expression, how many that are not null."""
+
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"count({given(self.argument, kept)})",)
+
+    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        return ((pl.len() if self.argument == "*" else argument.count()).cast(pl.Int64),)
+
+    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
+        return (pl.col(columns[0]).sum(),)
+
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        return (f"sum({columns[0]})",)
+
+    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
+        return (pl.lit(1, pl.Int64) if self.argument == "*" else argument.is_not_null().cast(pl.Int64),)
+
+    def running(
+        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
+    ) -> tuple[pl.Expr, ...]:
+        return (within(fields[0].cum_sum()),)
+
+    def pair(
+        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
+    ) -> tuple[pl.Expr, ...]:
+        return (old[0].fill_null(0) + new[0].fill_null(0),)
+
+
+class CountOf(Single):
+    """count(*) or count(expression)."""
+
+    functions = ("count",)
+    growth = Growth.COUNTS
+    takes_star = True
+    kind = Count

@@ -1,0 +1,101 @@
+"""min(expression) and max(expression). NaN is above every number, as in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from slackwater.aggregates.aggregate import Single
+from slackwater.aggregates.growth import Growth
+from slackwater.aggregates.partial import RunningPartial, Within, given
+
+_NAN = pl.lit(float("nan"))
+
+
+@dataclass(frozen=True)
+class Min(RunningPartial):
+    """The smallest value; NaN is above every number, as in Spark."""
+
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"min({given(self.argument, kept)})",)
+
+    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        return (argument.min(),)
+
+    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
+        return (pl.col(columns[0]).min(),)
+
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        return (f"min({columns[0]})",)
+
+    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
+        return (argument,)
+
+    def running(
+        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
+    ) -> tuple[pl.Expr, ...]:
+        (x,) = fields
+        if not kinds[0].is_float():
+            return (within(x.cum_min().forward_fill()),)
+        low = x.fill_nan(None).cum_min().forward_fill()
+        only_nan = pl.when(x.cum_count() > 0).then(_NAN)
+        return (within(pl.coalesce(low, only_nan)),)
+
+    def pair(
+        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
+    ) -> tuple[pl.Expr, ...]:
+        (a,), (b,) = old, new  # in polars too NaN is above every number
+        return (pl.when(b.is_null() | (a <= b)).then(a).otherwise(b),)
+
+
+@dataclass(frozen=True)
+class Max(RunningPartial):
+    """The largest value; NaN is above every number, as in Spark."""
+
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        return (f"max({given(self.argument, kept)})",)
+
+    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        return (argument.nan_max(),)
+
+    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
+        return (pl.col(columns[0]).nan_max(),)
+
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        return (f"max({columns[0]})",)
+
+    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
+        return (argument,)
+
+    def running(
+        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
+    ) -> tuple[pl.Expr, ...]:
+        (x,) = fields
+        if not kinds[0].is_float():
+            return (within(x.cum_max().forward_fill()),)
+        seen = x.is_nan().fill_null(False).cum_max()
+        return (within(pl.when(seen).then(_NAN).otherwise(x.fill_nan(None).cum_max().forward_fill())),)
+
+    def pair(
+        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
+    ) -> tuple[pl.Expr, ...]:
+        (a,), (b,) = old, new
+        return (pl.when(b.is_null() | (a >= b)).then(a).otherwise(b),)
+
+
+class MinOf(Single):
+    """min(expression)."""
+
+    functions = ("min",)
+    growth = Growth.FALLS
+    kind = Min
+
+
+class MaxOf(Single):
+    """max(expression)."""
+
+    functions = ("max",)
+    growth = Growth.RISES
+    kind = Max

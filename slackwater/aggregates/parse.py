@@ -1,0 +1,70 @@
+"""Aggregates as a user writes them, `avg(dep_delay)`."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+
+from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
+from slackwater.aggregates.registry import BY_FUNCTION, KNOWN
+from slackwater.errors import QueryError
+
+
+def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
+    """Read one aggregate.
+
+    >>> import pyarrow as pa
+    >>> parse_aggregate("n", "count(*)", lambda sql: pa.int64()).partials()
+    (Count(argument='*', fields=('',)),)
+    >>> parse_aggregate("n", "median(x)", lambda sql: pa.int64())
+    Traceback (most recent call last):
+    ...
+    slackwater.errors.QueryError: n='median(x)': unknown aggregate 'median'; known are count, sum, avg, ...
+    """
+    function, arguments = _call(name, text)
+    call = Call(name, text, function, tuple(arguments), _argument(text, arguments), type_of)
+    if any(isinstance(a, exp.Distinct) for a in arguments):
+        raise call.error("exact DISTINCT has no small partial; write approx_count_distinct(…)")
+    kind = BY_FUNCTION.get(function)
+    if arguments and call.first == "*" and (kind is None or not kind.takes_star):
+        written = Aggregate.written if kind is None else kind.written
+        raise call.error(f"only count takes a star; write {function}({written})")
+    if kind is None:
+        raise call.error(f"unknown aggregate {function!r}; known are {KNOWN}")
+    return kind.read(call)
+
+
+def _call(name: str, text: str) -> tuple[str, list[exp.Expression]]:
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        found = getattr(error, "errors", None)
+        raise QueryError(
+            f"{name}={text!r} is not an expression: {found[0]['description'] if found else error}"
+        ) from None
+    if not isinstance(tree, exp.Func):
+        raise QueryError(f"{name}={text!r} is not an aggregate call; write one of {KNOWN}, as in {name}='sum(x)'")
+    function = text.strip().split("(", 1)[0].strip().lower()
+    if not text.strip().endswith(")") or (isinstance(tree, exp.Anonymous) and not tree.name):
+        raise QueryError(f"{name}={text!r} is not a single aggregate call, as in {name}='sum(x)'")
+    if not _aggregates(tree) and any(_aggregates(inner) for inner in tree.find_all(exp.Func)):
+        raise QueryError(f"{name}={text!r}: the outermost call must be the aggregate, as in {name}='sum(x)'")
+    arguments = [a for a in tree.args.values() if isinstance(a, exp.Expression)]
+    arguments += [a for v in tree.args.values() if isinstance(v, list) for a in v if isinstance(a, exp.Expression)]
+    if any(_aggregates(inner) for a in arguments for inner in a.find_all(exp.Func)):
+        raise QueryError(f"{name}={text!r}: an aggregate inside an aggregate; aggregate a plain expression")
+    return function, arguments
+
+
+def _aggregates(call: exp.Func) -> bool:
+    """Whether a call is an aggregate; some of Spark's names are not among those that sqlglot knows."""
+    if isinstance(call, exp.Anonymous):
+        return call.name.lower() in BY_FUNCTION
+    return isinstance(call, exp.AggFunc)
+
+
+def _argument(text: str, arguments: list[exp.Expression]) -> str:
+    """The first argument; in the user's own words if it is the only one, so that nothing is lost in translation."""
+    if len(arguments) == 1:
+        return text.strip()[text.strip().index("(") + 1 : -1].strip()
+    return arguments[0].sql(dialect="spark") if arguments else "*"

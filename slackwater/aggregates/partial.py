@@ -1,0 +1,86 @@
+"""What a mergeable partial aggregate of a pane can do (S5 section 2.3): Spark makes it, the driver merges it.
+
+Each kind says the same thing three times: as Spark SQL over rows (`make_sql`), as polars over rows
+(`make`, for in-process pages) and as a merge of partials in polars (`merge`) and in Spark SQL (`merge_sql`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+#: Applies an expression within segments of equal groups and blocks.
+Within = Callable[[pl.Expr], pl.Expr]
+
+
+@dataclass(frozen=True)
+class Partial(ABC):
+    """One kind of partial over one argument; equal ones are computed once for all aggregates of a query."""
+
+    argument: str
+
+    #: Suffixes of the columns that hold it.
+    fields: tuple[str, ...] = ("",)
+
+    @abstractmethod
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        """Spark SQL aggregate expressions over rows, one a field; over those only that are `kept`, if it is given.
+
+        A row that a filter has dropped still moves time, so it is in the job and must count for nothing here.
+        """
+
+    @abstractmethod
+    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+        """The same as polars aggregate expressions."""
+
+    @abstractmethod
+    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
+        """Polars aggregates over the fields of many partials; for sketches, lists that `unite` joins."""
+
+    @abstractmethod
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        """The same merge as Spark SQL."""
+
+    def unite(self, *columns: str) -> tuple[pl.Expr, ...] | None:
+        """A step after `merge`, where polars alone cannot do it (sketches)."""
+        return None
+
+
+class RunningPartial(Partial):
+    """A partial that windows for each row can have, too: cheap to make of one row and to merge from row to row.
+
+    It is what the block method (van Herk, Gil and Werman) needs. Nothing is ever subtracted, so floats are as good
+    as in a merge from scratch.
+    """
+
+    @abstractmethod
+    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
+        """The partial of each single row, given its argument and the type of that; one expression a field."""
+
+    @abstractmethod
+    def running(
+        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
+    ) -> tuple[pl.Expr, ...]:
+        """Each row's partial merged with all before it in its segment.
+
+        With `reverse` the rows lie in the reverse order of time.
+        """
+
+    @abstractmethod
+    def pair(
+        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
+    ) -> tuple[pl.Expr, ...]:
+        """Two partials side by side merged; nulls have nothing to give.
+
+        Of simultaneous first (or last) values the smaller (larger) is taken, if they go `by_value`.
+        """
+
+
+def given(sql: str, kept: str | None) -> str:
+    """Spark SQL of an argument that is null for rows which are not kept."""
+    if kept is None:
+        return sql
+    return f"CASE WHEN {kept} THEN {'1' if sql == '*' else sql} END"

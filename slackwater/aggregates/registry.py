@@ -1,0 +1,31 @@
+"""All aggregate functions. To add one, write its file and name its class here."""
+
+from __future__ import annotations
+
+from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.avg import Avg
+from slackwater.aggregates.count import CountOf
+from slackwater.aggregates.distinct import ApproxDistinct
+from slackwater.aggregates.first_last import FirstOf, LastOf
+from slackwater.aggregates.min_max import MaxOf, MinOf
+from slackwater.aggregates.percentile import ApproxPercentile
+from slackwater.aggregates.spread import Spread
+from slackwater.aggregates.sum import SumOf
+
+#: In the order in which messages name them.
+AGGREGATES: tuple[type[Aggregate], ...] = (
+    CountOf,
+    SumOf,
+    Avg,
+    MinOf,
+    MaxOf,
+    Spread,
+    FirstOf,
+    LastOf,
+    ApproxDistinct,
+    ApproxPercentile,
+)
+#: By everything that a user may call them.
+BY_FUNCTION = {name: kind for kind in AGGREGATES for name in (*kind.functions, *kind.aliases)}
+#: For messages.
+KNOWN = ", ".join(name for kind in AGGREGATES for name in kind.functions)

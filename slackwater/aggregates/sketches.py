@@ -1,0 +1,25 @@
+"""Sketches in polars columns: made of values, united from lists, read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import polars as pl
+
+
+def over_values(x: pl.Expr, sketch: Callable[[Iterable[object]], bytes]) -> pl.Expr:
+    """One sketch of all values of a group."""
+    return x.map_batches(lambda s: pl.Series([sketch(s)]), returns_scalar=True, return_dtype=pl.Binary)
+
+
+def over_lists(x: pl.Expr, unite: Callable[[Iterable[bytes | None]], bytes]) -> pl.Expr:
+    """One sketch of each list of sketches."""
+    return x.map_batches(
+        lambda s: pl.Series([unite(v) for v in s.to_list()], dtype=pl.Binary), return_dtype=pl.Binary
+    )
+
+
+def of_sketches(x: pl.Expr, read: Callable[[bytes | None], Any], kind: Any) -> pl.Expr:
+    """What is read from each sketch."""
+    return x.map_batches(lambda s: pl.Series([read(v) for v in s], dtype=kind), return_dtype=kind)
