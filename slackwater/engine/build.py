@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import count
 
 from slackwater.engine.executor import Executor
-from slackwater.estimates.aim import Aim
 from slackwater.estimates.early import Early
+from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
@@ -94,7 +94,9 @@ def add_query(
         if isinstance(node, RollingNode):
             operator = RollingAggregate(label, node, clock, spill_records, resident_limit, late is not None)
         elif node is first:
-            operator = WindowAggregate(label, node, clock, own, resident_limit, late is not None, early, aim, inner)
+            operator = WindowAggregate(
+                label, node, clock, own, resident_limit, late is not None, early, timing, inner
+            )
         else:
             operator = NestedAggregate(label, node, clock, own, resident_limit, inner)
         return add(operator, [rows(node.input, level)]), MAIN
@@ -103,13 +105,13 @@ def add_query(
     specs = _window_specs(plan)
     by_source = isinstance(first, WindowNode) and first.kernel.source is not None
     prodder: Prodder | None = None
-    aim: Aim | None = None
+    timing: ProdTiming | None = None
     if isinstance(plan, WindowNode):
         # It is there also without early=: what waits on the arcs of a journal must find them all again.
         spec, domain, wanted = plan.kernel.spec, stream_of(plan).domain, early or Early()
         # The aggregate learns how accurate early answers were, the prodder prods by it.
-        aim = Aim(wanted.offset(spec, domain), spec.slide, wanted.accuracy)
-        prodder = Prodder(f"{name}/prodder", specs[::-1], domain, aim, wanted)
+        timing = ProdTiming(wanted.offset(spec, domain), spec.slide, wanted.accuracy)
+        prodder = Prodder(f"{name}/prodder", specs[::-1], domain, timing, wanted)
     try:
         top = aggregate(plan, 0)
         if late is not None:

@@ -12,13 +12,13 @@ import pyarrow as pa
 from slackwater.aggregates.growth import Growth
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
-from slackwater.estimates.aim import BEHIND, Aim
+from slackwater.estimates.age_profile import AgeProfile, Guess
 from slackwater.estimates.completeness import Curve, Floats
 from slackwater.estimates.early import Early
+from slackwater.estimates.fit_to_type import cast_to_type, fit_to_type, is_number
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
-from slackwater.estimates.in_type import fitted, in_type, is_number
-from slackwater.estimates.like_age import Guess, LikeAge
 from slackwater.estimates.pending import Pending, Waiting, arrays_to_table, table_to_arrays
+from slackwater.estimates.prod_timing import BEHIND, ProdTiming
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.reference import Reference
 from slackwater.progress.sources import Ints
@@ -28,7 +28,7 @@ from slackwater.windows.results import COMPLETENESS, high, low, seen
 from slackwater.windows.runs import starts
 
 _SIDE = np.concatenate([np.arange(17) / 8, 2 * 1.3 ** np.arange(1, 31)])
-#: Ages that are told apart, in slides from the window's end; answers of the same one are of a like age.
+#: Ages that are told apart, in slides from the window's end. Each has its own `AgeProfile`.
 _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
 #: History of an age this many places away is better than none.
@@ -43,15 +43,17 @@ _PENDING = "pending"
 class Estimates:
     """Learns from past windows what is still missing at a given age, and how far estimates were off."""
 
-    def __init__(self, kernel: PaneKernel, settings: Early, by_clock: bool = True, aim: Aim | None = None) -> None:
+    def __init__(
+        self, kernel: PaneKernel, settings: Early, by_clock: bool = True, timing: ProdTiming | None = None
+    ) -> None:
         self._kernel = kernel
         self._coverage = settings.coverage
         self._by_clock = by_clock
-        self._aim = aim
+        self._timing = timing
         self._measured = [a for a in kernel.aggregates if is_number(a.type)]
         self._columns = [Growth.COUNTS, *(a.growth for a in self._measured)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
-        self._levels: dict[int, LikeAge] = {}
+        self._levels: dict[int, AgeProfile] = {}
         self._pending = Pending()
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = Reference()
@@ -68,23 +70,23 @@ class Estimates:
         if time is not None and len(lasts):
             self._curve.page(time, lasts, pairs)
 
-    def early(self, values: pl.DataFrame, now: int, aimed: bool = False) -> pl.DataFrame:
+    def early(self, values: pl.DataFrame, now: int, timed: bool = False) -> pl.DataFrame:
         """Values of windows (WINDOW, groups, aggregates) with estimates, intervals and completeness.
 
-        The answers to the aim's own prods are those that it learns from.
+        `timed` says that `ProdTiming` chose the moment of the prod; it learns from such answers only.
         """
         windows, keys, numbers = self._numbers(values)
-        guess, completeness = self._guess(windows, keys, numbers, now, aimed)
+        guess, completeness = self._guess(windows, keys, numbers, now, timed)
         made: list[pl.Expr | pl.Series] = [pl.col(a.name).alias(seen(a.name)) for a in self._kernel.aggregates]
         for a in self._kernel.aggregates:
             if a not in self._measured:
                 made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
         for j, a in enumerate(self._measured, 1):
-            made += [in_type(values[a.name], numbers[:, j], guess.estimate[:, j])]
+            made += [cast_to_type(values[a.name], numbers[:, j], guess.estimate[:, j])]
             made += [_floats(low(a.name), guess.low[:, j]), _floats(high(a.name), guess.high[:, j])]
         return values.with_columns(*made, _floats(COMPLETENESS, completeness))
 
-    def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int, aimed: bool) -> tuple[Guess, Floats]:
+    def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int, timed: bool) -> tuple[Guess, Floats]:
         """Guess by ages, remember what is said; it is given in the order of the rows, with its completeness."""
         newest = int(windows[-1])
         self._answered = newest if self._answered is None else max(newest, self._answered)
@@ -93,16 +95,17 @@ class Estimates:
         levels, curve = np.searchsorted(_BETWEEN, ages), np.repeat(self._curve.at(ages), np.diff(cuts))
         parts, shares = [], []
         for level, begin, end in _each(*_runs(np.repeat(levels, np.diff(cuts)))):
-            like = self._like(level)
-            parts.append(like.guess(keys[begin:end], numbers[begin:end], curve[begin:end]))
-            shares.append(like.completeness(parts[-1], curve[begin:end]))
+            profile = self._profile(level)
+            parts.append(profile.guess(keys[begin:end], numbers[begin:end], curve[begin:end]))
+            shares.append(profile.completeness(parts[-1], curve[begin:end]))
         guess = Guess(keys, *(np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)))
         for j, a in enumerate(self._measured, 1):
             ends = guess.low[:, j], guess.high[:, j]
-            fit = fitted(a.type, guess.seen[:, j], guess.center[:, j], *ends)
+            fit = fit_to_type(a.type, guess.seen[:, j], guess.center[:, j], *ends)
             guess.estimate[:, j], guess.low[:, j], guess.high[:, j] = fit
-        # Of answers of about one age the one nearest to some age is compared, and nothing is nearer than the aim.
-        off = np.full(len(ages), -1.0) if aimed else np.abs(ages - _wanted(found, levels))
+        # A window may answer several times at about one age. Only the answer closest to a wanted age is scored.
+        # An answer at the moment that ProdTiming chose always counts as the closest.
+        off = np.full(len(ages), -1.0) if timed else np.abs(ages - _wanted(found, levels))
         for (window, begin, end), level, by in zip(_each(found, cuts), levels.tolist(), off.tolist(), strict=True):
             if self._pending.wants(window):
                 size = end - begin
@@ -116,16 +119,16 @@ class Estimates:
         spec = self._kernel.spec
         return np.asarray((float(time - spec.offset - spec.range) - windows * float(spec.slide)) / spec.slide)
 
-    def _like(self, level: int) -> LikeAge:
-        """Who knows most about windows of this age."""
-        near = [n for n, like in self._levels.items() if like.ready and abs(n - level) <= NEAR]
+    def _profile(self, level: int) -> AgeProfile:
+        """The profile that knows most about windows of this age."""
+        near = [n for n, profile in self._levels.items() if profile.ready and abs(n - level) <= NEAR]
         if near:
             return self._levels[min(near, key=lambda n: (abs(n - level), n))]
-        return self._levels.get(level) or LikeAge(self._columns, self._coverage)
+        return self._levels.get(level) or AgeProfile(self._columns, self._coverage)
 
-    def _learner(self, level: int) -> LikeAge:
+    def _learner(self, level: int) -> AgeProfile:
         if level not in self._levels:
-            self._levels[level] = LikeAge(self._columns, self._coverage)
+            self._levels[level] = AgeProfile(self._columns, self._coverage)
         return self._levels[level]
 
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
@@ -146,17 +149,17 @@ class Estimates:
         found, cuts = _runs(values[WINDOW].cast(pl.Int64).to_numpy())
         if self._kernel.source is not None:
             self._curve.close(self._last(int(found[-1]) - BEHIND))
-        aim = None if ended else self._aim
-        if self._answered is None and aim is None:
+        timing = None if ended else self._timing
+        if self._answered is None and timing is None:
             return
         _, keys, numbers = self._numbers(values)
         ages = self._ages(found, now).tolist()
         behind = 0 if self._answered is None else max(self._answered - int(found[0]), 0)
         for (window, begin, end), age in zip(_each(found, cuts), ages, strict=True):
-            asked_at = None if aim is None else aim.asked_at(window)
+            asked_at = None if timing is None else timing.asked_at(window)
             accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, behind, asked_at)
-            if aim is not None:
-                aim.final(window, age, accurate)
+            if timing is not None:
+                timing.final(window, age, accurate)
 
     def _compare(
         self, window: int, keys: Keys, numbers: Floats, now: int, behind: int, asked_at: int | None

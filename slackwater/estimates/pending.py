@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slackwater.estimates.age_profile import GUESSES, Guess
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import Keys
-from slackwater.estimates.like_age import GUESSES, Guess
 from slackwater.progress.sources import Ints
 
 #: So many groups of one answer are compared with their final values, always the same ones.

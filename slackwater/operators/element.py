@@ -53,12 +53,12 @@ class Prod:
     until: int | None = None
     after: int | None = None
     where: str | None = None
-    aimed: bool = False
-    """Whether the Prodder has chosen its moment for these windows: how good the answer is tells it where to aim."""
+    timed: bool = False
+    """Whether the Prodder has chosen its moment for these windows: it learns from the answer when to prod."""
 
     def saved(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"prod": [self.until, self.after, self.where, self.aimed]}
+        return {"prod": [self.until, self.after, self.where, self.timed]}
 
     @staticmethod
     def load(saved: dict[str, Any]) -> Prod:

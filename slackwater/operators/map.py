@@ -19,7 +19,7 @@ from slackwater.operators.shelf import Shelf
 from slackwater.plan.nodes import MapNode, inner_query
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK
-from slackwater.windows.prodded import ProddedWindows
+from slackwater.windows.prodded_windows import ProddedWindows
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from slackwater.columns import WINDOW
-from slackwater.estimates.unestimated import Unestimated
+from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.operators.element import Prod, Provisional
 from slackwater.operators.operator import Emit
 from slackwater.operators.page import Page
@@ -35,7 +35,7 @@ class NestedAggregate(WindowAggregate):
         inner: bool = False,
     ) -> None:
         super().__init__(label, node, clock, spill, resident_limit, inner=inner)
-        self._estimates = Unestimated(node.kernel)
+        self._estimates = NoEstimates(node.kernel)
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel)
 

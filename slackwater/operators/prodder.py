@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.estimates.aim import Aim
 from slackwater.estimates.early import Early
+from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.element import Prod
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.windows.prodded import ends
+from slackwater.windows.prodded_windows import ends
 from slackwater.windows.spec import WindowSpec
 
 
@@ -24,13 +24,15 @@ class Prodder(Unary):
     believed. While a stream pauses, windows that no row has come for are passed over: there is nothing to say.
     """
 
-    def __init__(self, label: str, specs: Sequence[WindowSpec], domain: TimeDomain, aim: Aim, early: Early) -> None:
+    def __init__(
+        self, label: str, specs: Sequence[WindowSpec], domain: TimeDomain, timing: ProdTiming, early: Early
+    ) -> None:
         super().__init__(label)
         self._specs = specs
         """Of the aggregates that rows go through."""
         self._spec = specs[-1]
         self._by_clock = domain is TimeDomain.TIMESTAMP
-        self._aim = aim
+        self._timing = timing
         self._every = early.every
         self._setting = early.describe()
         self._under_way: list[Page] = []
@@ -55,8 +57,8 @@ class Prodder(Unary):
         self._learn()
         if self._reference.time is None:
             return
-        if self._aim.offset is not None:
-            self._prod_due(now if self._by_clock else self._reference.time, self._aim.offset, emit)
+        if self._timing.offset is not None:
+            self._prod_due(now if self._by_clock else self._reference.time, self._timing.offset, emit)
         if self._every is not None and (self._next is None or now >= self._next):
             if self._next is not None:
                 self._send(Prod(), emit)
@@ -73,7 +75,7 @@ class Prodder(Unary):
             self._prodded = due
             if waits:
                 self._came = False
-                self._send(Prod(until, after, aimed=True), emit)
+                self._send(Prod(until, after, timed=True), emit)
 
     def _send(self, prod: Prod, emit: Emit) -> None:
         self._prods += 1
@@ -94,10 +96,10 @@ class Prodder(Unary):
         if self._reference.time is None:
             return None
         times = [] if self._every is None or self._next is None else [self._next]
-        aimed = self._by_clock and self._aim.offset is not None
-        if aimed and self._prodded is not None and self._waits():
+        timed = self._by_clock and self._timing.offset is not None
+        if timed and self._prodded is not None and self._waits():
             start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
-            times.append(start + (self._aim.offset or 0))
+            times.append(start + (self._timing.offset or 0))
         return min(times, default=None)
 
     def _learn(self) -> None:
@@ -123,7 +125,7 @@ class Prodder(Unary):
                 "prodded": self._prodded,
                 "next": self._next,
                 "prods": self._prods,
-                "aim": self._aim.state(),
+                "aim": self._timing.state(),
             }
         )
 
@@ -135,8 +137,8 @@ class Prodder(Unary):
         self._prodded, self._prods = values["prodded"], values["prods"]
         if values["setting"] == self._setting:
             self._next = values["next"]
-            self._aim.restore(values["aim"])
+            self._timing.restore(values["aim"])
 
     def metrics(self) -> dict[str, Any]:
         """How often it has prodded, and where in the slide."""
-        return {"prods": self._prods, **self._aim.metrics()}
+        return {"prods": self._prods, **self._timing.metrics()}

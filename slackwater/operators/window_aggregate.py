@@ -14,10 +14,10 @@ import polars as pl
 
 from slackwater.columns import SOURCE, WINDOW
 from slackwater.errors import QueryError
-from slackwater.estimates.aim import Aim
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
-from slackwater.estimates.unestimated import Unestimated
+from slackwater.estimates.no_estimates import NoEstimates
+from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.element import Answer, Prod, Punctuation, payload_rows
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, State, Unary
@@ -49,7 +49,7 @@ class WindowAggregate(Unary):
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
         early: Early | None = None,
-        aim: Aim | None = None,
+        timing: ProdTiming | None = None,
         inner: bool = False,
     ) -> None:
         super().__init__(label)
@@ -69,10 +69,10 @@ class WindowAggregate(Unary):
         self._windows = self._results = self._early = self._refused = 0
         by_clock = stream_of(node).domain is TimeDomain.TIMESTAMP
         # What another aggregate is made of is what has arrived, not an estimate.
-        self._estimates: Estimates = Unestimated(node.kernel)
-        self._aim = None if inner else aim
+        self._estimates: Estimates = NoEstimates(node.kernel)
+        self._timing = None if inner else timing
         if not inner:
-            self._estimates = Estimates(node.kernel, early or Early(), by_clock, aim)
+            self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing)
         self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -141,14 +141,14 @@ class WindowAggregate(Unary):
         if merged is not None and merged.height:
             now = self._clock.now()
             values = ordered_values(self._node.kernel, merged)
-            estimated = self._estimates.early(values, now, prod.aimed)
+            estimated = self._estimates.early(values, now, prod.timed)
             self._early += estimated.height
             emit(Answer(early_rows(self._node.kernel, estimated, self._node.schema, now), early=True))
-        if self._aim is not None and prod.aimed and prod.after is not None and prod.until is not None:
+        if self._timing is not None and prod.timed and prod.after is not None and prod.until is not None:
             first, last = (self._spec.last_closed(Heartbeat(end - 1)) for end in (prod.after, prod.until))
             windows = range(first + 1, last + 1)
             answered = set() if merged is None else set(merged[WINDOW].to_list())
-            self._aim.asked(windows, windows if refused else answered, self._clock.now())
+            self._timing.asked(windows, windows if refused else answered, self._clock.now())
         emit(prod)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:

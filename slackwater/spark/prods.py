@@ -9,7 +9,7 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
-from slackwater.estimates.in_type import is_number
+from slackwater.estimates.fit_to_type import is_number
 from slackwater.operators.element import Prod
 from slackwater.plan.condition import meeting
 from slackwater.plan.nodes import QueryNode, WindowNode, first_query, has_map, stream_of

@@ -24,7 +24,7 @@ from slackwater.estimates import pending
 from slackwater.estimates.completeness import MOST_OPEN, Curve
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
-from slackwater.estimates.in_type import fitted, in_type, limits
+from slackwater.estimates.fit_to_type import cast_to_type, fit_to_type, limits
 from slackwater.operators.element import Punctuation
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import bounded
@@ -94,9 +94,9 @@ def test_every_estimate_can_be_said_as_a_decimal(precision: int, data: st.DataOb
     numbers = st.floats(-3, 3).map(lambda x: x * most)
     center, low, high = (np.array([data.draw(numbers)]) for _ in range(3))
     seen = np.zeros(1)
-    estimate, lower, upper = fitted(kind, seen, center, np.minimum(low, high), np.maximum(low, high))
+    estimate, lower, upper = fit_to_type(kind, seen, center, np.minimum(low, high), np.maximum(low, high))
     values = pl.Series("v", [Decimal(0)], dtype=pl.Decimal(kind.precision, kind.scale))
-    said = in_type(values, seen, estimate)
+    said = cast_to_type(values, seen, estimate)
     assert said.dtype == values.dtype
     assert float(said[0]) == pytest.approx(estimate[0], rel=1e-12, abs=10.0**-kind.scale)
     assert lower[0] <= estimate[0] <= upper[0]

@@ -1,4 +1,4 @@
-"""What is known of early answers of one age: how much was missing, which guess came closest, how far it was off.
+"""The profile of early answers of one age: how much was missing, which guess came closest, how far it was off.
 
 S5 answers with what has arrived (section 3.4). For counts and sums the rest can be guessed: from the seen rows and
 the share that is usually in, or from what usually came after; the one that has been closer is taken.
@@ -84,8 +84,8 @@ class Guess:
         return np.asarray(self.center[:, 0] - self.seen[:, 0])
 
 
-class LikeAge:
-    """Learns from the windows that were answered at about the same age."""
+class AgeProfile:
+    """Learns from the windows that were answered early at about the same age, and guesses for the next ones."""
 
     def __init__(self, columns: list[Growth], coverage: float) -> None:
         self._columns = columns
@@ -225,8 +225,9 @@ class LikeAge:
     ) -> None:
         """The same groups' final values have come, of one window; so many groups may be known one by one.
 
-        Groups that close on their own heartbeats come one after the other; their window counts once. What was said
-        before enough was known, without an interval, is nothing to learn from: what would be said now is.
+        Groups that close on their own heartbeats come one after the other; their window counts once. The first
+        early answers are blind guesses without an interval. They are scored as they would be given now, with the
+        history that is known by now.
 
         `behind` windows have been answered since. What comes so late is forgotten no faster than it is learned.
         """

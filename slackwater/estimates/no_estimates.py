@@ -16,8 +16,8 @@ from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen
 
 
-class Unestimated(Estimates):
-    """Early answers as they are: that results of the lower aggregate are not final says nothing of their values."""
+class NoEstimates(Estimates):
+    """Early answers without estimates. Early results of the lower aggregate say nothing of their final values."""
 
     def __init__(self, kernel: PaneKernel) -> None:
         self._kernel = kernel
@@ -25,7 +25,7 @@ class Unestimated(Estimates):
     def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """Learn nothing."""
 
-    def early(self, values: pl.DataFrame, now: int, aimed: bool = False) -> pl.DataFrame:
+    def early(self, values: pl.DataFrame, now: int, timed: bool = False) -> pl.DataFrame:
         """The values of what has arrived."""
         made = [pl.lit(None, pl.Float64).alias(COMPLETENESS)]
         for a in self._kernel.aggregates:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from slackwater.aggregates.growth import Growth
+from slackwater.estimates.age_profile import AgeProfile, Guess
 from slackwater.estimates.completeness import Floats
-from slackwater.estimates.in_type import fitted
-from slackwater.estimates.like_age import Guess, LikeAge
+from slackwater.estimates.fit_to_type import fit_to_type
 
 COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
 ONE = np.zeros(1, np.uint64)
@@ -37,21 +37,21 @@ def windows_of(rng: np.random.Generator, count: int, overlap: int, later: int) -
     return seen, final
 
 
-def play(seen: Floats, final: Floats, behind: int) -> tuple[list[Guess], LikeAge]:
+def play(seen: Floats, final: Floats, behind: int) -> tuple[list[Guess], AgeProfile]:
     """Answers of all windows; each window's final values are known when `behind` more have been answered."""
-    like, said, waiting = LikeAge(COLUMNS, 0.9), [], deque[int]()
+    profile, said, waiting = AgeProfile(COLUMNS, 0.9), [], deque[int]()
     curve = np.full(1, np.nan)
     for w in range(len(seen)):
-        guess = like.guess(ONE, seen[w : w + 1], curve)
+        guess = profile.guess(ONE, seen[w : w + 1], curve)
         ends = guess.low[:, 1], guess.high[:, 1]
-        guess.estimate[:, 1], *ends = fitted(pa.int64(), seen[w : w + 1, 1], guess.center[:, 1], *ends)
+        guess.estimate[:, 1], *ends = fit_to_type(pa.int64(), seen[w : w + 1, 1], guess.center[:, 1], *ends)
         guess.low[:, 1], guess.high[:, 1] = ends
         said.append(guess)
         waiting.append(w)
         if len(waiting) > behind:
             known = waiting.popleft()
-            like.learn(known, said[known], final[known : known + 1], curve, behind)
-    return said, like
+            profile.learn(known, said[known], final[known : known + 1], curve, behind)
+    return said, profile
 
 
 def covered(said: list[Guess], final: Floats, column: int) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Where in its last slide a window is prodded; moves by feedback to hold an accuracy (S5 section 4.4)."""
+"""When to prod: how far into its last slide a window is prodded, to hold an accuracy (S5 section 4.4)."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ MOST = 1_024
 BEHIND = 16
 
 
-class Aim:
+class ProdTiming:
     """How far into a window's last slide it is prodded, in ticks; None if prods do not go by windows.
 
     With an accuracy to hold, each window that becomes final moves it: earlier while answers are better, later while
     they are worse, between the slide's beginning and the final result.
 
-    >>> aim = Aim(offset=75, slide=100, accuracy=0.98)
+    >>> timing = ProdTiming(offset=75, slide=100, accuracy=0.98)
     >>> for window in range(10):
-    ...     aim.asked(range(window, window + 1), {window}, now=window * 100 + 75)
-    ...     aim.final(window, age=0.5, accuracy=0.999)
-    >>> aim.offset
+    ...     timing.asked(range(window, window + 1), {window}, now=window * 100 + 75)
+    ...     timing.final(window, age=0.5, accuracy=0.999)
+    >>> timing.offset
     47
-    >>> aim.metrics()["target_reachable"]
+    >>> timing.metrics()["target_reachable"]
     True
     """
 
@@ -53,9 +53,9 @@ class Aim:
         self._last: int | None = None
         """The last window that was prodded, or final before that."""
         self._recent = [0.0, 0.0, 0.0, 0.0]
-        """Accuracies and answers lately, aims as late as is of use, and windows; the last ones weigh most."""
+        """Recent sums of accuracies, answers, prods as late as is of use, and windows; the last ones weigh most."""
         self._squares = 1.0
-        """Mean square of what moves the aim."""
+        """Mean square of what moves the offset."""
 
     def asked(self, windows: range, answered: Collection[int], now: int) -> None:
         """Its prod has come to the aggregate at this instant; these of the windows had something to say."""
@@ -67,11 +67,11 @@ class Aim:
             self._asked[window] = now if window in answered else None
 
     def asked_at(self, window: int) -> int | None:
-        """When a window answered the aim's own prod, if it did; who else prods says nothing of the aim."""
+        """When a window answered a prod of this timing, if it did. Prods of others say nothing about it."""
         return self._asked.get(window)
 
     def final(self, window: int, age: float, accuracy: float | None) -> None:
-        """A window has become final so many slides after its end; its answer to the aim's prod was so accurate.
+        """A window has become final so many slides after its end; its answer to the timed prod was so accurate.
 
         None: it had none. If it was prodded, that was too early to say anything; if not, the prod comes too late.
         """

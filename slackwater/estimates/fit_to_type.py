@@ -1,4 +1,4 @@
-"""Estimates as values of their column: they fit its type, and lie within their own interval."""
+"""Fits estimates to the type of their column, and into their own interval."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def limits(kind: pa.DataType) -> tuple[float, float]:
     return -most, most
 
 
-def fitted(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
+def fit_to_type(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
     """An estimate and the ends of its interval, if it has one; what is seen where no estimate fits.
 
     The interval is made of what happened, so an estimate outside of it moves to the nearer end.
@@ -55,7 +55,7 @@ def fitted(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, high: F
     return estimate, np.minimum(low, estimate), np.maximum(high, estimate)
 
 
-def in_type(values: pl.Series, seen: Floats, estimate: Floats) -> pl.Series:
+def cast_to_type(values: pl.Series, seen: Floats, estimate: Floats) -> pl.Series:
     """The estimate in the type of the value: where it is what is seen, exactly that."""
     more = np.nan_to_num(estimate - seen)
     if values.dtype.is_integer():

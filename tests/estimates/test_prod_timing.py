@@ -1,4 +1,4 @@
-"""The aim: an accuracy is held by prodding earlier or later, and it is said when none of these would do.
+"""When to prod: an accuracy is held by prodding earlier or later, and it is said when none of these would do.
 
 Streams are those of slackwater/testing/early_streams.py.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import slackwater as sw
-from slackwater.estimates.aim import Aim
+from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.element import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
@@ -93,13 +93,13 @@ def test_prods_of_others_do_not_move_the_aim() -> None:
     assert places[0] == pytest.approx(places[1], abs=0.15)
 
 
-def follow(aim: Aim, windows: range, accuracy: Any, age: float = 1.0) -> None:
+def follow(timing: ProdTiming, windows: range, accuracy: Any, age: float = 1.0) -> None:
     """Prod windows and let them become final at once; the accuracy may depend on the place."""
     for window in windows:
-        assert aim.offset is not None
-        found = accuracy(aim.offset / 100) if callable(accuracy) else accuracy
-        aim.asked(range(window, window + 1), set() if found is None else {window}, now=window)
-        aim.final(window, age, found)
+        assert timing.offset is not None
+        found = accuracy(timing.offset / 100) if callable(accuracy) else accuracy
+        timing.asked(range(window, window + 1), set() if found is None else {window}, now=window)
+        timing.final(window, age, found)
 
 
 @pytest.mark.parametrize("target", [0.8, 0.95, 0.99])
@@ -111,61 +111,61 @@ def test_errors_are_the_one_allowed_on_average_however_they_scatter(target: floa
         found.append(1 - min((1 - target) * rng.gamma(0.7, 1 / 0.7) * 2 ** (2 - 4 * place), 1.0))
         return found[-1]
 
-    aim = Aim(offset=75, slide=100, accuracy=target)
-    follow(aim, range(3_000), accuracy)
+    timing = ProdTiming(offset=75, slide=100, accuracy=target)
+    follow(timing, range(3_000), accuracy)
     assert (1 - np.mean(found[200:])) / (1 - target) == pytest.approx(1, abs=0.06)
-    assert aim.metrics()["target_reachable"]
+    assert timing.metrics()["target_reachable"]
 
 
 def test_a_window_that_was_final_before_its_prod_moves_the_aim_before_that() -> None:
-    aim = Aim(offset=150, slide=100, accuracy=0.98)
-    follow(aim, range(5), 0.98)
-    aim.final(5, 0.2, None)
-    assert aim.offset is not None and 100 < aim.offset < 120
+    timing = ProdTiming(offset=150, slide=100, accuracy=0.98)
+    follow(timing, range(5), 0.98)
+    timing.final(5, 0.2, None)
+    assert timing.offset is not None and 100 < timing.offset < 120
     for window in range(6, 60):
-        aim.final(window, 0.2, None)
-    assert aim.metrics()["target_reachable"] is False  # for there are no early answers
-    aim = Aim(offset=0, slide=100, accuracy=0.5)
-    aim.asked(range(0, 1), set(), now=0)
-    aim.final(1, -3.0, None)
-    assert aim.offset == 0
+        timing.final(window, 0.2, None)
+    assert timing.metrics()["target_reachable"] is False  # for there are no early answers
+    timing = ProdTiming(offset=0, slide=100, accuracy=0.5)
+    timing.asked(range(0, 1), set(), now=0)
+    timing.final(1, -3.0, None)
+    assert timing.offset == 0
 
 
 def test_a_target_comes_back_within_reach_when_answers_get_better() -> None:
-    aim = Aim(offset=75, slide=100, accuracy=0.9)
+    timing = ProdTiming(offset=75, slide=100, accuracy=0.9)
     reach = []
     for begin, accuracy in ((0, 0.95), (200, 0.5), (400, 0.95)):
-        follow(aim, range(begin, begin + 200), accuracy)
-        reach.append(aim.metrics()["target_reachable"])
-        follow(aim, range(begin + 200, begin + 201), 0.0)  # one window is not the recent past
-        assert aim.metrics()["target_reachable"] == reach[-1]
+        follow(timing, range(begin, begin + 200), accuracy)
+        reach.append(timing.metrics()["target_reachable"])
+        follow(timing, range(begin + 200, begin + 201), 0.0)  # one window is not the recent past
+        assert timing.metrics()["target_reachable"] == reach[-1]
     assert reach == [True, False, True]
 
 
 def test_many_windows_that_wait_for_their_final_results_do_not_make_it_swing() -> None:
-    aim = Aim(offset=75, slide=100, accuracy=0.9)
+    timing = ProdTiming(offset=75, slide=100, accuracy=0.9)
     places: list[float] = []
     for window in range(4_000):
-        assert aim.offset is not None
-        places.append(aim.offset / 100)
-        aim.asked(range(window, window + 1), {window}, now=window)
+        assert timing.offset is not None
+        places.append(timing.offset / 100)
+        timing.asked(range(window, window + 1), {window}, now=window)
         if window >= 60:
-            aim.final(window - 60, 60.0, 1 - 0.1 * 2 ** (2 - 2 * places[window - 60]))
+            timing.final(window - 60, 60.0, 1 - 0.1 * 2 ** (2 - 2 * places[window - 60]))
     assert np.ptp(places[3_000:]) < 0.1 and places[-1] == pytest.approx(1, abs=0.1)
 
 
 def test_little_is_remembered_of_what_was_prodded() -> None:
-    aim = Aim(offset=75, slide=100, accuracy=0.9)
-    aim.asked(range(0, 10**12), {10**12 - 1}, now=5)
-    state = aim.state()
-    assert len(state["asked"]) <= 1_024 and aim.asked_at(10**12 - 1) == 5
-    other = Aim(offset=75, slide=100, accuracy=0.9)
+    timing = ProdTiming(offset=75, slide=100, accuracy=0.9)
+    timing.asked(range(0, 10**12), {10**12 - 1}, now=5)
+    state = timing.state()
+    assert len(state["asked"]) <= 1_024 and timing.asked_at(10**12 - 1) == 5
+    other = ProdTiming(offset=75, slide=100, accuracy=0.9)
     other.restore(state)
     assert other.state() == state
-    follow(aim, range(10**12, 10**12 + 20), 0.9)
-    assert len(aim.state()["asked"]) <= 16
+    follow(timing, range(10**12, 10**12 + 20), 0.9)
+    assert len(timing.state()["asked"]) <= 16
 
 
 def test_a_prod_that_waits_in_a_journal_is_still_the_aims_own() -> None:
-    prod = Prod(20, 10, aimed=True)
+    prod = Prod(20, 10, timed=True)
     assert Prod.load(prod.saved()) == prod
