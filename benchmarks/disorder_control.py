@@ -36,12 +36,12 @@ def play(policy: Disorder, times: Ints, arrived: Ints, page: int) -> tuple[int, 
     drops, slacks, held = 0, [], np.zeros(0, dtype=np.int64)
     for number, begin in enumerate(range(0, len(times), page)):
         rows = times[begin : begin + page]
-        lasts, pairs = np.unique(rows, return_counts=True)
+        last_ticks, pairs = np.unique(rows, return_counts=True)
         lost = int((rows <= tracker.heartbeat.tick).sum())
         drops += lost
         low, high, total = int(rows.min()), int(rows.max()), int(rows.sum())
         tracker.arrive(Arrival(len(rows), 0, low, high, int(arrived[begin : begin + page][-1]), total))
-        tracker.hear(Report("q", number, lasts, pairs, lost))
+        tracker.hear(Report("q", number, last_ticks, pairs, lost))
         held = np.concatenate([held, rows])
         held = held[held > tracker.heartbeat.tick]
         slacks.append(len(held))

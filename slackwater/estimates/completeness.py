@@ -63,16 +63,16 @@ class Curve:
         self._all = 0.0
         self._usual = 0.0
 
-    def page(self, time: int, lasts: Ints, pairs: Ints) -> None:
+    def page(self, time: int, last_ticks: Ints, pairs: Ints) -> None:
         """So many rows have come by this time for windows with these last ticks, which increase."""
         if self._begin is None:
-            self._begin = int(lasts.min()) + self._range
-        ages = (time - 1 - lasts) / self._slide
-        followed = (lasts // self._slide % self._every == 0) & (lasts >= self._begin) & (ages >= KNOTS[0])
-        followed &= ~self._closed(lasts)
+            self._begin = int(last_ticks.min()) + self._range
+        ages = (time - 1 - last_ticks) / self._slide
+        followed = (last_ticks // self._slide % self._every == 0) & (last_ticks >= self._begin) & (ages >= KNOTS[0])
+        followed &= ~self._closed(last_ticks)
         places = np.searchsorted(KNOTS, ages[followed]).clip(max=len(KNOTS) - 1)
         for last, place, rows in zip(
-            lasts[followed].tolist(), places.tolist(), pairs[followed].tolist(), strict=True
+            last_ticks[followed].tolist(), places.tolist(), pairs[followed].tolist(), strict=True
         ):
             by_knot = self._open.get(last)
             if by_knot is None:
@@ -94,16 +94,16 @@ class Curve:
         if through is not None:
             self._through = through if self._through is None else max(self._through, through)
         self._ahead = list(ahead)
-        lasts: Ints = np.array(sorted(self._open), np.int64)
-        for last in lasts[self._closed(lasts)].tolist():
+        last_ticks: Ints = np.array(sorted(self._open), np.int64)
+        for last in last_ticks[self._closed(last_ticks)].tolist():
             self._learn(self._open.pop(last))
         if self._passed is not None and self._through is not None and self._passed[1] <= self._through:
             self._passed = None
 
-    def _closed(self, lasts: Ints) -> NDArray[np.bool_]:
-        closed = np.zeros(len(lasts), bool) if self._through is None else lasts <= self._through
+    def _closed(self, last_ticks: Ints) -> NDArray[np.bool_]:
+        closed = np.zeros(len(last_ticks), bool) if self._through is None else last_ticks <= self._through
         for first, last in self._ahead:
-            closed |= (first <= lasts) & (lasts <= last)
+            closed |= (first <= last_ticks) & (last_ticks <= last)
         return closed
 
     def whole(self, last: int) -> bool:

@@ -62,13 +62,13 @@ class Estimates:
         self._changed: set[int] = set()
         """Ages about which something was learned since the last `table`."""
 
-    def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
+    def page(self, now: int, last_ticks: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
         if not self._by_clock and arrival is not None:
             self._reference.pass_arrival(arrival)
         time = now if self._by_clock else self._reference.time
-        if time is not None and len(lasts):
-            self._curve.page(time, lasts, pairs)
+        if time is not None and len(last_ticks):
+            self._curve.page(time, last_ticks, pairs)
 
     def early(self, values: pl.DataFrame, now: int, timed: bool = False) -> pl.DataFrame:
         """Values of windows (WINDOW, groups, aggregates) with estimates, intervals and completeness.
@@ -188,7 +188,7 @@ class Estimates:
         """These windows have been emitted, whether their values are here or not."""
         spec = self._kernel.spec
         if self._kernel.source is None:
-            through = None if closed.everyone is None else self._last(closed.everyone)
+            through = None if closed.emitted_through is None else self._last(closed.emitted_through)
             self._curve.close(through, [(self._last(first), self._last(last)) for first, last in closed.ahead])
         lowest = closed.lowest_open_pane(spec)
         if lowest is not None:

@@ -22,7 +22,7 @@ class NoEstimates(Estimates):
     def __init__(self, kernel: PaneKernel) -> None:
         self._kernel = kernel
 
-    def page(self, now: int, lasts: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
+    def page(self, now: int, last_ticks: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """Learn nothing."""
 
     def early(self, values: pl.DataFrame, now: int, timed: bool = False) -> pl.DataFrame:

@@ -42,12 +42,12 @@ class LateCounts:
             for window in sorted(self._by_window)[:-MOST]:
                 del self._by_window[window]
         panes = counts.group_by(PANE).agg(pl.col(ROWS).sum())
-        lasts, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
+        last_ticks, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
         self.all_pairs += int(pairs.sum())
-        return Report(label, page, lasts, pairs, lost)
+        return Report(label, page, last_ticks, pairs, lost)
 
     def _count_lost(self, counts: pl.DataFrame, closed: Closed) -> int:
-        if counts.height == 0 or (closed.everyone is None and closed.named is None):
+        if counts.height == 0 or (closed.emitted_through is None and closed.named is None):
             return 0
         spec = self._spec
         end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
@@ -70,7 +70,7 @@ class LateCounts:
         for pane, rows in counts.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():
             first, last = self._spec.first_window(pane), self._spec.last_window(pane)
             windows = [w for low, high in closed.ahead for w in range(max(first, low), min(last, high) + 1)]
-            if windows and (closed.everyone is None or first > closed.everyone):
+            if windows and (closed.emitted_through is None or first > closed.emitted_through):
                 panes.append(pane)
             lost += len(windows) * rows
             self._by_window.update(dict.fromkeys(windows, rows))

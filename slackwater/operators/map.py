@@ -15,7 +15,7 @@ from slackwater.errors import RunError
 from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
-from slackwater.operators.shelf import Shelf
+from slackwater.operators.sidelined_pages import SidelinedPages
 from slackwater.plan.nodes import MapNode, inner_query
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK
@@ -37,7 +37,7 @@ class Map(Unary):
         self._over_results = inner_query(node) is not None
         self._sideline = sideline
         self._prodded = ProddedWindows(specs) if specs and not self._over_results else None
-        self._shelf = Shelf()
+        self._sidelined_pages = SidelinedPages()
         self._passed = MIN_TICK
         """The last heartbeat that came; nothing is kept of sources, for no window behind a map goes by them."""
         self._said: list[tuple[int | None, int]] = [(None, MIN_TICK)]
@@ -134,15 +134,15 @@ class Map(Unary):
         self._sidelined += 1
         self._aside = len(shelf)
 
-    def _shelved(self, shelf: Input) -> Shelf:
+    def _shelved(self, shelf: Input) -> SidelinedPages:
         """What is known of the pages that are set aside; after a restart they are looked at again."""
-        if len(self._shelf) != len(shelf):
-            self._shelf = Shelf()
+        if len(self._sidelined_pages) != len(shelf):
+            self._sidelined_pages = SidelinedPages()
             for page in shelf.elements():
-                self._put(self._shelf, page)
-        return self._shelf
+                self._put(self._sidelined_pages, page)
+        return self._sidelined_pages
 
-    def _put(self, shelf: Shelf, page: Any) -> None:
+    def _put(self, shelf: SidelinedPages, page: Any) -> None:
         assert self._prodded is not None
         arrival = page.measure()
         shelf.put(

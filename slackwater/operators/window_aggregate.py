@@ -23,7 +23,7 @@ from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
-from slackwater.plan.condition import meeting
+from slackwater.plan.condition import matching_groups
 from slackwater.plan.nodes import WindowNode, stream_of
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
@@ -85,7 +85,7 @@ class WindowAggregate(Unary):
         report = self._late.count(counts, self._closed, self.label, page.number)
         self._reports.append(report)
         arrival = page.arrival()
-        self._estimates.page(self._clock.now(), report.lasts, report.pairs, arrival)
+        self._estimates.page(self._clock.now(), report.last_ticks, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
             before, by_source = self._closed.late_before(self._spec)
@@ -165,7 +165,7 @@ class WindowAggregate(Unary):
         merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
-        return meeting(merged, prod.where, self._node.kernel.keys)
+        return matching_groups(merged, prod.where, self._node.kernel.keys)
 
     def _span(self) -> tuple[int, int] | None:
         return self._panes.span()
@@ -188,7 +188,7 @@ class WindowAggregate(Unary):
         kept.values = {
             "store": self._panes.kind,
             "panes": kept.values,
-            "closed": self._closed.everyone,
+            "closed": self._closed.emitted_through,
             "ahead": [list(run) for run in self._closed.ahead],
             "counts": [self._windows, self._results, self._early],
             "estimates": self._estimates.state(),
@@ -213,7 +213,7 @@ class WindowAggregate(Unary):
         self._estimates.restore(values["estimates"], learned)
         self._late.restore(values["late"])
         ahead = tuple((first, last) for first, last in values.get("ahead", ()))
-        self._closed = replace(self._closed, everyone=values["closed"], named=_named(states), ahead=ahead)
+        self._closed = replace(self._closed, emitted_through=values["closed"], named=_named(states), ahead=ahead)
         self._kept_closed = self._closed.named
         kind = values["store"]
         if kind != self._panes.kind:

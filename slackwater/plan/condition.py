@@ -50,10 +50,10 @@ class _SparkSQL(Spark):
 Columns = tuple[tuple[str, pl.DataType], ...]
 
 
-def meeting(groups: pl.DataFrame, where: str, keys: Sequence[str] | None = None) -> pl.DataFrame:
+def matching_groups(groups: pl.DataFrame, where: str, keys: Sequence[str] | None = None) -> pl.DataFrame:
     """The groups that meet a condition on their keys; QueryError if it is none, or fails on them.
 
-    >>> meeting(pl.DataFrame({"k": ["1", "x"], "n": [1, 2]}), "K::int = 1")["n"].to_list()
+    >>> matching_groups(pl.DataFrame({"k": ["1", "x"], "n": [1, 2]}), "K::int = 1")["n"].to_list()
     [1]
     """
     keys = groups.columns if keys is None else keys

@@ -19,7 +19,7 @@ class Report:
     """Label of the operator that tells."""
     page: int
     """Number of the page."""
-    lasts: Ints
+    last_ticks: Ints
     """The last tick of each window that the page has rows for, increasing."""
     pairs: Ints
     """How many of the page's rows fall into that window."""

@@ -11,7 +11,7 @@ from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.estimates.fit_to_type import is_number
 from slackwater.operators.element import Prod
-from slackwater.plan.condition import meeting
+from slackwater.plan.condition import matching_groups
 from slackwater.plan.nodes import QueryNode, WindowNode, first_query, has_map, stream_of
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.sideline import Sideline
@@ -72,7 +72,7 @@ def check_condition(plan: WindowNode, where: str) -> None:
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:
-        meeting(groups.clear(1), where)  # some things are found out only on a row
+        matching_groups(groups.clear(1), where)  # some things are found out only on a row
     except QueryError as error:
         raise QueryError(
             f"prod(where={where!r}): {error}; write a plain condition on the group columns "

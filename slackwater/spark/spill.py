@@ -77,8 +77,8 @@ class SpilledPanes:
         self._pages.spent(time.perf_counter() - started)
         spec = self._kernel.spec
         first, last = spec.first_window(min(held)), spec.last_window(max(held))
-        if before.everyone is not None and before.named is None:
-            first = max(first, before.everyone + 1)
+        if before.emitted_through is not None and before.named is None:
+            first = max(first, before.emitted_through + 1)
         return Results(staged, min(last, after.highest_closed() or last) - first + 1)
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
@@ -137,7 +137,7 @@ class SpilledPanes:
     def _limited(self, partials: DataFrame, before: Closed, after: Closed) -> DataFrame:
         """Partials with the last window emitted for their source, before and after."""
         for name, closed in ((_BEFORE, before), (_AFTER, after)):
-            rest = F.lit(_NONE if closed.everyone is None else closed.everyone).cast("bigint")
+            rest = F.lit(_NONE if closed.emitted_through is None else closed.emitted_through).cast("bigint")
             if closed.named is None:
                 partials = partials.withColumn(name, rest)
                 continue

@@ -79,8 +79,8 @@ class Paged:
 def report(query: str, page: int, rows: Ints, spec: WindowSpec, heartbeat: int) -> Report:
     """What a window operator tells of a page."""
     panes, counts = np.unique((rows - spec.offset) // spec.pane, return_counts=True)
-    lasts, pairs = spec.rows_by_window(panes, counts)
-    return Report(query, page, lasts, pairs, int(pairs[lasts <= heartbeat].sum()))
+    last_ticks, pairs = spec.rows_by_window(panes, counts)
+    return Report(query, page, last_ticks, pairs, int(pairs[last_ticks <= heartbeat].sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,8 @@ class Case:
     def report(self, k: int, heartbeat: int) -> Report:
         """The report of a page that came behind a heartbeat."""
         told = self.reports[k]
-        lost = int(told.pairs[: np.searchsorted(told.lasts, heartbeat, side="right")].sum())
-        return Report(told.query, told.page, told.lasts, told.pairs, lost)
+        lost = int(told.pairs[: np.searchsorted(told.last_ticks, heartbeat, side="right")].sum())
+        return Report(told.query, told.page, told.last_ticks, told.pairs, lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +130,12 @@ class Outcome:
         Windows that end in the warm-up, or in the last tenth of the stream (the stream's end cuts their wait short
         for every policy), are left out; one that is still open at the end of the stream is taken as closed there.
         """
-        lasts = np.unique(np.concatenate([r.lasts for r in self.case.reports]))
+        last_ticks = np.unique(np.concatenate([r.last_ticks for r in self.case.reports]))
         ats = self.case.paged.ats
         begin, end = int(ats[min(warm_up, len(ats) - 1)]), int(ats[-1])
-        lasts = lasts[(lasts >= begin) & (lasts < end - (end - int(ats[0])) // 10)]
-        closed = np.searchsorted(self.heartbeats[1:], lasts)
-        waits: Ints = ats[np.minimum(closed, len(ats) - 1)] - (lasts + 1)
+        last_ticks = last_ticks[(last_ticks >= begin) & (last_ticks < end - (end - int(ats[0])) // 10)]
+        closed = np.searchsorted(self.heartbeats[1:], last_ticks)
+        waits: Ints = ats[np.minimum(closed, len(ats) - 1)] - (last_ticks + 1)
         return waits
 
     def buffered(self) -> Ints:
@@ -170,12 +170,12 @@ def run(tracker: Tracker, case: Case) -> Outcome:
 def required(case: Case) -> tuple[Ints, Ints, Ints]:
     """Of all pairs, grouped by page and window: the page, the slack that keeps them, their number."""
     before = case.paged.highest_before()
-    counts = [len(r.lasts) for r in case.reports]
+    counts = [len(r.last_ticks) for r in case.reports]
     pages = np.repeat(np.arange(len(counts)), counts)
-    lasts = np.concatenate([r.lasts for r in case.reports])
+    last_ticks = np.concatenate([r.last_ticks for r in case.reports])
     known = before[pages] > MIN_TICK
     # Before the first row there is no heartbeat, so nothing can be lost: no slack is needed.
-    slack = np.where(known, np.where(known, before[pages], lasts) - lasts, 0)
+    slack = np.where(known, np.where(known, before[pages], last_ticks) - last_ticks, 0)
     return pages, slack, np.concatenate([r.pairs for r in case.reports])
 
 

@@ -23,27 +23,29 @@ _FAR = 2**61
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """The last window up to which all have been emitted; None where none has. Usually it says all.
+    """The last window up to which all have been emitted; None where none has.
+
+    Most pages close windows for every source at once.
 
     >>> spec = WindowSpec(range=10, slide=10)
     >>> closed = Closed().advanced(spec, Heartbeat(19), None)
-    >>> closed.everyone
+    >>> closed.emitted_through
     1
     >>> beats = SourceHeartbeats(["a", "b"], np.array([9, 39]), others=19)
     >>> Closed(by_source=True).advanced(spec, Heartbeat(9), beats).named.rows()
     [('a', 0), ('b', 3)]
     >>> ahead = closed.ranged(spec, 39, Heartbeat(69))
-    >>> ahead.everyone, ahead.ahead, ahead.advanced(spec, Heartbeat(39), None).everyone
+    >>> ahead.emitted_through, ahead.ahead, ahead.advanced(spec, Heartbeat(39), None).emitted_through
     (1, ((4, 6),), 6)
     """
 
-    everyone: int | None = None
+    emitted_through: int | None = None
     """Of the stream; by source, of the sources that are not named."""
     named: pl.DataFrame | None = None
     """SOURCE and CLOSED."""
     by_source: bool = False
     ahead: tuple[tuple[int, int], ...] = ()
-    """Windows emitted ahead of `everyone`, as first and last of each run: in order, apart, few. Not by source."""
+    """Windows emitted ahead of that one, as first and last of each run: in order, apart, few. Not by source."""
 
     def ranged(self, spec: WindowSpec, after: int, heartbeat: Heartbeat) -> Closed:
         """After a range punctuation, which closes the windows wholly in (after, heartbeat]; itself if none is new.
@@ -54,42 +56,42 @@ class Closed:
         last = spec.last_closed(Heartbeat(max(-_FAR, min(heartbeat.tick, _FAR))))
         if self.by_source or first > last:
             return self
-        return self._with(self.everyone, [*self.ahead, (first, last)])
+        return self._with(self.emitted_through, [*self.ahead, (first, last)])
 
-    def _with(self, everyone: int | None, runs: Iterable[tuple[int, int]]) -> Closed:
+    def _with(self, emitted_through: int | None, runs: Iterable[tuple[int, int]]) -> Closed:
         """With these runs of windows closed ahead: joined where they touch, or touch what is closed in order."""
         ahead: list[tuple[int, int]] = []
         for first, last in sorted(runs):
-            if everyone is not None and first <= everyone + 1:
-                everyone = max(everyone, last)
+            if emitted_through is not None and first <= emitted_through + 1:
+                emitted_through = max(emitted_through, last)
             elif ahead and first <= ahead[-1][1] + 1:
                 ahead[-1] = (ahead[-1][0], max(ahead[-1][1], last))
             else:
                 ahead.append((first, last))
-        if everyone == self.everyone and tuple(ahead) == self.ahead:
+        if emitted_through == self.emitted_through and tuple(ahead) == self.ahead:
             return self
-        return replace(self, everyone=everyone, ahead=tuple(ahead))
+        return replace(self, emitted_through=emitted_through, ahead=tuple(ahead))
 
     def steps(self, after: Closed) -> list[tuple[Closed, Closed]]:
         """The windows that `after` has closed and this had not, as pairs with none closed ahead.
 
-        >>> done = Closed(everyone=1, ahead=((4, 6),))
-        >>> [(b.everyone, a.everyone) for b, a in done.steps(Closed(everyone=8))]
+        >>> done = Closed(emitted_through=1, ahead=((4, 6),))
+        >>> [(b.emitted_through, a.emitted_through) for b, a in done.steps(Closed(emitted_through=8))]
         [(1, 3), (6, 8)]
         """
         if not self.ahead and not after.ahead:
             return [(self, after)]
         pairs: list[tuple[Closed, Closed]] = []
-        runs = after.ahead if after.everyone is None else ((None, after.everyone), *after.ahead)
+        runs = after.ahead if after.emitted_through is None else ((None, after.emitted_through), *after.ahead)
         for begin, last in runs:
-            before = self.everyone
+            before = self.emitted_through
             if begin is not None:
                 before = begin - 1 if before is None else max(before, begin - 1)
             for done in (*self.ahead, (last + 1, last + 1)):
                 until = min(done[0] - 1, last)
                 if before is None or before < until:
-                    plain = replace(self, everyone=before, ahead=())
-                    pairs.append((plain, replace(plain, everyone=until)))
+                    plain = replace(self, emitted_through=before, ahead=())
+                    pairs.append((plain, replace(plain, emitted_through=until)))
                 before = done[1] if before is None else max(before, done[1])
         return pairs
 
@@ -103,15 +105,15 @@ class Closed:
             if self.named is not None:
                 lifted = self.named.with_columns(pl.max_horizontal(CLOSED, pl.lit(reached)))
             if not self.ahead:
-                return replace(self, everyone=_larger(self.everyone, reached), named=lifted)
-            return self._with(_larger(self.everyone, reached), self.ahead)
+                return replace(self, emitted_through=_larger(self.emitted_through, reached), named=lifted)
+            return self._with(_larger(self.emitted_through, reached), self.ahead)
         rest = int(_last_closed(spec, np.array([sources.others]))[0])
         named = pl.DataFrame(
             {SOURCE: sources.names, CLOSED: _last_closed(spec, sources.ticks)},
             schema={SOURCE: pl.String, CLOSED: pl.Int64},
         )
         if self.named is None:
-            return replace(self, everyone=_larger(self.everyone, rest), named=self._lifted(named))
+            return replace(self, emitted_through=_larger(self.emitted_through, rest), named=self._lifted(named))
         # Usually the same sources in the same order.
         known = self.named
         if known.height == named.height and known[SOURCE].equals(named[SOURCE]):
@@ -119,27 +121,27 @@ class Closed:
             named = known.with_columns(pl.select(highest).to_series().alias(CLOSED))
         else:
             named = pl.concat([known, self._lifted(named)]).group_by(SOURCE, maintain_order=True).max()
-        if named.equals(known) and self._everyone_reaches(rest):
+        if named.equals(known) and self._emitted_reaches(rest):
             return self
-        return replace(self, everyone=_larger(self.everyone, rest), named=named)
+        return replace(self, emitted_through=_larger(self.emitted_through, rest), named=named)
 
     def _lifted(self, named: pl.DataFrame) -> pl.DataFrame:
-        """A source that was not named before had what was emitted for everyone."""
-        if self.everyone is None:
+        """A source that was not named before had what was emitted for the unnamed sources."""
+        if self.emitted_through is None:
             return named
-        return named.with_columns(pl.max_horizontal(CLOSED, pl.lit(self.everyone)))
+        return named.with_columns(pl.max_horizontal(CLOSED, pl.lit(self.emitted_through)))
 
-    def _everyone_reaches(self, window: int) -> bool:
-        return self.everyone is not None and self.everyone >= window
+    def _emitted_reaches(self, window: int) -> bool:
+        return self.emitted_through is not None and self.emitted_through >= window
 
     def _reaches(self, window: int) -> bool:
         lowest = None if self.named is None else self.named[CLOSED].min()
         assert lowest is None or isinstance(lowest, int)
-        return self._everyone_reaches(window) and (lowest is None or lowest >= window)
+        return self._emitted_reaches(window) and (lowest is None or lowest >= window)
 
     def beside(self, frame: pl.DataFrame, source: pl.Expr, name: str = CLOSED) -> pl.DataFrame:
         """The frame with a column of the last emitted window of each row; null where there is none."""
-        rest = pl.lit(self.everyone, pl.Int64)
+        rest = pl.lit(self.emitted_through, pl.Int64)
         if self.named is None:
             return frame.with_columns(rest.alias(name))
         mine = self.named.rename({SOURCE: "__of", CLOSED: name})
@@ -152,17 +154,17 @@ class Closed:
             for first, last in self.ahead:
                 between = pl.col(pane).is_between(spec.panes(first - 1)[1], spec.panes(last + 1)[0], closed="left")
                 frame = frame.filter(~between)
-            if self.everyone is None:
+            if self.emitted_through is None:
                 return frame
-            return frame.filter(pl.col(pane) >= (self.everyone + 1) * spec.panes_per_slide)
+            return frame.filter(pl.col(pane) >= (self.emitted_through + 1) * spec.panes_per_slide)
         low = (pl.col(CLOSED) + 1) * spec.panes_per_slide
         return self.beside(frame, source).filter(low.is_null() | (pl.col(pane) >= low)).drop(CLOSED)
 
     def lowest_open_pane(self, spec: WindowSpec) -> int | None:
         """No source needs a pane below this one; None if all may be needed."""
-        if self.everyone is None:
+        if self.emitted_through is None:
             return None
-        least = self.everyone
+        least = self.emitted_through
         if self.named is not None and self.named.height:
             lowest = self.named[CLOSED].min()
             assert isinstance(lowest, int)
@@ -173,17 +175,19 @@ class Closed:
         """The last window that has been emitted for any source."""
         highest = None if self.named is None else self.named[CLOSED].max()
         assert highest is None or isinstance(highest, int)
-        return self.everyone if highest is None else _larger(self.everyone, highest)
+        return self.emitted_through if highest is None else _larger(self.emitted_through, highest)
 
     def late_before(self, spec: WindowSpec) -> tuple[int, pl.DataFrame | None]:
-        """A row below this tick is in an emitted window: for everyone, and by source where that differs."""
-        everyone = (
-            -(2**63) if self.everyone is None else max(-(2**63), min(spec.bounds(self.everyone)[1], 2**63 - 1))
+        """A row below this tick is in an emitted window: of all sources, and by source where that differs."""
+        before = (
+            -(2**63)
+            if self.emitted_through is None
+            else max(-(2**63), min(spec.bounds(self.emitted_through)[1], 2**63 - 1))
         )
         if self.named is None:
-            return everyone, None
+            return before, None
         end = pl.col(CLOSED) * spec.slide + (spec.offset + spec.range)
-        return everyone, self.named.select(SOURCE, end.alias(BEFORE))
+        return before, self.named.select(SOURCE, end.alias(BEFORE))
 
     def late_within(self, spec: WindowSpec) -> list[tuple[int, int]]:
         """A row from the one tick on and before the other is in a window that was emitted ahead."""

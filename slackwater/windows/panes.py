@@ -56,10 +56,10 @@ class PaneRing:
         spec = self._kernel.spec
         if before.named is not None or after.named is not None:
             return self._windows_by_source(before, after)
-        assert after.everyone is not None
-        first, last = spec.first_window(span[0]), min(after.everyone, spec.last_window(span[1]))
-        if before.everyone is not None:
-            first = max(first, before.everyone + 1)
+        assert after.emitted_through is not None
+        first, last = spec.first_window(span[0]), min(after.emitted_through, spec.last_window(span[1]))
+        if before.emitted_through is not None:
+            first = max(first, before.emitted_through + 1)
         if first > last:
             return None
         low, high = spec.panes(first)[0], spec.panes(last)[1]

@@ -107,8 +107,8 @@ class WindowSpec:
     def rows_by_window(self, panes: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """Of panes with so many rows each: the last ticks of all windows that cover one, and the rows of each.
 
-        >>> lasts, pairs = WindowSpec(range=20, slide=10).rows_by_window(np.array([0, 1]), np.array([3, 5]))
-        >>> lasts.tolist(), pairs.tolist()
+        >>> last_ticks, pairs = WindowSpec(range=20, slide=10).rows_by_window(np.array([0, 1]), np.array([3, 5]))
+        >>> last_ticks.tolist(), pairs.tolist()
         ([9, 19, 29], [3, 8, 5])
         """
         most = -(-self.panes_per_window // self.panes_per_slide)

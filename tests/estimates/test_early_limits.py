@@ -248,7 +248,7 @@ def test_windows_without_values_in_the_driver_still_teach_completeness() -> None
         known.page((end - 5) * SECOND, np.array([end * SECOND - 1]), np.array([80]))
         answer = known.early(values_of(w, 1, 80), (end - 5) * SECOND)
         known.page(end * SECOND, np.array([end * SECOND - 1]), np.array([20]))
-        known.closed(Closed(everyone=w))  # spilled: Spark has its values
+        known.closed(Closed(emitted_through=w))  # spilled: Spark has its values
     assert answer["completeness"][0] == pytest.approx(0.8) and answer["n"][0] == 100
     assert known._pending._groups == 0
 

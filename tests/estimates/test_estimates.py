@@ -208,9 +208,9 @@ def test_an_answer_for_a_thousand_groups_takes_milliseconds_and_little_is_kept()
         end = window * 10 * SECOND + 30 * SECOND
         now = end - 5 * SECOND
         asked = pl.concat([values_of(window + k, 1_000, 25 - 8 * k) for k in range(3)])
-        lasts = end - 1 + 10 * SECOND * np.arange(3)
+        last_ticks = end - 1 + 10 * SECOND * np.arange(3)
         begin = time.perf_counter()
-        estimates.page(now, lasts, np.array([3_000, 2_000, 1_000]))
+        estimates.page(now, last_ticks, np.array([3_000, 2_000, 1_000]))
         pages.append(time.perf_counter() - begin)
         begin = time.perf_counter()
         answer = estimates.early(asked, now)

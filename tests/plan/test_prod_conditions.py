@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from slackwater.errors import QueryError
-from slackwater.plan.condition import meeting
+from slackwater.plan.condition import matching_groups
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.prods import read_prod
 from slackwater.testing import Script, arrow_plan
@@ -46,7 +46,7 @@ def by_group() -> Script:
     ],
 )
 def test_a_condition_goes_by_one_group_and_a_cast_that_fails_gives_null(where: str, met: list[int]) -> None:
-    assert meeting(GROUPS, where)["n"].to_list() == met
+    assert matching_groups(GROUPS, where)["n"].to_list() == met
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_condition_goes_by_one_group_and_a_cast_that_fails_gives_null(where: s
     ],
 )
 def test_times_and_texts_are_compared_as_spark_compares_them(where: str, met: list[int]) -> None:
-    found = meeting(TIMED, where)
+    found = matching_groups(TIMED, where)
     assert found["n"].to_list() == met
     assert found.schema == TIMED.schema
-    assert meeting(found.clear(), where).height == 0
+    assert matching_groups(found.clear(), where).height == 0
 
 
 @pytest.mark.parametrize(
@@ -90,23 +90,23 @@ def test_times_and_texts_are_compared_as_spark_compares_them(where: str, met: li
 )
 def test_what_polars_would_answer_otherwise_than_spark_is_refused(where: str) -> None:
     with pytest.raises(QueryError):
-        meeting(TIMED, where)
+        matching_groups(TIMED, where)
 
 
 def test_names_are_those_of_the_keys_alone() -> None:
     groups = GROUPS.with_columns(K=pl.lit("AA"))
-    assert meeting(groups, "K = '7'", ["k", "n"])["n"].to_list() == [2]
+    assert matching_groups(groups, "K = '7'", ["k", "n"])["n"].to_list() == [2]
     with pytest.raises(QueryError, match="'day' names none of the columns"):
-        meeting(groups, "day IS NULL", ["k", "n"])
+        matching_groups(groups, "day IS NULL", ["k", "n"])
     twice = GROUPS.select("n", kk="k", KK="k")
-    assert meeting(twice, "KK = '7'")["n"].to_list() == [2]
+    assert matching_groups(twice, "KK = '7'")["n"].to_list() == [2]
     with pytest.raises(QueryError, match="'Kk' names more than one column"):
-        meeting(twice, "Kk = '7'")
+        matching_groups(twice, "Kk = '7'")
 
 
 def test_a_zone_of_a_column_is_kept() -> None:
     berlin = TIMED.with_columns(pl.col("ts").dt.convert_time_zone("Europe/Berlin"))
-    found = meeting(berlin, "hour(ts) = 23 AND date(ts) = '1970-01-01'")
+    found = matching_groups(berlin, "hour(ts) = 23 AND date(ts) = '1970-01-01'")
     assert found.equals(berlin.tail(1))
     assert found["ts"][0].utcoffset() == timedelta(hours=1)
 
@@ -122,7 +122,7 @@ def test_a_zone_of_a_column_is_kept() -> None:
 def test_what_is_no_condition_on_one_group_is_refused(where: str) -> None:
     for groups in (GROUPS, GROUPS.clear(1)):
         with pytest.raises(QueryError):
-            meeting(groups, where)
+            matching_groups(groups, where)
 
 
 def test_a_refusal_says_what_to_write() -> None:

@@ -43,8 +43,8 @@ def arrival(times: list[int] | Ints, at: int = 0) -> Arrival:
 
 
 def report(times: list[int] | Ints, heartbeat: Heartbeat, page: int = 0) -> Report:
-    lasts, pairs = np.unique(np.array(times, dtype=np.int64), return_counts=True)
-    return Report("q", page, lasts, pairs, int(pairs[lasts <= heartbeat.tick].sum()))
+    last_ticks, pairs = np.unique(np.array(times, dtype=np.int64), return_counts=True)
+    return Report("q", page, last_ticks, pairs, int(pairs[last_ticks <= heartbeat.tick].sum()))
 
 
 # --- the experiments of the paper

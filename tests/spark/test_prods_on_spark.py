@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.plan.condition import meeting
+from slackwater.plan.condition import matching_groups
 
 pytestmark = pytest.mark.spark
 
@@ -338,4 +338,4 @@ def test_conditions_choose_the_groups_that_sparks_own_filter_chooses(spark: Spar
     groups = pl.DataFrame(frame.toArrow())
     for place, sql in enumerate(CONDITIONS):
         chosen = [r["k"] for r in answered.select(["k", str(place)]).to_pylist() if r[str(place)]]
-        assert (sql, meeting(groups, sql)["k"].to_list()) == (sql, chosen)
+        assert (sql, matching_groups(groups, sql)["k"].to_list()) == (sql, chosen)

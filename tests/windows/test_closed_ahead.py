@@ -27,7 +27,7 @@ STEPS = st.lists(st.one_of(TICKS, st.tuples(TICKS, st.one_of(TICKS, st.just(MAX_
 
 
 def windows_of(closed: Closed) -> set[int]:
-    done = {w for w in SEEN if closed.everyone is not None and w <= closed.everyone}
+    done = {w for w in SEEN if closed.emitted_through is not None and w <= closed.emitted_through}
     return done | {w for first, last in closed.ahead for w in SEEN if first <= w <= last}
 
 
@@ -81,7 +81,7 @@ def test_a_row_that_is_late_for_a_window_closed_ahead_is_counted_and_sent_on() -
 
 def test_what_windows_closed_ahead_have_lost_is_counted_by_source_and_for_the_latest_windows_only() -> None:
     counts = LateCounts(WindowSpec(10, 10), TimeDomain.SEQUENCE)
-    closed = Closed(everyone=0, ahead=((2, 2 * MOST),))
+    closed = Closed(emitted_through=0, ahead=((2, 2 * MOST),))
     schema = {PANE: pl.Int64, SOURCE: pl.String, ROWS: pl.Int64}
     page = pl.DataFrame([[0, "a", 1], [1, "a", 1], [2, "a", 3], [2, "b", 4]], schema=schema, orient="row")
     assert counts.count(page, closed, "q", 0).lost == 8

@@ -27,7 +27,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import ListSink, Script, arrow_plan
-from slackwater.windows.per_row import arena, count_windows, range_windows, scans
+from slackwater.windows.per_row import count_windows, range_windows, row_store, scans
 from tests.kit.faults import Fate, World
 from tests.kit.rolling_oracle import AGGREGATES, Means, Recomputed, recompute
 from tests.kit.streams import SAMPLE, Stream, bounded_streams, frame, same, timeless, unbounded_streams
@@ -129,8 +129,8 @@ def test_scans_and_doublings_and_shrunken_stores_agree(
 ) -> None:
     with (
         mock.patch.object(scans, "_SHORT", 0),
-        mock.patch.object(arena, "_SLACK", 0),
-        mock.patch.object(arena, "_RATIO", 1),
+        mock.patch.object(row_store, "_SLACK", 0),
+        mock.patch.object(row_store, "_RATIO", 1),
         mock.patch.object(count_windows, "_SLACK", 0),
         mock.patch.object(range_windows, "_FEW_GROUPS", 0),
     ):
@@ -287,7 +287,7 @@ def test_a_page_is_reported_as_one_pair_a_row() -> None:
     script.page(frame([[7], [3], [7]])).page(frame([[5], [9], [None]]))
     report = heard[-1]
     assert (report.query, report.page, report.lost) == ("q/window", 1, 1)
-    assert (report.lasts.tolist(), report.pairs.tolist(), report.all) == ([5, 9], [1, 1], 2)
+    assert (report.last_ticks.tolist(), report.pairs.tolist(), report.all) == ([5, 9], [1, 1], 2)
 
 
 # --- crashes

@@ -19,7 +19,7 @@ from slackwater.progress.bounds.environments import PerSource, counter_bounds, s
 from slackwater.progress.bounds.groups import aggregate
 from slackwater.progress.bounds.skew_policy import known_sources, progressing
 from slackwater.progress.bounds.source_tracker import DiscoveredSources, StreamTracker
-from slackwater.progress.bounds.written import (
+from slackwater.progress.bounds.user_settings import (
     Groups,
     Length,
     Named,

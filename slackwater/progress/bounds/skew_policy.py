@@ -14,7 +14,7 @@ from slackwater.progress.bounds.generator import HeartbeatGenerator
 from slackwater.progress.bounds.groups import aggregate, numbered, similar
 from slackwater.progress.bounds.skew import Bound, Pair, SkewBounds, SkewMatrix, TuplePair
 from slackwater.progress.bounds.source_tracker import KnownSources, StreamTracker
-from slackwater.progress.bounds.written import (
+from slackwater.progress.bounds.user_settings import (
     Groups,
     Length,
     Named,

@@ -58,14 +58,14 @@ class RequiredSlack:
     def hear(self, report: Report, before: int | None) -> None:
         """Take a report of a page that met the reference `before`; it is put to the cell of the next arrival."""
         self.all_pairs, self.all_lost = self.all_pairs + report.all, self.all_lost + report.lost
-        if not len(report.lasts):
+        if not len(report.last_ticks):
             return
-        self._first = int(report.lasts[0]) if self._first is None else self._first
-        self._slide = int(np.gcd.reduce(np.append(report.lasts - self._first, self._slide)))
-        self._furthest = int(report.lasts[-1])
+        self._first = int(report.last_ticks[0]) if self._first is None else self._first
+        self._slide = int(np.gcd.reduce(np.append(report.last_ticks - self._first, self._slide)))
+        self._furthest = int(report.last_ticks[-1])
         needs, counts = np.zeros(0), np.zeros(0)
         if before is not None:
-            needs = float(before) - report.lasts.astype(np.float64)
+            needs = float(before) - report.last_ticks.astype(np.float64)
             late = needs > 0
             needs, counts = needs[late], report.pairs[late].astype(np.float64)
         pairs, lost, old, older = self._heard

@@ -13,8 +13,8 @@ import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.per_row.arena import Arena, Codes, Latest, gather
 from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.per_row.row_store import GroupNumbers, LatestRows, RowStore, gather
 from slackwater.windows.per_row.scans import lift, pair, partial_columns, running
 from slackwater.windows.runs import Bools, by_code, grown, spread, starts
 
@@ -33,13 +33,13 @@ class CountWindows:
         assert kernel.spec.rows is not None
         self._kernel = kernel
         self._n = kernel.spec.rows
-        self._codes = Codes(kernel.keys)
+        self._codes = GroupNumbers(kernel.keys)
         self._seen = np.zeros(0, np.int64)
         """How many rows each group has had."""
         self._current = _Runs(fan=max(2, min(16, self._n // 4)))
-        self._carry = Latest()
-        self._before = Arena()
-        self._suffixes = Arena()
+        self._carry = LatestRows()
+        self._before = RowStore()
+        self._suffixes = RowStore()
         """Rows of each group's last complete block, and beside each the merge of it and all behind it there."""
         self._at = np.zeros(0, np.int64)
         """Where that block begins in both."""

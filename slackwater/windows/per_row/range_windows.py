@@ -12,8 +12,8 @@ import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.per_row.arena import CODE, Codes, Latest, gather
 from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.per_row.row_store import CODE, GroupNumbers, LatestRows, gather
 from slackwater.windows.per_row.scans import fold, lift, pair, partial_columns, running
 from slackwater.windows.runs import Bools, by_code, spread, starts
 
@@ -31,7 +31,7 @@ class RangeWindows:
         assert kernel.spec.range is not None
         self._kernel = kernel
         self._range = kernel.spec.range
-        self._codes = Codes(kernel.keys)
+        self._codes = GroupNumbers(kernel.keys)
         self._block: int | None = None
         self._before: list[_Suffixes] = []
         """The block before the current one; a second run, and more, for what came late to it."""
@@ -39,7 +39,7 @@ class RangeWindows:
         """Elements of the current block, release after release."""
         self._late: list[pl.DataFrame] = []
         """Elements of the current block that came after their time."""
-        self._carry = Latest()
+        self._carry = LatestRows()
         """Merge of a group's elements in the current block."""
         self._rolled = False
 
@@ -184,7 +184,7 @@ class RangeWindows:
             self._add_run(whole if order is None else whole[order])
         if adjacent and self._late:
             self._add_run(fold(self._kernel, pl.concat(self._late).sort(CODE, TIME), [CODE, TIME]))
-        self._block, self._pieces, self._late, self._carry = block, [], [], Latest()
+        self._block, self._pieces, self._late, self._carry = block, [], [], LatestRows()
         self._rolled = True
 
     def _add_run(self, elements: pl.DataFrame) -> None:
@@ -211,7 +211,7 @@ class RangeWindows:
         self._late = [renumbered(p) for p in self._late]
         self._before = [_Suffixes(renumbered(run.elements), run.suffixes) for run in self._before]
         carried = self._carry.get(live)
-        self._carry = Latest()
+        self._carry = LatestRows()
         if carried is not None:
             there = carried[:, 0].is_not_null().to_numpy()
             self._carry.set(np.flatnonzero(there), carried.filter(pl.Series(there)))

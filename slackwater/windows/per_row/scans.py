@@ -12,8 +12,8 @@ import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
-from slackwater.windows.per_row.arena import gather
 from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.per_row.row_store import gather
 from slackwater.windows.results import WINDOW_START
 
 _OTHER = "__other"

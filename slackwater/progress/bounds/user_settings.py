@@ -1,4 +1,4 @@
-"""What a user writes for bounds: lengths of time, and values for all sources or by name, in one form each.
+"""Settings of bounds as a user writes them: lengths of time, and values for all sources or by name.
 
 Equal settings have equal forms, however they were written, so that policies compare by content.
 """

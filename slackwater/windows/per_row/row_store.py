@@ -17,7 +17,7 @@ _RATIO = 4
 _SLACK = 4096
 
 
-class Arena:
+class RowStore:
     """Rows that stay where they were put. Adding costs a few copies a row, whatever is there already."""
 
     def __init__(self) -> None:
@@ -56,38 +56,38 @@ class Arena:
         return int(sum(c.estimated_size() for c in self._chunks))
 
 
-class Latest:
+class LatestRows:
     """One row for each code: the latest that was set."""
 
     def __init__(self) -> None:
-        self._arena = Arena()
+        self._store = RowStore()
         self._at = np.empty(0, np.int64)
 
     def get(self, codes: Ints) -> pl.DataFrame | None:
         """The rows of some codes, of nulls where there is none or the code is -1; None when none has any."""
-        if not self._arena.size:
+        if not self._store.size:
             return None
         known = (codes >= 0) & (codes < len(self._at))
-        return self._arena.take(np.where(known, self._at[np.where(known, codes, 0)], -1))
+        return self._store.take(np.where(known, self._at[np.where(known, codes, 0)], -1))
 
     def set(self, codes: Ints, rows: pl.DataFrame) -> None:
         """Rows for codes that are all different."""
         if len(codes) == 0:
             return
         self._at = grown(self._at, int(codes.max()) + 1, -1)
-        self._at[codes] = self._arena.add(rows) + np.arange(len(codes))
-        if self._arena.size > 2 * len(self._at) + _SLACK:
+        self._at[codes] = self._store.add(rows) + np.arange(len(codes))
+        if self._store.size > 2 * len(self._at) + _SLACK:
             live = np.flatnonzero(self._at >= 0)
-            self._arena.keep(self._at[live])
+            self._store.keep(self._at[live])
             self._at[live] = np.arange(len(live))
 
     @property
     def bytes(self) -> int:
         """Size in memory."""
-        return self._arena.bytes
+        return self._store.bytes
 
 
-class Codes:
+class GroupNumbers:
     """Numbers for the values of the group columns."""
 
     def __init__(self, keys: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.operators.shelf import Shelf
+from slackwater.operators.sidelined_pages import SidelinedPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import WINDOWS
 
@@ -19,23 +19,23 @@ PAGES = st.builds(
 def test_the_window_that_lacks_least_comes_next_and_time_passes_beside_the_pages(
     window: tuple[int, int], steps: list[tuple[int, int, int] | None], tick: int
 ) -> None:
-    spec, shelf, model = WindowSpec(*window), Shelf(), list[tuple[int, int, int]]()
+    spec, pages, model = WindowSpec(*window), SidelinedPages(), list[tuple[int, int, int]]()
 
     def end(page: tuple[int, int, int]) -> int:
         return spec.bounds(spec.last_window(spec.pane_of(page[1])))[1]
 
     for page in steps:
         if page is not None:
-            shelf.put(*page, end(page))
+            pages.put(*page, end(page))
             model.append(page)
         elif model:
             lacking = {end(p): sum(q[2] for q in model if end(q) == end(p)) for p in model}
             place = min(range(len(model)), key=lambda n: lacking[end(model[n])])
-            assert shelf.next_rows() == model[place][2]
-            assert shelf.take() == place
+            assert pages.next_rows() == model[place][2]
+            assert pages.take() == place
             del model[place]
-        assert len(shelf) == len(model)
-        gaps = shelf.gaps(tick)
+        assert len(pages) == len(model)
+        gaps = pages.gaps(tick)
         passed = {t for t in range(-60, 61) if any((a is None or a < t) and t <= u for a, u in gaps)}
         touched = {t for low, high, _ in model for t in range(low, high + 1)}
         assert not passed & touched

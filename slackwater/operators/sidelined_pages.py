@@ -10,15 +10,15 @@ from bisect import bisect_left
 from collections import deque
 
 
-class Shelf:
+class SidelinedPages:
     """Spans and sizes of sidelined pages, by the end of their last window.
 
-    >>> shelf = Shelf()
+    >>> pages = SidelinedPages()
     >>> for low, high, rows in [(1, 5, 10), (2, 6, 10), (13, 14, 1)]:
-    ...     shelf.put(low, high, rows, end=high // 10 * 10 + 10)
-    >>> shelf.gaps(25)
+    ...     pages.put(low, high, rows, end=high // 10 * 10 + 10)
+    >>> pages.gaps(25)
     [(None, 0), (6, 12), (14, 25)]
-    >>> shelf.next_rows(), shelf.take(), shelf.take(), shelf.gaps(25)
+    >>> pages.next_rows(), pages.take(), pages.take(), pages.gaps(25)
     (1, 2, 0, [(None, 1), (6, 25)])
     """
 
