@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.estimates.early import Early
-from slackwater.plan.nodes import QueryNode
+from slackwater.plan.nodes import PlanNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ArrowPage, ManualClock, Script, arrow_plan
@@ -90,7 +90,7 @@ def behind_map(rows: pl.DataFrame, query: Query, cost: int, sideline: Sideline |
     return _answers(rows, query, script)
 
 
-def _plan(rows: pl.DataFrame, query: Query, **more: Any) -> QueryNode:
+def _plan(rows: pl.DataFrame, query: Query, **more: Any) -> PlanNode:
     domain = TimeDomain.TIMESTAMP
     about = {"time": "time", "domain": domain, "disorder": query.disorder}
     return arrow_plan(rows.head(1), query.range, query.slide, **about, **more, **query.aggregates)

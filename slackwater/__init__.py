@@ -11,9 +11,11 @@ from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
-from slackwater.spark.run import Run
-from slackwater.spark.session import Session
-from slackwater.spark.stream import Query, Stream
+from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.round_robin import round_robin
+from slackwater.spark.api.query import Query, Stream
+from slackwater.spark.api.run import Run
+from slackwater.spark.api.session import Session
 from slackwater.windows.sideline import sideline
 
 __version__ = "0.1.0"
@@ -32,11 +34,13 @@ __all__ = [
     "disorder_control",
     "drop_ratio",
     "early",
+    "fifo",
     "global_counter",
     "learned",
     "max_delay",
     "prod",
     "punctuated",
+    "round_robin",
     "sensors",
     "sideline",
     "skew",

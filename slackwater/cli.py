@@ -21,7 +21,7 @@ import slackwater
 from slackwater import demo as demonstration
 from slackwater.errors import SlackwaterError
 from slackwater.job import Job, JobError, build, read_job
-from slackwater.spark.session import Session
+from slackwater.spark.api.session import Session
 
 app = typer.Typer(
     help="Continuous window queries on Apache Spark, for streams that come late and out of order.",

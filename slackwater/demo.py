@@ -20,7 +20,7 @@ from rich.text import Text
 
 from slackwater.errors import SinkError
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.spark.session import Session
+from slackwater.spark.api.session import Session
 
 #: Departures from New York in 2013; data/LICENSES.md says where they are from.
 FLIGHTS = Path(str(files("slackwater") / "data" / "flights.parquet"))

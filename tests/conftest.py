@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one."""
+"""One Spark session for all tests that need one; with several workers, all of them run in one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater.spark.embedded import embedded
+
+
+def _needs_spark(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spark") is not None or "spark" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's tests first, and in one group: they take longest, and start Spark once."""
+    items.sort(key=lambda item: not _needs_spark(item))
+    for item in items:
+        if _needs_spark(item):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from slackwater.aggregates.partial import RunningPartial, Within, given
 class Count(RunningPartial):
     """How many rows; of an expression, how many that are not null."""
 
+    fixed_size = True
+
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"count({given(self.argument, kept)})",)
 

@@ -18,6 +18,8 @@ _NAN = pl.lit(float("nan"))
 class Min(RunningPartial):
     """The smallest value; NaN is above every number, as in Spark."""
 
+    fixed_size = True
+
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"min({given(self.argument, kept)})",)
 
@@ -53,6 +55,8 @@ class Min(RunningPartial):
 @dataclass(frozen=True)
 class Max(RunningPartial):
     """The largest value; NaN is above every number, as in Spark."""
+
+    fixed_size = True
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"max({given(self.argument, kept)})",)

@@ -47,16 +47,16 @@ def _call(name: str, text: str) -> tuple[str, list[exp.Expression]]:
     function = text.strip().split("(", 1)[0].strip().lower()
     if not text.strip().endswith(")") or (isinstance(tree, exp.Anonymous) and not tree.name):
         raise QueryError(f"{name}={text!r} is not a single aggregate call, as in {name}='sum(x)'")
-    if not _aggregates(tree) and any(_aggregates(inner) for inner in tree.find_all(exp.Func)):
+    if not is_aggregate(tree) and any(is_aggregate(inner) for inner in tree.find_all(exp.Func)):
         raise QueryError(f"{name}={text!r}: the outermost call must be the aggregate, as in {name}='sum(x)'")
     arguments = [a for a in tree.args.values() if isinstance(a, exp.Expression)]
     arguments += [a for v in tree.args.values() if isinstance(v, list) for a in v if isinstance(a, exp.Expression)]
-    if any(_aggregates(inner) for a in arguments for inner in a.find_all(exp.Func)):
+    if any(is_aggregate(inner) for a in arguments for inner in a.find_all(exp.Func)):
         raise QueryError(f"{name}={text!r}: an aggregate inside an aggregate; aggregate a plain expression")
     return function, arguments
 
 
-def _aggregates(call: exp.Func) -> bool:
+def is_aggregate(call: object) -> bool:
     """Whether a call is an aggregate; some of Spark's names are not among those that sqlglot knows."""
     if isinstance(call, exp.Anonymous):
         return call.name.lower() in BY_FUNCTION

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -24,6 +25,9 @@ class Partial(ABC):
 
     #: Suffixes of the columns that hold it.
     fields: tuple[str, ...] = ("",)
+
+    #: Whether Spark keeps it in a buffer of fixed size: only such ones leave it its fast hash table.
+    fixed_size: ClassVar[bool] = False
 
     @abstractmethod
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:

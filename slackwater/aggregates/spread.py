@@ -28,6 +28,8 @@ _KINDS = {
 class Moments(RunningPartial):
     """Count, mean and sum of squared distances from the mean, merged without cancellation (Chan et al.)."""
 
+    fixed_size = True
+
     fields: tuple[str, ...] = ("_n", "_mean", "_m2")
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:

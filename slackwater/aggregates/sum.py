@@ -21,6 +21,8 @@ _LARGEST = 10**38 - 1
 class Sum(RunningPartial):
     """The sum; null when every value is null, as in SQL."""
 
+    fixed_size = True
+
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"sum({given(self.argument, kept)})",)
 
@@ -69,6 +71,8 @@ class CheckedSum(RunningPartial):
 
     The count of values tells that from a sum of none.
     """
+
+    fixed_size = True
 
     fields: tuple[str, ...] = ("_n", "_sum")
 

@@ -2,78 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from slackwater.engine.graph import Graph
-from slackwater.engine.journal import Record
 from slackwater.engine.queue import Entry
-from slackwater.operators.element import Answer, Prod, Provisional, Punctuation, Staged
-from slackwater.operators.page import Page
-
-
-class PageStore(Protocol):
-    """Finds saved pages again, and deletes those that nobody waits for."""
-
-    def load(self, saved: dict[str, Any]) -> Page:
-        """The page that `Page.save` spoke of."""
-        ...
-
-    def drop(self, saved: dict[str, Any]) -> None:
-        """Its rows are needed no more."""
-        ...
-
-    def sweep(self, record: Record | None) -> None:
-        """Delete what a crash has left and the last record does not speak of."""
-        ...
-
-    def drop_staged(self, payload: Staged) -> None:
-        """A sink has taken these rows."""
-        ...
+from slackwater.operators.element import element_loaded, element_saved
+from slackwater.operators.page import Page, Pages
+from slackwater.operators.prod import Prod
+from slackwater.progress.punctuation import Punctuation
 
 
 class Backlog:
     """Keeps the rows of pages that wait, where a crash leaves them, for as long as they wait."""
 
-    def __init__(self, graph: Graph, pages: PageStore | None) -> None:
+    def __init__(self, graph: Graph, pages: Pages | None) -> None:
         self._graph = graph
         self._pages = pages
-        self._saved: list[dict[str, Any]] = []
+        self._saved: dict[object, dict[str, Any]] = {}
 
     def keep(self, saved: dict[str, Any]) -> None:
         """Rows that were saved by others, or by an earlier process."""
-        self._saved.append(saved)
+        self._saved[_key(saved)] = saved
 
     def record(self) -> dict[str, list[dict[str, Any]]]:
         """All that waits, as JSON values by arc; the rows of pages are saved first."""
-        return {name: [self._preserved(e) for e in q] for name, q in self._graph.arcs() if len(q)}
+        return {name: [self._preserved(e) for e in q] for name, q in self._graph.queues() if len(q)}
 
     def _preserved(self, entry: Entry) -> dict[str, Any]:
         element = entry.element
         if isinstance(element, (Punctuation, Prod)):
-            return {**element.saved(), "admission": entry.admission}
-        if isinstance(element, (Answer, Provisional)):
-            raise TypeError("an answer waits on an arc at a commit; answers are taken before that")
+            return {**element_saved(element), "admission": entry.admission}
         if entry.saved is None:
             assert self._pages is not None
             entry.saved = element.save()
+            self.keep(entry.saved)
             # From now on they are read from there.
             entry.element = self._pages.load(entry.saved)
         return {"page": entry.saved, "admission": entry.admission}
 
     def revive(self, saved: dict[str, Any]) -> Entry:
         """What `record` gave."""
-        if "heartbeat" in saved:
-            return Entry(Punctuation.load(saved), saved["admission"])
-        if "prod" in saved:
-            return Entry(Prod.load(saved), saved["admission"])
+        if "page" not in saved:
+            return Entry(element_loaded(saved), saved["admission"])
         assert self._pages is not None
         self.keep(saved["page"])
         return Entry(self._pages.load(saved["page"]), saved["admission"], saved["page"])
 
+    def given(self, page: Page) -> dict[str, Any] | None:
+        """An operator has made a page: where its rows are durable, if they are from the beginning."""
+        saved = page.saved
+        if saved is not None:
+            self.keep(saved)
+        return saved
+
     def settle(self) -> None:
-        """A record is durable: rows that no page on an arc needs may go."""
-        waiting = {id(e.saved): e.saved for _, q in self._graph.arcs() for e in q if e.saved is not None}
-        for saved in self._saved:
-            if id(saved) not in waiting and self._pages is not None:
+        """A commit is over: rows that no page on an arc needs may go."""
+        waiting = {_key(e.saved) for _, q in self._graph.queues() for e in q if e.saved is not None}
+        for key in [key for key in self._saved if key not in waiting]:
+            saved = self._saved.pop(key)
+            if self._pages is not None:
                 self._pages.drop(saved)
-        self._saved = list(waiting.values())
+
+
+def _key(saved: dict[str, Any]) -> object:
+    """Where the rows are; several arcs may wait for the same."""
+    return saved.get("folder", id(saved))

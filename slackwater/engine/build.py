@@ -1,39 +1,46 @@
-"""From a plan to operators on arcs: a stream's source is shared, everything behind it belongs to one query."""
+"""From a plan to operators on arcs: equal parts of running queries are one part.
+
+A filter or projection of the same rows runs once, however many queries have it. Each window aggregate belongs to
+its query, because it begins with the pages that come after the query's start. It shares the work on a page
+(`SharedFold`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import count
 
 from slackwater.engine.executor import Executor
+from slackwater.engine.graph import Feed
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
-from slackwater.operators.results_as_rows import Nesting, ResultsAsRows
-from slackwater.operators.rolling_aggregate import RollingAggregate, SpillRecords
+from slackwater.operators.results_as_rows import ResultsAsRows
+from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.select import Select
+from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.where import Where
-from slackwater.operators.window_aggregate import Spill, WindowAggregate
+from slackwater.operators.window_aggregate import WindowAggregate
+from slackwater.plan.describe import line
 from slackwater.plan.nodes import (
     MapNode,
-    QueryNode,
+    PlanNode,
     ResultsNode,
     RollingNode,
-    RowNode,
     SelectNode,
     StreamNode,
+    WhereNode,
     WindowNode,
-    first_query,
-    inner_query,
-    stream_of,
+    aggregates_of,
+    answering,
 )
-from slackwater.progress.disorder import Disorder
 from slackwater.windows.sideline import Sideline
-from slackwater.windows.spec import WindowSpec
 
 
 def source_label(stream: str) -> str:
@@ -41,109 +48,182 @@ def source_label(stream: str) -> str:
     return f"source:{stream}"
 
 
-def aggregate_labels(name: str, plan: QueryNode) -> list[str]:
+def aggregate_labels(name: str, plan: PlanNode) -> list[str]:
     """Labels of a query's aggregates, the topmost first."""
-    labels, inner = [f"{name}/window"], inner_query(plan)
-    while inner is not None:
-        labels.append(f"{name}/inner{len(labels)}")
-        inner = inner_query(inner)
-    return labels
+    return [_aggregate_label(name, level) for level in range(len(aggregates_of(plan)))]
+
+
+def _aggregate_label(name: str, level: int) -> str:
+    return f"{name}/inner{level}" if level else f"{name}/window"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a query is run."""
+
+    late: Output | None = None
+    resident_limit: int = 256 * 2**20
+    early: Early | None = None
+    sideline: Sideline | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    """Labels that the journal knows the query's operators by, where it shares them with another query's."""
 
 
 def add_query(
-    executor: Executor,
-    name: str,
-    plan: QueryNode,
-    output: Output,
-    late: Output | None = None,
-    spill: Spill | None = None,
-    resident_limit: int = 256 * 2**20,
-    spill_records: SpillRecords | None = None,
-    early: Early | None = None,
-    nesting: Nesting | None = None,
-    sideline: Sideline | None = None,
-) -> list[str]:
-    """Add a query's operators behind its stream's source; gives the labels of those that are its own."""
-    labels: list[str] = []
-    places = count()
+    executor: Executor, name: str, plan: PlanNode, output: Output, settings: Settings | None = None
+) -> dict[str, str]:
+    """Add a query's operators behind its streams' sources.
 
-    def add(operator: Operator, feeds: list[tuple[str, str]]) -> str:
-        executor.add(operator, feeds)
-        labels.append(operator.label)
-        return operator.label
-
-    def rows(node: RowNode, level: int) -> tuple[str, str]:
-        if isinstance(node, StreamNode):
-            feed = _follow(executor, node, names[-1], first.disorder, by_source)
-            return feed if prodder is None else (add(prodder, [feed]), MAIN)
-        if isinstance(node, ResultsNode):
-            assert nesting is not None
-            feed = aggregate(node.input, level + 1)
-            return add(ResultsAsRows(f"{name}/rows{level}", node, executor.clock, nesting), [feed]), MAIN
-        feed = rows(node.input, level)
-        if isinstance(node, SelectNode):
-            return add(Select(f"{name}/select{next(places)}", dict(node.columns)), [feed]), MAIN
-        if isinstance(node, MapNode):
-            return add(Map(f"{name}/map{next(places)}", node, specs[level::-1], sideline), [feed]), MAIN
-        return add(Where(f"{name}/where{next(places)}", node.condition), [feed]), MAIN
-
-    def aggregate(node: QueryNode, level: int) -> tuple[str, str]:
-        label, clock, inner = names[level], executor.clock, level > 0
-        own = nesting.spill(level) if inner and nesting is not None else spill
-        operator: Operator
-        if isinstance(node, RollingNode):
-            operator = RollingAggregate(label, node, clock, spill_records, resident_limit, late is not None)
-        elif node is first:
-            operator = WindowAggregate(
-                label, node, clock, own, resident_limit, late is not None, early, timing, inner
-            )
-        else:
-            operator = NestedAggregate(label, node, clock, own, resident_limit, inner)
-        return add(operator, [rows(node.input, level)]), MAIN
-
-    names, first = aggregate_labels(name, plan), first_query(plan)
-    specs = _window_specs(plan)
-    by_source = isinstance(first, WindowNode) and first.kernel.source is not None
-    prodder: Prodder | None = None
-    timing: ProdTiming | None = None
-    if isinstance(plan, WindowNode):
-        # It is there also without early=: what waits on the arcs of a journal must find them all again.
-        spec, domain, wanted = plan.kernel.spec, stream_of(plan).domain, early or Early()
-        # The aggregate learns how accurate early answers were, the prodder prods by it.
-        timing = ProdTiming(wanted.offset(spec, domain), spec.slide, wanted.accuracy)
-        prodder = Prodder(f"{name}/prodder", specs[::-1], domain, timing, wanted)
+    Gives the labels that it shares with others, by place.
+    """
+    build = _Build(executor, name, plan, settings or Settings())
     try:
-        top = aggregate(plan, 0)
-        if late is not None:
-            add(Sink(f"{name}/late", late), [(names[-1], LATE)])
-        add(Sink(f"{name}/sink", output), [top])
+        return build.all(output)
     except BaseException:
         # A sink may fail at what a crash has left for it; the query can be started again.
-        for label in [label for label in executor.graph.nodes if label.startswith(f"{name}/")]:
-            executor.graph.remove(label)
+        remove_query(executor, name)
         raise
-    return labels
 
 
-def _window_specs(plan: QueryNode) -> list[WindowSpec]:
-    """Windows of a query's aggregates, the topmost first; none where that has a window for each row."""
-    specs, query = list[WindowSpec](), plan if isinstance(plan, WindowNode) else None
-    while query is not None:
-        specs.append(query.kernel.spec)
-        query = inner_query(query)
-    return specs
+def remove_query(executor: Executor, name: str) -> None:
+    """Take a query out; parts that others have too stay."""
+    executor.parts.forget(executor.remove(name))
 
 
-def _follow(
-    executor: Executor, stream: StreamNode, query: str, own: Disorder | None, by_source: bool
-) -> tuple[str, str]:
-    """The stream's source, made if it is not there, and the port with the punctuations of a query's policy."""
-    label = source_label(stream.name)
-    if label not in executor.graph:
-        executor.add(Source(label, stream.disorder.tracker(stream.domain), stream.disorder.needs))
-    source = executor.graph.nodes[label].operator
-    assert isinstance(source, Source)
-    policy = stream.disorder if own is None else own
-    port = MAIN if policy == stream.disorder else policy.describe()
-    source.follow(query, port, policy.tracker(stream.domain), policy.needs, by_source)
-    return label, port
+class _Build:
+    """The building of one query."""
+
+    def __init__(self, executor: Executor, name: str, plan: PlanNode, settings: Settings) -> None:
+        self._executor = executor
+        self._parts = executor.parts
+        self._name = name
+        self._plan = plan
+        self._settings = settings
+        self._places = count()
+        self._shared: dict[str, str] = {}
+        self._sources: list[str] = []
+        self._aggregates = aggregates_of(plan)
+        self._specs = [a.kernel.spec for a in self._aggregates if isinstance(a, WindowNode)]
+        """Windows of the aggregates, the topmost first; none where that has a window for each row."""
+        if len(self._specs) < len(self._aggregates):
+            self._specs = []
+        self._timing, self._prodder = self._early()
+
+    def _early(self) -> tuple[ProdTiming | None, Prodder | None]:
+        top = answering(self._plan)
+        if not isinstance(top, WindowNode):
+            return None, None
+        # It is there also without early=: a restart may add or leave that out.
+        wanted = self._settings.early or Early()
+        # The aggregate learns how accurate early answers were, the prodder prods by it.
+        timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.slide, wanted.accuracy)
+        label = f"{self._name}/prodder"
+        return timing, Prodder(label, self._name, self._specs[::-1], top.domain, timing, wanted)
+
+    def all(self, output: Output) -> dict[str, str]:
+        if self._prodder is not None:
+            asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
+            self._executor.add(self._prodder, None, self._name, asks)
+        top = self._node(self._plan, 0)
+        if self._settings.late is not None:
+            label = _aggregate_label(self._name, len(self._aggregates) - 1)
+            self._executor.add(
+                Sink(f"{self._name}/late", self._settings.late), [(label, LATE)], self._name, "late rows"
+            )
+        self._executor.add(Sink(f"{self._name}/sink", output), [top], self._name, "sink")
+        if self._prodder is not None:
+            watcher = self._executor.graph.nodes[self._prodder.label]
+            for source in self._sources:
+                self._executor.graph.nodes[source].watchers.append(watcher)
+        return self._shared
+
+    def _node(self, node: PlanNode, level: int) -> Feed:
+        """The operators of a node and all below it, at this level of nested aggregates."""
+        if isinstance(node, StreamNode):
+            return self._source(node)
+        if isinstance(node, (WindowNode, RollingNode)):
+            return self._aggregate(node, level)
+        below = level + 1 if isinstance(node, ResultsNode) else level
+        feed = self._node(node.inputs[0], below)
+        if isinstance(node, WhereNode):
+            return self._part(f"where{next(self._places)}", feed, node, lambda label: Where(label, node.condition))
+        if isinstance(node, SelectNode):
+            early = None if node.early is None else dict(node.early)
+            return self._part(
+                f"select{next(self._places)}", feed, node, lambda label: Select(label, dict(node.columns), early)
+            )
+        if isinstance(node, ResultsNode):
+            return self._part(f"rows{level}", feed, node, lambda label: ResultsAsRows(label, node))
+        assert isinstance(node, MapNode)
+        sideline = self._settings.sideline
+        specs = self._specs[level::-1]
+        # What is set aside goes by the windows of one query.
+        mine = self._name if sideline is not None else None
+        place = f"map{next(self._places)}"
+        return self._part(place, feed, node, lambda label: Map(label, node, specs, sideline), mine)
+
+    def _part(
+        self, place: str, feed: Feed, node: PlanNode, make: Callable[[str], Operator], mine: str | None = None
+    ) -> Feed:
+        """The operator for a node behind a feed: the one that is there, or a new one."""
+        part, graph = (feed, _alone(node), mine), self._executor.graph
+        label = self._parts.labels.get(part)
+        if label is None:
+            label = self._settings.labels.get(place, f"{self._name}/{place}")
+            while label in graph:
+                label += "'"  # a query of the same name has been here
+            self._executor.add(make(label), [feed], self._name, line(node))
+            self._parts.labels[part] = label
+        graph.nodes[label].queries.add(self._name)
+        if label != f"{self._name}/{place}":
+            self._shared[place] = label
+        return label, MAIN
+
+    def _aggregate(self, node: WindowNode | RollingNode, level: int) -> Feed:
+        executor, label, settings = self._executor, _aggregate_label(self._name, level), self._settings
+        feed = self._node(node.inputs[0], level)
+        pages, clock, limit, inner = executor.pages, executor.clock, settings.resident_limit, level > 0
+        assert pages is not None
+        late = settings.late is not None
+        operator: Operator
+        if isinstance(node, RollingNode):
+            operator = RollingAggregate(label, node, clock, pages, limit, late)
+        elif node is self._aggregates[-1]:
+            fold = self._parts.folds.setdefault(feed, SharedFold())
+            operator = WindowAggregate(
+                label, node, clock, pages, limit, late, settings.early, self._timing, inner, fold
+            )
+        else:
+            operator = NestedAggregate(label, node, clock, pages, limit, inner)
+        executor.add(operator, [feed], self._name, line(node))
+        return label, MAIN
+
+    def _source(self, stream: StreamNode) -> Feed:
+        """The stream's source, made if it is not there, and the port of the query's policy."""
+        label, executor = source_label(stream.name), self._executor
+        if label not in executor.graph:
+            source = Source(label, stream.disorder.tracker(stream.domain), stream.disorder.needs)
+            executor.add(source, about=line(stream))
+        node = executor.graph.nodes[label]
+        node.queries.add(self._name)
+        operator = node.operator
+        assert isinstance(operator, Source)
+        first = self._aggregates[-1] if self._aggregates else None
+        policy = stream.disorder if first is None or first.disorder is None else first.disorder
+        by_source = isinstance(first, WindowNode) and first.kernel.source is not None
+        port = MAIN if policy == stream.disorder else policy.describe()
+        teller = self._name if first is None else _aggregate_label(self._name, len(self._aggregates) - 1)
+        operator.follow(self._name, teller, port, policy.tracker(stream.domain), policy.needs, by_source)
+        self._sources.append(label)
+        return label, port
+
+
+def _alone(node: PlanNode) -> object:
+    """What a node does, without where its rows come from: that is said by its feed."""
+    if isinstance(node, WhereNode):
+        return "where", node.condition
+    if isinstance(node, SelectNode):
+        return "select", node.columns, node.early
+    if isinstance(node, ResultsNode):
+        return "rows"
+    return id(node)

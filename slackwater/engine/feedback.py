@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.engine.journal import Emission
-from slackwater.operators.element import Prod
+from slackwater.operators.prod import Prod
 
 
 class Feedback:

@@ -1,4 +1,4 @@
-"""The graph that runs: operators as nodes, queues as arcs."""
+"""The graph that runs: operators as nodes, queues as arcs, and how far time has come on each."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.engine.queue import Entry, Queue
+from slackwater.engine.records import Measured
 from slackwater.errors import RunError
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN, Operator
+from slackwater.operators.prod import Prod
+from slackwater.progress.punctuation import Punctuation
+
+#: An operator and the port by which it feeds another.
+Feed = tuple[str, str]
+
+
+@dataclass
+class Arc:
+    """What leads from a node to another."""
+
+    to: Node
+    queue: Queue
 
 
 @dataclass
@@ -19,36 +33,77 @@ class Node:
     operator: Operator
     inputs: list[Queue]
     """Arcs that come in, then the operator's own shelves."""
-    feeds: list[str | None]
-    """Label of the operator behind each arc that comes in; None for an inbox."""
+    feeds: list[Feed | None]
+    """The operator and port behind each arc that comes in; None for an inbox."""
     depth: int
-    outputs: dict[str, list[tuple[str, Queue]]] = field(default_factory=dict)
-    """Arcs that leave, by port, with the label of the operator that each leads to."""
-    behind_answers: bool = False
-    """Whether what waits here may have been an answer: it must not wait at a commit."""
+    about: str = ""
+    """What it does, for people."""
+    since: int = 0
+    """Pages of earlier admissions are not for it: it was not there yet."""
+    outputs: dict[str, list[Arc]] = field(default_factory=dict)
+    """Arcs that leave, by port."""
+    times: dict[str, Punctuation] = field(default_factory=dict)
+    """How far time has come on each port: what has been said there."""
+    queries: set[str] = field(default_factory=set)
+    """The queries that it works for."""
+    watchers: list[Node] = field(default_factory=list)
+    """Operators on no arc that are shown its pages."""
+    measured: Measured = field(default_factory=Measured)
 
     @property
     def label(self) -> str:
         """The operator's label."""
         return self.operator.label
 
-    def ready(self) -> bool:
-        """Whether the operator can run."""
-        return self.operator.more(self.inputs)
+    @property
+    def arcs(self) -> list[Queue]:
+        """Arcs that come in."""
+        return self.inputs[: len(self.feeds)]
+
+    @property
+    def is_source(self) -> bool:
+        """Whether pages are admitted here."""
+        return self.feeds == [None]
+
+    @property
+    def registers(self) -> list[Punctuation]:
+        """How far time has come on each input."""
+        return [q.time for q in self.arcs]
 
     def oldest(self) -> int:
         """Admission of the oldest element that waits on an arc; what is set aside makes nobody hurry."""
-        arcs = self.inputs[: len(self.feeds)]
-        return min(q.oldest for q in (arcs if any(map(len, arcs)) else self.inputs) if len(q))
+        return min(q.oldest for q in (self.arcs if any(map(len, self.arcs)) else self.inputs) if len(q))
+
+    def last_admission(self, otherwise: int) -> int:
+        """What a source says by itself follows from its last page: it need not wait for what came after that."""
+        taken = self.inputs[0].taken if self.is_source else None
+        return otherwise if taken is None else taken.admission
 
     def prodded(self) -> bool:
-        """Whether a prod waits: it goes before what is older on other arcs."""
+        """Whether a prod waits."""
         return any(q.prods for q in self.inputs)
 
-    def send(self, element: Element, admission: int, port: str = MAIN, saved: dict[str, Any] | None = None) -> None:
-        """Put an element on every arc that leaves by a port."""
-        for _, queue in self.outputs.get(port, ()):
-            queue.push(Entry(element, admission, saved))
+    def send(self, element: Element, admission: int, port: str = MAIN, saved: dict[str, Any] | None = None) -> bool:
+        """Put an element on the arcs that leave by a port; whether there was anything to say.
+
+        A punctuation goes out only if it is news, a prod only towards its query.
+        """
+        arcs = self.outputs.get(port, ())
+        if isinstance(element, Punctuation):
+            before = self.times.get(port, Punctuation.NONE)
+            element = before.joined(element)
+            if element is before:
+                return False
+            self.times[port] = element
+        elif isinstance(element, Prod):
+            arcs = [arc for arc in arcs if element.query is None or element.query in arc.to.queries]
+        else:
+            arcs = [arc for arc in arcs if arc.to.since <= admission]
+            for watcher in self.watchers:
+                watcher.operator.watch(element)
+        for arc in arcs:
+            arc.queue.push(Entry(element, admission, saved))
+        return bool(arcs)
 
 
 class Graph:
@@ -63,43 +118,45 @@ class Graph:
     def __contains__(self, label: str) -> bool:
         return label in self.nodes
 
-    def add(self, operator: Operator, feeds: Sequence[tuple[str, str]] = ()) -> Node:
-        """Add an operator behind the ports of others; without any it gets an inbox for admitted pages."""
+    def add(self, operator: Operator, feeds: Sequence[Feed] | None = (), since: int = 0) -> Node:
+        """Add an operator behind the ports of others; without any it gets an inbox for admitted pages.
+
+        With `feeds=None` it stands on no arc. Pages of admissions before `since` do not reach it.
+        """
         if operator.label in self.nodes:
             raise RunError(f"there is already an operator {operator.label!r}")
-        depth = 1 + max((self.nodes[label].depth for label, _ in feeds), default=-1)
-        labels: list[str | None] = [label for label, _ in feeds] or [None]
-        behind = operator.takes_answers or any(self.nodes[label].behind_answers for label, _ in feeds)
-        queues = [Queue() for _ in range(len(labels) + operator.shelves)]
-        node = Node(operator, queues, labels, depth, behind_answers=behind)
-        for queue, (label, port) in zip(node.inputs, feeds, strict=False):
-            self.nodes[label].outputs.setdefault(port, []).append((operator.label, queue))
+        depth = 1 + max((self.nodes[label].depth for label, _ in feeds or ()), default=-1)
+        behind: list[Feed | None] = [] if feeds is None else list(feeds) or [None]
+        queues = [Queue() for _ in range(len(behind) + operator.shelves)]
+        node = Node(operator, queues, behind, depth, since=since)
+        for queue, (label, port) in zip(node.inputs, feeds or (), strict=False):
+            self.nodes[label].outputs.setdefault(port, []).append(Arc(node, queue))
         self.nodes[operator.label] = node
         return node
 
     def remove(self, label: str) -> None:
         """Take an operator out, with the arcs that lead to it."""
-        del self.nodes[label]
+        gone = self.nodes.pop(label)
         for node in self.nodes.values():
-            for port, arcs in node.outputs.items():
-                node.outputs[port] = [(to, queue) for to, queue in arcs if to != label]
+            node.watchers = [w for w in node.watchers if w is not gone]
+            for port, arcs in list(node.outputs.items()):
+                node.outputs[port] = [arc for arc in arcs if arc.to is not gone]
 
-    def sources_behind(self, node: Node, inputs: Sequence[int]) -> Iterator[Node]:
-        """Backtrack (S3 section 3.2): the inboxes that feed these inputs."""
-        for n in inputs:
-            label = node.feeds[n]
-            if label is None:
-                yield node
-            else:
-                feeder = self.nodes[label]
-                yield from self.sources_behind(feeder, range(len(feeder.feeds)))
+    def sources_behind(self, node: Node) -> list[Node]:
+        """The sources whose pages a node's input is made of, each once."""
+        found: dict[str, Node] = {}
 
-    def behind(self, label: str) -> list[str]:
-        """The operator and all that feed it, back to the sources."""
-        feeds = [feed for feed in self.nodes[label].feeds if feed is not None]
-        return [label, *(found for feed in feeds for found in self.behind(feed))]
+        def back(node: Node) -> None:
+            for feed in node.feeds:
+                if feed is None:
+                    found[node.label] = node
+                else:
+                    back(self.nodes[feed[0]])
 
-    def arcs(self) -> Iterator[tuple[str, Queue]]:
+        back(node)
+        return list(found.values())
+
+    def queues(self) -> Iterator[tuple[str, Queue]]:
         """Every queue with a name that is the same after a restart."""
         for node in self:
             for n, queue in enumerate(node.inputs):

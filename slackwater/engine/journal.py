@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
+from slackwater.operators.payload import Payload
 
 
 @dataclass
@@ -36,6 +36,10 @@ class Record:
     """Operator states by label."""
     queues: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """What waits on the arcs, by arc; complete in every record."""
+    times: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By operator: how far time has come on its inputs and ports, and since which admission it is there."""
+    admission: int = 0
+    """Number of the last admission."""
     emissions: list[Emission] = field(default_factory=list)
 
 

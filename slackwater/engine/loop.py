@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from slackwater.engine.executor import Executor
+from slackwater.engine.records import History
 from slackwater.errors import RunError
 from slackwater.operators.page import Page
 
@@ -32,6 +34,9 @@ class Loop:
         self._changed = threading.Condition()
         self._stopping = False
         self._ended = threading.Event()
+        self.history = History()
+        """Figures for other threads."""
+        executor.on_commit = self._publish
         self._thread = threading.Thread(target=self._work, name="slackwater-executor", daemon=True)
         self._thread.start()
 
@@ -113,9 +118,22 @@ class Loop:
             self._changed.notify()
         return future
 
+    def _publish(self) -> None:
+        """Let other threads see how things stand."""
+        self.history.publish(self.executor.snapshot(), time.monotonic())
+
     def _serve_urgent(self) -> None:
         while self._urgent:
-            _serve(*self._urgent.popleft())
+            self._serve(*self._urgent.popleft())
+
+    def _serve(self, command: Callable[[], object], future: Future[object]) -> None:
+        try:
+            value = command()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            self._publish()
+            future.set_result(value)
 
     def _work(self) -> None:
         try:
@@ -124,7 +142,7 @@ class Loop:
                 # A query that is added must not meet pages that were read without its columns.
                 self.executor.run_until_idle()
                 while self._commands:
-                    _serve(*self._commands.popleft())
+                    self._serve(*self._commands.popleft())
                 self.executor.run_until_idle()
         except BaseException as error:
             self._fail(error)
@@ -157,10 +175,3 @@ def _pass_error(asked: Future[object], waiting: Future[None]) -> None:
     error = asked.exception()
     if error is not None and not waiting.done():
         waiting.set_exception(error)
-
-
-def _serve(command: Callable[[], object], future: Future[object]) -> None:
-    try:
-        future.set_result(command())
-    except Exception as error:
-        future.set_exception(error)

@@ -1,4 +1,4 @@
-"""The queue on an arc: elements in order, each with the number of the admission it comes from."""
+"""The queue on an arc: elements in order, and the register of how far time has come at its end (S3's TSM)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation
+from slackwater.operators.element import Element
+from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
+from slackwater.progress.punctuation import Punctuation
 
 
 @dataclass(slots=True)
@@ -22,14 +25,15 @@ class Entry:
 
     def __post_init__(self) -> None:
         # To ask whether it has all that a page has would take a hundred times as long.
-        self.is_page = not isinstance(self.element, (Punctuation, Prod, Answer, Provisional))
+        self.is_page = not isinstance(self.element, (Punctuation, Prod))
 
 
 class Queue:
-    """First in, first out."""
+    """First in, first out; a punctuation that is taken moves the register."""
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
+        self.time = Punctuation.NONE
         self.taken: Entry | None = None
         """What was taken last: what follows from it belongs to the same admission."""
         self.prods = 0
@@ -75,6 +79,8 @@ class Queue:
         self.taken = entry
         if isinstance(entry.element, Prod):
             self.prods -= 1
+        elif isinstance(entry.element, Punctuation):
+            self.time = self.time.joined(entry.element)
         return entry
 
     def elements(self) -> Iterator[Element]:
@@ -86,7 +92,6 @@ class Queue:
         """Admission of the element that waits longest."""
         return self._entries[0].admission
 
-    @property
-    def rows(self) -> int:
-        """Rows that wait, as far as they are known."""
-        return sum(getattr(e.element, "rows", None) or 0 for e in self._entries if e.is_page)
+    def pages(self) -> Iterator[Page]:
+        """The pages that wait, in order."""
+        return (entry.element for entry in self._entries if entry.is_page)  # type: ignore[misc]

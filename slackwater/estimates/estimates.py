@@ -152,12 +152,16 @@ class Estimates:
         timing = None if ended else self._timing
         if self._answered is None and timing is None:
             return
-        _, keys, numbers = self._numbers(values)
+        # Windows that nobody has asked about need not be compared.
+        asked = {window for window in found.tolist() if window in self._pending}
+        keys, numbers = self._numbers(values)[1:] if asked else (np.zeros(0, np.uint64), np.zeros((0, 0)))
         ages = self._ages(found, now).tolist()
         behind = 0 if self._answered is None else max(self._answered - int(found[0]), 0)
         for (window, begin, end), age in zip(_each(found, cuts), ages, strict=True):
             asked_at = None if timing is None else timing.asked_at(window)
-            accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, behind, asked_at)
+            accurate = None
+            if window in asked:
+                accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, behind, asked_at)
             if timing is not None:
                 timing.final(window, age, accurate)
 

@@ -11,9 +11,9 @@ from typing import Any
 from slackwater.job.read import FILE_FORMATS
 from slackwater.job.settings import Columns, Job, StreamJob
 from slackwater.job.table import JobError, about, nearest
-from slackwater.spark.prods import check_settings
-from slackwater.spark.session import Session
-from slackwater.spark.stream import Query, Stream
+from slackwater.spark.api.prods import check_settings
+from slackwater.spark.api.query import Query, Stream
+from slackwater.spark.api.session import Session
 
 
 def build(job: Job, session: Session) -> Query:
@@ -23,7 +23,7 @@ def build(job: Job, session: Session) -> Query:
             raise JobError(f"{key}: {folder!r} is a file; give a folder")
     streams = {stream.name: _declare(stream, session) for stream in job.streams}
     query = job.query
-    rows = streams[query.source]
+    rows: Query = streams[query.source]
     if query.where is not None:
         with about("query.where"):
             rows = rows.where(query.where)

@@ -3,7 +3,7 @@
 Pages wait on its arc until it is picked; prods overtake them. With a sideline (S5 section 6.2), the pages that lie
 wholly in prodded windows are set aside and worked off at low priority. It holds time back for these windows only:
 what no sidelined page can touch is passed on by range punctuations.
-Over results nothing is overtaken or set aside: early ones belong to the prod behind them, and no answer may wait.
+Over results nothing is overtaken or set aside: early ones belong to the prod behind them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from slackwater.errors import RunError
-from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
 from slackwater.operators.sidelined_pages import SidelinedPages
 from slackwater.plan.nodes import MapNode, inner_query
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import MIN_TICK
+from slackwater.progress.punctuation import Punctuation
 from slackwater.windows.prodded_windows import ProddedWindows
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
@@ -38,10 +38,6 @@ class Map(Unary):
         self._sideline = sideline
         self._prodded = ProddedWindows(specs) if specs and not self._over_results else None
         self._sidelined_pages = SidelinedPages()
-        self._passed = MIN_TICK
-        """The last heartbeat that came; nothing is kept of sources, for no window behind a map goes by them."""
-        self._said: list[tuple[int | None, int]] = [(None, MIN_TICK)]
-        """The stretches of time that have been passed on; the first is all up to some tick."""
         self._turn = 0
         """Rows worked on since a sidelined page had its turn."""
         self._pages = self._sidelined = self._aside = 0
@@ -61,13 +57,10 @@ class Map(Unary):
             return False
         return not len(arc) or not (isinstance(arc.peek(), Punctuation) or self._may_wait(arc, shelf))
 
-    def starving(self, inputs: Sequence[Input]) -> list[int]:
-        """The sideline starves nobody."""
-        return [] if len(inputs[0]) else [0]
-
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Pass a prod, or a punctuation, or set a page aside, or work on one."""
         arc, shelf = inputs
+        self._shelved(shelf)
         if self._over_results:
             super().run(inputs, emit)
         elif arc.prods and (prod := arc.pop_prod()) is not None:
@@ -76,7 +69,8 @@ class Map(Unary):
         elif not len(arc):
             self._work_aside(shelf, emit)
         elif isinstance(arc.peek(), Punctuation):
-            self._pass(arc.pop(), shelf, emit)
+            arc.pop()
+            self._took(None)
         elif self._may_wait(arc, shelf):
             self._set_aside(arc, shelf)
         elif self._due(shelf):
@@ -159,35 +153,26 @@ class Map(Unary):
         page: Any = shelf.pop(self._shelved(shelf).take())
         self.on_page(page, emit)
         self._turn, self._aside = 0, len(shelf)
-        self._tell(shelf, emit)
 
     # --- time
 
-    def _pass(self, punctuation: Any, shelf: Input, emit: Emit) -> None:
-        """Send time on; while pages are set aside, only what they cannot touch."""
-        self._took(None)
-        if punctuation.after is None:
-            self._passed = punctuation.heartbeat.tick
-            self._tell(shelf, emit)
-        elif not len(shelf):
-            emit(punctuation)  # of a map before this one; else its windows close when all is worked off
-
-    def _tell(self, shelf: Input, emit: Emit) -> None:
-        said = self._said
-        (_, bound), *ranges = self._shelved(shelf).gaps(self._passed)
-        self._said = [(None, max(bound, said[0][1])), *ranges]
-        for after, until in self._said:
-            if (after, until) not in said:
-                emit(Punctuation(Heartbeat(until), None, after))
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """While pages are set aside, only the time passes that they cannot touch; nothing of sources then."""
+        (time,) = times
+        if not len(self._sidelined_pages):
+            return time
+        (_, bound), *ranges = self._sidelined_pages.gaps(time.heartbeat.tick)
+        return Punctuation(
+            Heartbeat(bound), None, tuple((after, until) for after, until in ranges if after is not None)
+        )
 
     # --- the journal
 
     def state(self, whole: bool) -> State:
-        """What was prodded and what time was told; sidelined pages are journaled as those on arcs."""
+        """What was prodded; sidelined pages are journaled as those on arcs."""
         return State(
             {
                 "prodded": None if self._prodded is None else self._prodded.state(),
-                "time": [self._passed, self._said],
                 "turn": self._turn,
                 "counts": [self._pages, self._sidelined, self._aside],
             }
@@ -198,8 +183,6 @@ class Map(Unary):
         values = states[-1].values
         if self._prodded is not None:
             self._prodded.restore(values["prodded"])
-        self._passed, said = values["time"]
-        self._said = [(after, until) for after, until in said]
         self._turn = values["turn"]
         self._pages, self._sidelined, self._aside = values["counts"]
 

@@ -7,14 +7,16 @@ final ones do not know of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from slackwater.columns import WINDOW
 from slackwater.estimates.no_estimates import NoEstimates
-from slackwater.operators.element import Prod, Provisional
-from slackwater.operators.operator import Emit
-from slackwater.operators.page import Page
-from slackwater.operators.window_aggregate import Spill, WindowAggregate
+from slackwater.operators.operator import Emit, Input
+from slackwater.operators.page import Page, Pages
+from slackwater.operators.prod import Prod
+from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.report import Report
@@ -30,11 +32,11 @@ class NestedAggregate(WindowAggregate):
         label: str,
         node: WindowNode,
         clock: Clock,
-        spill: Spill | None = None,
+        pages: Pages,
         resident_limit: int = 256 * 2**20,
         inner: bool = False,
     ) -> None:
-        super().__init__(label, node, clock, spill, resident_limit, inner=inner)
+        super().__init__(label, node, clock, pages, resident_limit, inner=inner)
         self._estimates = NoEstimates(node.kernel)
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel)
@@ -44,9 +46,23 @@ class NestedAggregate(WindowAggregate):
         super().report()
         return []
 
-    def on_provisional(self, provisional: Provisional, emit: Emit) -> None:
-        """Keep the rows for the prod that comes behind them."""
-        self._provisional.append(provisional.page)
+    def more(self, inputs: Sequence[Input]) -> bool:
+        """Whether something can be taken; early rows wait on the arc for their prod, so that they are journaled."""
+        (arc,) = inputs
+        return len(arc) > 0 and (not _early(arc) or arc.prods > 0)
+
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        """Take one element; early rows together with all up to their prod."""
+        while _early(inputs[0]):
+            super().run(inputs, emit)
+        super().run(inputs, emit)
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Fold rows in; keep early ones for the prod that comes behind them."""
+        if page.prod is None:
+            super().on_page(page, emit)
+        else:
+            self._provisional.append(page)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """Answer from what is final and what is provisional, then forget the latter."""
@@ -67,3 +83,8 @@ class NestedAggregate(WindowAggregate):
             return parts[0] if parts else None
         both = pl.concat([p.select(parts[0].columns) for p in parts], how="vertical_relaxed")
         return kernel.merge(both.group_by([WINDOW, *kernel.keys]))
+
+
+def _early(arc: Input) -> bool:
+    """Whether what waits longest is an early page."""
+    return len(arc) > 0 and getattr(arc.peek(), "prod", None) is not None

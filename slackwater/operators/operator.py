@@ -1,4 +1,8 @@
-"""The contract between an operator and the executor (S3 section 3): `more`, `starving`, `run`."""
+"""The contract between an operator and the executor (S3 section 3): `more`, `run`, `holds`, `output`.
+
+Time is the engine's: it keeps a register for each input, and lets the operator's rule say how far time has come on
+its output. An operator reads registers and never keeps one.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from slackwater.operators.element import Answer, Element, Prod, Provisional, Punctuation
+from slackwater.operators.element import Element
 from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report
 
 MAIN = "main"
@@ -49,6 +55,11 @@ class Input(Protocol):
         """How many prods wait."""
         ...
 
+    @property
+    def time(self) -> Punctuation:
+        """The register: how far time has come on this input, by the punctuations that were taken."""
+        ...
+
 
 class Emit(Protocol):
     """The far end: puts an element on the arcs that leave by a port."""
@@ -68,10 +79,8 @@ class State:
 
 
 class Operator(ABC):
-    """A node at run time. The executor asks for `more`, calls `run`, and sends demands back where it starves."""
+    """A node at run time. The executor asks for `more`, calls `run`, and sends demands back where it is blocked."""
 
-    #: Whether it takes answers. No journal keeps these while they wait: it and all behind it run before a commit.
-    takes_answers: ClassVar[bool] = False
     shelves: ClassVar[int] = 0
     """Queues of its own, after its inputs: what it sets aside waits there, and is journaled as on an arc."""
 
@@ -87,20 +96,36 @@ class Operator(ABC):
         return False
 
     def expensive(self, inputs: Sequence[Input]) -> bool:
-        """Whether the next `run` may take long: before it there is a commit, so pages are safe and answers out."""
+        """Whether the next `run` may take long."""
         return False
 
-    def starving(self, inputs: Sequence[Input]) -> list[int]:
-        """The inputs that hold it up: a demand goes back along these to the sources."""
-        return [n for n, i in enumerate(inputs) if not len(i)]
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        """Whether it holds something that only the passing of time lets out: then it sends a demand back."""
+        return False
+
+    def blocking(self, inputs: Sequence[Input]) -> list[int]:
+        """The inputs that hold its time back, by their registers: a demand goes back along these."""
+        least = min(i.time.heartbeat for i in inputs)
+        return [n for n, i in enumerate(inputs) if i.time.heartbeat == least]
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation | None:
+        """The rule of S1 section 7: how far time has come on the output, given that on the inputs.
+
+        None where the operator says it by itself, as sources do, or has no output.
+        """
+        return times[0] if len(times) == 1 else None
 
     @abstractmethod
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Do one unit of work: take an element, emit what follows from it."""
 
-    def answer(self, now: int, emit: Emit) -> None:
-        """A demand has come back to here; a source that knows how far time has passed says so."""
+    def enable(self, now: int, emit: Emit) -> None:
+        """A demand has come back to here; a source says how far time has passed: an enabling timestamp (S3)."""
         return None
+
+    def due(self, now: int) -> bool:
+        """Whether `enable` is likely to have something new, for a demand while others are busy."""
+        return False
 
     def report(self) -> list[Report]:
         """What the last `run` made of a page: the executor carries it back to the sources."""
@@ -111,7 +136,7 @@ class Operator(ABC):
         return None
 
     def tick(self, now: int, emit: Emit) -> None:
-        """Nothing is ready, and wall-clock time is this: an operator that watches the clock may say something."""
+        """Wall-clock time is now this: an operator that watches the clock may say something."""
         return None
 
     def resume(self, now: int) -> None:
@@ -134,6 +159,18 @@ class Operator(ABC):
         """Continue from journaled states: a whole one, then the changes since."""
         return None
 
+    def watch(self, page: Page) -> None:
+        """A source of its query has sent a page; for operators that stand on no arc."""
+        return None
+
+    def unfollow(self, query: str) -> None:
+        """A query is gone."""
+        return None
+
+    def leave(self) -> None:
+        """It has been taken out of the graph: what it shares with others need not be for it any more."""
+        return None
+
     def announce(self, page: Page) -> None:
         """A page will come; it may have to wait, and be made durable, before it is taken."""
         return None
@@ -154,36 +191,20 @@ class Unary(Operator):
         """Take one element and hand it to the method for its kind."""
         element = inputs[0].pop()
         if isinstance(element, Punctuation):
-            self.on_punctuation(element, emit)
+            self.on_punctuation(inputs[0].time, emit)
         elif isinstance(element, Prod):
             self.on_prod(element, emit)
-        elif isinstance(element, Answer):
-            self.on_answer(element, emit)
-        elif isinstance(element, Provisional):
-            self.on_provisional(element, emit)
         else:
             self.on_page(element, emit)
 
     @abstractmethod
     def on_page(self, page: Page, emit: Emit) -> None:
-        """Rows have come."""
+        """Rows have come; those of an early page hold for the prod behind them and no longer."""
 
-    def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
-        """Time has passed."""
-        emit(punctuation)
+    def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
+        """Time has come so far on the input; `output` says how far that is on the other side."""
+        return None
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """An answer is wanted now; an operator that holds nothing lets the prod pass (S5 section 3.3)."""
         emit(prod)
-
-    def on_answer(self, answer: Answer, emit: Emit) -> None:
-        """Rows for a sink have come."""
-        emit(answer)
-
-    def on_provisional(self, provisional: Provisional, emit: Emit) -> None:
-        """Rows for the prod behind them have come; an operator that holds nothing treats them as any page."""
-
-        def onward(element: Element, port: str = MAIN) -> None:
-            emit(Provisional(element) if isinstance(element, Page) else element, port)
-
-        self.on_page(provisional.page, onward)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
-from slackwater.plan.nodes import MapNode
+from slackwater.operators.payload import Payload
+from slackwater.operators.prod import Prod
+from slackwater.plan.nodes import MapNode, RollingNode, WindowNode
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
-
-if TYPE_CHECKING:
-    from slackwater.operators.element import Payload
 
 
 class PartialsTooLarge(Exception):
@@ -34,6 +34,10 @@ class Folded:
     """Rows (ROWS) by pane (PANE), and by source (SOURCE) in a stream that has sources."""
 
 
+#: A node whose results are pages.
+ResultsOf = WindowNode | RollingNode
+
+
 @runtime_checkable
 class Page(Protocol):
     """Rows of one stream that arrived together, with a hidden column of their time in ticks."""
@@ -44,8 +48,18 @@ class Page(Protocol):
         ...
 
     @property
+    def prod(self) -> Prod | None:
+        """The prod that an early page belongs to; None for rows that are here to stay."""
+        ...
+
+    @property
     def rows(self) -> int | None:
         """How many rows the page had on arrival, once known."""
+        ...
+
+    @property
+    def bytes(self) -> int | None:
+        """About how much room its rows take, once known."""
         ...
 
     def where(self, condition: str) -> Page:
@@ -64,6 +78,13 @@ class Page(Protocol):
         """Run: the page's partials by pane and group; rows without a time are left out.
 
         Raises PartialsTooLarge rather than bring too many to the driver.
+        """
+        ...
+
+    def fold_all(self, kernels: Sequence[PaneKernel]) -> Mapping[PaneKernel, Folded]:
+        """Run: the same for several kernels at once, but for those that are better folded each by itself.
+
+        Raises PartialsTooLarge if all together are too many.
         """
         ...
 
@@ -88,8 +109,8 @@ class Page(Protocol):
 
     def late(
         self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
-    ) -> Payload:
-        """Run: the rows with a time below `before`, or with none.
+    ) -> Page | None:
+        """Run: the rows with a time below `before`, or with none; None if there are no such rows.
 
         Also those `within` some [from, to).
         `by_source` names sources (SOURCE) with limits (BEFORE) of their own.
@@ -103,6 +124,48 @@ class Page(Protocol):
         """
         ...
 
+    def payload(self) -> Payload:
+        """Run: the visible columns of all rows, for a sink."""
+        ...
+
     def save(self) -> dict[str, Any]:
         """Run, and make the rows durable; what is given back, as JSON values, finds them again."""
+        ...
+
+    @property
+    def saved(self) -> dict[str, Any] | None:
+        """What `save` would give, where the rows are durable already."""
+        ...
+
+
+class Pages(Protocol):
+    """What makes pages of one kind, finds saved ones again, and keeps what is too large for the driver."""
+
+    def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> Page:
+        """A page of window results; the time of a row is that of its result."""
+        ...
+
+    def load(self, saved: dict[str, Any]) -> Page:
+        """The page that `Page.save` spoke of."""
+        ...
+
+    def drop(self, saved: dict[str, Any]) -> None:
+        """Its rows are needed no more."""
+        ...
+
+    def sweep(
+        self, queues: Mapping[str, Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]
+    ) -> None:
+        """Delete what a crash has left and nobody speaks of.
+
+        `queues` is what waits, `staged` lies ready for sinks, `taken` is the last page taken of each source.
+        """
+        ...
+
+    def spill_panes(self, label: str, resident: Any, domain: TimeDomain) -> Any:
+        """The store for partials that are too many for the driver, from the resident one."""
+        ...
+
+    def spill_records(self, label: str, resident: Any) -> Any:
+        """The store for rows that are too many for the driver, from the resident one."""
         ...

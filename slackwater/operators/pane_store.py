@@ -10,9 +10,10 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import WINDOW
-from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
+from slackwater.operators.payload import Payload
+from slackwater.operators.shared_fold import SharedFold
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.panes import PaneRing
@@ -53,6 +54,11 @@ class PaneStore(Protocol):
         """Smallest and largest pane held."""
         ...
 
+    @property
+    def empty(self) -> bool:
+        """Whether no pane is held."""
+        ...
+
     def purge(self, closed: Closed) -> None:
         """Drop the panes that no open window needs."""
         ...
@@ -85,14 +91,15 @@ class ResidentPanes:
 
     kind = "resident"
 
-    def __init__(self, kernel: PaneKernel, schema: pa.Schema) -> None:
+    def __init__(self, kernel: PaneKernel, schema: pa.Schema, fold: SharedFold | None = None) -> None:
         self.kernel = kernel
         self.schema = schema
         self.ring = PaneRing(kernel)
+        self._fold = fold or SharedFold()
 
     def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
         """Fold a page into the ring."""
-        folded = page.fold(self.kernel)
+        folded = self._fold.fold(page, self.kernel)
         self.ring.add(folded.partials, closed)
         return folded.counts
 
@@ -113,6 +120,11 @@ class ResidentPanes:
     def span(self) -> tuple[int, int] | None:
         """Smallest and largest pane held."""
         return self.ring.span()
+
+    @property
+    def empty(self) -> bool:
+        """Whether the ring is empty."""
+        return self.ring.empty
 
     def purge(self, closed: Closed) -> None:
         """Forget what no open window needs."""

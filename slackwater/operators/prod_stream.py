@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slackwater.columns import TIME
-from slackwater.operators.element import Prod
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.prod import Prod
 from slackwater.windows.kernel import Group
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
 

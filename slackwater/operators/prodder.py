@@ -1,4 +1,4 @@
-"""The Prodder (S5 section 3.2): watches time at the beginning of a plan and sends prods along with the data."""
+"""The Prodder (S5 section 3.2): watches time at the sources of a query and sends prods along with the data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
-from slackwater.operators.element import Prod
-from slackwater.operators.operator import Emit, State, Unary
+from slackwater.operators.operator import Emit, Input, Operator, State
 from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -17,17 +17,26 @@ from slackwater.windows.prodded_windows import ends
 from slackwater.windows.spec import WindowSpec
 
 
-class Prodder(Unary):
+class Prodder(Operator):
     """Prods each window once, some way into its last slide, and all open windows every so often.
+
+    It stands on no arc: it is shown the pages that its query's sources send, and its prods are put behind them.
 
     It watches the session's clock; where windows go by something else than timestamps, the largest one that can be
     believed. While a stream pauses, windows that no row has come for are passed over: there is nothing to say.
     """
 
     def __init__(
-        self, label: str, specs: Sequence[WindowSpec], domain: TimeDomain, timing: ProdTiming, early: Early
+        self,
+        label: str,
+        query: str,
+        specs: Sequence[WindowSpec],
+        domain: TimeDomain,
+        timing: ProdTiming,
+        early: Early,
     ) -> None:
         super().__init__(label)
+        self._query = query
         self._specs = specs
         """Of the aggregates that rows go through."""
         self._spec = specs[-1]
@@ -46,11 +55,14 @@ class Prodder(Unary):
         """When all open windows are prodded next."""
         self._prods = 0
 
-    def on_page(self, page: Page, emit: Emit) -> None:
-        """Let it pass; its largest time is known once it has been worked on."""
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        """Nothing waits for it."""
+        raise AssertionError("a prodder has no input")
+
+    def watch(self, page: Page) -> None:
+        """A source has sent a page; its largest time is known once it has been worked on."""
         self._under_way.append(page)
         self._came = True
-        emit(page)
 
     def tick(self, now: int, emit: Emit) -> None:
         """Send the prods that are due."""
@@ -61,7 +73,7 @@ class Prodder(Unary):
             self._prod_due(now if self._by_clock else self._reference.time, self._timing.offset, emit)
         if self._every is not None and (self._next is None or now >= self._next):
             if self._next is not None:
-                self._send(Prod(), emit)
+                self._send(Prod(query=self._query), emit)
             self._next = (now // self._every + 1) * self._every
 
     def _prod_due(self, time: int, offset: int, emit: Emit) -> None:
@@ -75,7 +87,7 @@ class Prodder(Unary):
             self._prodded = due
             if waits:
                 self._came = False
-                self._send(Prod(until, after, timed=True), emit)
+                self._send(Prod(until, after, timed=True, query=self._query), emit)
 
     def _send(self, prod: Prod, emit: Emit) -> None:
         self._prods += 1

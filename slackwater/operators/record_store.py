@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import TIME
-from slackwater.operators.element import Payload
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
+from slackwater.operators.payload import Payload
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
@@ -62,6 +62,11 @@ class RecordStore(Protocol):
 
     def settle(self) -> None:
         """The journal has all that `state` gave; what went may be deleted."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for the heartbeat."""
         ...
 
     @property
@@ -189,6 +194,11 @@ class ResidentRecords:
     def settle(self) -> None:
         """The journal, if there is one, has all rows."""
         self._fresh = []
+
+    @property
+    def waiting(self) -> int:
+        """Rows of the slack buffer."""
+        return self.slack.rows
 
     @property
     def bytes(self) -> int:

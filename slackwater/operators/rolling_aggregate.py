@@ -6,20 +6,18 @@ windows it would change the order of rows that are out, so there it is discarded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from slackwater.operators.element import Answer, Punctuation, payload_rows
-from slackwater.operators.operator import LATE, Emit, State, Unary
-from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.operator import LATE, Emit, Input, State, Unary
+from slackwater.operators.page import Page, Pages, PartialsTooLarge
+from slackwater.operators.payload import payload_rows
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
 from slackwater.progress.clock import Clock
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report
 from slackwater.progress.time import MAX_TICK, MIN_TICK
-
-#: Makes the store for rows that are too many for the driver, from the resident one.
-SpillRecords = Callable[[ResidentRecords], RecordStore]
 
 
 class RollingAggregate(Unary):
@@ -30,27 +28,30 @@ class RollingAggregate(Unary):
         label: str,
         node: RollingNode,
         clock: Clock,
-        spill: SpillRecords | None = None,
+        pages: Pages,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
     ) -> None:
         super().__init__(label)
+        self._node = node
         self._clock = clock
-        self._spill = spill
+        self._pages = pages
         self._limit = resident_limit
         self._route_late = route_late
         self._store: RecordStore = ResidentRecords(node.kernel, node.schema)
-        self._heartbeat = MIN_TICK
+        self._released = MIN_TICK
+        """Rows up to here have left the slack buffer."""
+        self._given = 0
         self._late_rows = self._results = self._rows = 0
         self._reports: list[Report] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Put a page's rows into the store; count, and send on if wanted, those that came too late."""
         try:
-            judged = self._store.absorb(page, self._heartbeat)
+            judged = self._store.absorb(page, self._released)
         except PartialsTooLarge:
             self._go_large()
-            judged = self._store.absorb(page, self._heartbeat)
+            judged = self._store.absorb(page, self._released)
         self._late_rows += judged.late
         self._rows += int(judged.rows.sum())
         # A row's own window is the only one that it can lose.
@@ -59,17 +60,21 @@ class RollingAggregate(Unary):
         if self._store.kind == ResidentRecords.kind and self._store.bytes > self._limit:
             self._go_large()
 
-    def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
-        """Release the rows that the heartbeat has passed, with their results; pass the time on."""
-        tick = punctuation.heartbeat.tick
-        if tick > self._heartbeat:
-            payload = self._store.release(self._heartbeat, tick, self._clock.now())
-            self._heartbeat = tick
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        """Whether rows wait for the heartbeat."""
+        return self._store.waiting > 0
+
+    def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
+        """Release the rows that the heartbeat has passed, with their results."""
+        tick = time.heartbeat.tick
+        if tick > self._released:
+            payload = self._store.release(self._released, tick, self._clock.now())
+            self._released = tick
             rows = payload_rows(payload)
             if rows:
                 self._results += rows
-                emit(Answer(payload))
-        emit(punctuation)
+                self._given += 1
+                emit(self._pages.of_results(payload, self._node, self._given, self._clock.now(), None))
 
     def report(self) -> list[Report]:
         """What became of the page that was run last, for policies that aim at a share of lost rows."""
@@ -80,37 +85,35 @@ class RollingAggregate(Unary):
         arrival = page.arrival()
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (late or missing):
-            payload = page.late(min(self._heartbeat + 1, MAX_TICK))
-            if payload_rows(payload):  # a filter may have dropped those without a time
-                emit(Answer(payload), LATE)
+            rows = page.late(min(self._released + 1, MAX_TICK))
+            if rows is not None:  # a filter may have dropped those without a time
+                emit(rows, LATE)
 
     def _go_large(self) -> None:
-        if self._spill is None:
-            raise MemoryError(f"{self.label}: more rows than the driver may hold, and nowhere to spill them")
         assert isinstance(self._store, ResidentRecords)
-        self._store = self._spill(self._store)
+        self._store = self._pages.spill_records(self.label, self._store)
 
     def state(self, whole: bool) -> State:
         """Counts, the heartbeat, and the store's own changes."""
-        kept = self._store.state(whole, self._heartbeat)
+        kept = self._store.state(whole, self._released)
         kept.values = {
             "store": self._store.kind,
             "records": kept.values,
-            "heartbeat": self._heartbeat,
-            "counts": [self._late_rows, self._results, self._rows],
+            "released": self._released,
+            "counts": [self._late_rows, self._results, self._rows, self._given],
         }
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
-        self._heartbeat = values["heartbeat"]
-        self._late_rows, self._results, self._rows = values["counts"]
+        self._released = values["released"]
+        self._late_rows, self._results, self._rows, self._given = values["counts"]
         kind = values["store"]
         if kind != self._store.kind:
             self._go_large()
         mine = [State(s.values["records"], s.tables, s.whole) for s in states if s.values["store"] == kind]
-        self._store.restore(mine, self._heartbeat)
+        self._store.restore(mine, self._released)
 
     def settle(self) -> None:
         """What went may be deleted."""

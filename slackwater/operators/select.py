@@ -11,10 +11,11 @@ from slackwater.operators.page import Page
 class Select(Unary):
     """Extends each page by a projection; nothing runs here."""
 
-    def __init__(self, label: str, columns: Mapping[str, str]) -> None:
+    def __init__(self, label: str, columns: Mapping[str, str], early: Mapping[str, str] | None = None) -> None:
         super().__init__(label)
         self._columns = dict(columns)
+        self._early = self._columns if early is None else dict(early)
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send the page on with its new columns."""
-        emit(page.select(self._columns))
+        emit(page.select(self._columns if page.prod is None else self._early))

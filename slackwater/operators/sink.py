@@ -1,13 +1,15 @@
-"""The sink: the end of a plan. It stages answers; the executor writes them between two halves of a commit."""
+"""The sink: the end of a plan. It takes pages; the executor writes their rows between two halves of a commit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from slackwater.operators.element import Answer, Payload, Prod, Punctuation, payload_rows
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
+from slackwater.operators.payload import Payload, payload_rows
+from slackwater.operators.prod import Prod
+from slackwater.progress.punctuation import Punctuation
 
 
 class Output(Protocol):
@@ -21,37 +23,34 @@ class Output(Protocol):
 class Sink(Unary):
     """Numbers the commits of one output and removes punctuations."""
 
-    takes_answers = True
-
     def __init__(self, label: str, output: Output) -> None:
         super().__init__(label)
-        self.output = output
-        self._staged: list[Answer] = []
+        self.to = output
+        self._staged: list[tuple[Payload, bool]] = []
         self._next = 0
         self._rows = 0
 
     def on_page(self, page: Page, emit: Emit) -> None:
-        """Rows reach a sink as answers only."""
-        raise TypeError(f"{self.label}: a page reached the sink; end the query with an aggregate")
-
-    def on_answer(self, answer: Answer, emit: Emit) -> None:
-        """Stage rows for the next commit."""
-        self._staged.append(answer)
-
-    def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
-        """Time is of no interest outside."""
+        """Stage its rows for the next commit; a page without rows says nothing."""
+        payload = page.payload()
+        if payload_rows(payload):
+            self._staged.append((payload, page.prod is not None))
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """What it asked for has come before it."""
 
-    def take(self) -> list[tuple[int, Answer]]:
-        """The staged answers with their commit ids."""
+    def output(self, times: Sequence[Punctuation]) -> Punctuation | None:
+        """Time is of no interest outside."""
+        return None
+
+    def take(self) -> list[tuple[int, Payload, bool]]:
+        """The staged rows with their commit ids, and whether they are early."""
         staged, self._staged = self._staged, []
         taken = []
-        for answer in staged:
-            taken.append((self._next, answer))
+        for payload, early in staged:
+            taken.append((self._next, payload, early))
             self._next += 1
-            self._rows += payload_rows(answer.payload)
+            self._rows += payload_rows(payload)
         return taken
 
     def state(self, whole: bool) -> State:

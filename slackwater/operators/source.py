@@ -6,7 +6,7 @@ It is what holds time back for a whole plan: no window closes before the source'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,12 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
-from slackwater.operators.element import Punctuation
 from slackwater.operators.operator import MAIN, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import SourceHeartbeats, Tracker
-from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.disorder import Tracker
 from slackwater.progress.histogram import LatenessHistogram
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK
 
@@ -30,28 +29,36 @@ SKETCH_EVERY = 16
 _LONG = 256
 
 
+@dataclass(frozen=True)
+class Follower:
+    """A query that goes by a policy."""
+
+    teller: str
+    """Label of the operator that tells what it made of a page."""
+    needs: frozenset[str]
+    by_source: bool
+    """Whether it closes its windows by source."""
+
+
 class _Promise:
-    """One disorder policy at work: its tracker, and what has been said of it."""
+    """One disorder policy at work: its tracker, and the queries that go by it."""
 
     def __init__(self, tracker: Tracker) -> None:
         self.tracker = tracker
-        self.said = Heartbeat.NONE
-        self.said_by_source: SourceHeartbeats | None = None
-        self.by_source = False
-        """Whether some query closes its windows by source."""
+        self.queries: dict[str, Follower] = {}
 
     def away(self, away: int) -> int:
         """By how much its clock is behind the session's."""
         return 0 if self.tracker.absolute_clock else away
 
-    def say(self) -> Punctuation | None:
-        """What is new since this was last asked."""
-        heartbeat = max(self.tracker.heartbeat, self.said)
-        sources = self.tracker.by_source() if self.by_source else None
-        if heartbeat == self.said and _same(sources, self.said_by_source):
-            return None
-        self.said, self.said_by_source = heartbeat, sources
-        return Punctuation(heartbeat, sources)
+    @property
+    def by_source(self) -> bool:
+        """Whether some query closes its windows by source."""
+        return any(query.by_source for query in self.queries.values())
+
+    def now(self) -> Punctuation:
+        """How far time has come by this policy."""
+        return Punctuation(self.tracker.heartbeat, self.tracker.by_source() if self.by_source else None)
 
 
 class Source(Unary):
@@ -64,7 +71,6 @@ class Source(Unary):
     def __init__(self, label: str, tracker: Tracker, needs: frozenset[str] = frozenset()) -> None:
         super().__init__(label)
         self._promises = {MAIN: _Promise(tracker)}
-        self._port_of: dict[str, str] = {}
         self._needs = needs
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
@@ -75,21 +81,28 @@ class Source(Unary):
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
 
-    def follow(self, query: str, port: str, tracker: Tracker, needs: frozenset[str], by_source: bool) -> None:
+    def follow(
+        self, query: str, teller: str, port: str, tracker: Tracker, needs: frozenset[str], by_source: bool
+    ) -> None:
         """A query reads by this port; equal policies are computed once, so the port may be there already."""
         if port not in self._promises:
             self._promises[port] = _Promise(tracker)
             if port in self._kept:
-                self._restore(port, self._kept.pop(port))
-        self._port_of[query] = port
-        self._needs |= needs
-        if by_source:
-            self._promises[port].by_source = True
+                self._promises[port].tracker.restore(self._kept.pop(port))
+        self._promises[port].queries[query] = Follower(teller, needs, by_source)
+
+    def unfollow(self, query: str) -> None:
+        """A query is gone, and with its last query a policy that is not the stream's own."""
+        for port, promise in list(self._promises.items()):
+            promise.queries.pop(query, None)
+            if port != MAIN and not promise.queries:
+                del self._promises[port]
 
     def needs(self, place: int) -> frozenset[str]:
         """What is asked of the page at this place of the stream."""
+        wanted = self._needs.union(*(q.needs for p in self._promises.values() for q in p.queries.values()))
         # A sketch of times makes a page slower, so for people alone it is made now and then.
-        return self._needs | {"sketch"} if place % SKETCH_EVERY == 1 else self._needs
+        return wanted | {"sketch"} if place % SKETCH_EVERY == 1 else wanted
 
     def announce(self, page: Page) -> None:
         """Say what will be asked of it."""
@@ -107,7 +120,20 @@ class Source(Unary):
             promise.tracker.admit(page.number)
             emit(page, port)
 
-    def answer(self, now: int, emit: Emit) -> None:
+    def output(self, times: Sequence[Punctuation]) -> None:
+        """It says by itself how far time has come, by each policy."""
+
+    def due(self, now: int) -> bool:
+        """Whether a page has been worked on, or the clock has reached what a policy waits for."""
+        wake = self.wake_at()
+        return (wake is not None and wake <= now) or any(p.arrival() is not None for p in self._under_way)
+
+    def tick(self, now: int, emit: Emit) -> None:
+        """Say what pages have taught, whether somebody waits for it or not."""
+        if self._learn():
+            self._say(emit)
+
+    def enable(self, now: int, emit: Emit) -> None:
         """An enabling timestamp: all that arrivals and the clock allow now."""
         self._learn()
         self._seen = max(self._seen, now)
@@ -123,16 +149,16 @@ class Source(Unary):
 
     def hear(self, report: Report) -> None:
         """A query tells what it made of a page: its policy learns from it."""
-        promise = self._promises.get(self._port_of.get(report.query, MAIN))
-        if promise is not None:
+        followed = ((p, q) for p in self._promises.values() for q in p.queries.values())
+        mine = [p for p, q in followed if q.teller == report.query]
+        for promise in mine or [self._promises[MAIN]]:
             promise.tracker.hear(report)
 
     def end(self, emit: Emit) -> None:
         """Close every window."""
         self._learn()
-        for port, promise in self._promises.items():
-            promise.said, promise.said_by_source = Heartbeat.END, None
-            emit(Punctuation(Heartbeat.END), port)
+        for port in self._promises:
+            emit(Punctuation.END, port)
 
     def wake_at(self) -> int | None:
         """When a policy's timeout, if any, runs out, or a promise falls due."""
@@ -140,8 +166,9 @@ class Source(Unary):
         times = [t + p.away(self._away) for p in promises if (t := p.tracker.wake_at()) is not None]
         return min(times, default=None)
 
-    def _learn(self) -> None:
-        waiting = []
+    def _learn(self) -> bool:
+        """Learn from pages that have been worked on; whether there were some."""
+        waiting, before = [], len(self._under_way)
         for page in self._under_way:
             arrival = page.arrival()
             if arrival is None:
@@ -152,6 +179,7 @@ class Source(Unary):
                 away = promise.away(self._away)
                 promise.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
         self._under_way = waiting
+        return len(waiting) < before
 
     def _count(self, page: Page, arrival: Arrival) -> None:
         self._rows += arrival.rows
@@ -177,20 +205,17 @@ class Source(Unary):
 
     def _say(self, emit: Emit) -> None:
         for port, promise in self._promises.items():
-            punctuation = promise.say()
-            if punctuation is not None:
-                emit(punctuation, port)
+            emit(promise.now(), port)
 
     def state(self, whole: bool) -> State:
         """Policy states and counts, all of it every time; arrays as tables, for a hundred thousand sources."""
         self._learn()
         policies = dict(self._kept)
         for port, promise in self._promises.items():
-            policies[port] = {"tracker": promise.tracker.state(), "said": promise.said.tick}
+            policies[port] = promise.tracker.state()
         tables: dict[str, pa.Table] = {}
         for port, kept in policies.items():
-            small, large = _parted(kept["tracker"])
-            policies[port] = {**kept, "tracker": small}
+            policies[port], large = _parted(kept)
             tables.update({f"{port}:{name}": pa.table({"v": values}) for name, values in large.items()})
         return State(
             {
@@ -211,44 +236,29 @@ class Source(Unary):
             port, _, name = key.rpartition(":")
             column = table["v"]
             large = column.to_pylist() if pa.types.is_string(column.type) else column.to_numpy().copy()
-            self._kept[port]["tracker"][name] = large
-        for port in self._promises:
+            self._kept[port][name] = large
+        for port, promise in self._promises.items():
             if port in self._kept:
-                self._restore(port, self._kept.pop(port))
+                promise.tracker.restore(self._kept.pop(port))
         self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._away, self._seen = values["clock"]
         self._highest = values["highest"]
         self._lateness.restore(values["lateness"])
 
-    def _restore(self, port: str, kept: dict[str, Any]) -> None:
-        promise = self._promises[port]
-        promise.tracker.restore(kept["tracker"])
-        promise.said = Heartbeat(kept["said"])
-
     def metrics(self) -> dict[str, Any]:
-        """Heartbeat and counts."""
+        """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""
         own = self._promises[MAIN]
         figures: dict[str, Any] = {
-            "heartbeat": own.said.tick,
             "highest": self._highest,
             "pages": self._pages,
             "rows": self._rows,
             "missing_time": self._missing,
             "lateness": self._lateness.quantiles(),
-            "policies": {
-                port: {"heartbeat": p.said.tick, **p.tracker.metrics()} for port, p in self._promises.items()
-            },
+            "policies": {port: p.tracker.metrics() for port, p in self._promises.items()},
         }
         if own.tracker.promised_by_sender:
             figures["ungrammatical_rows"] = self._behind
         return figures
-
-
-def _same(one: SourceHeartbeats | None, other: SourceHeartbeats | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    same_length = len(one.ticks) == len(other.ticks) and one.others == other.others
-    return same_length and bool(np.array_equal(one.ticks, other.ticks))
 
 
 def _parted(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

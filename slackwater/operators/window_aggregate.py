@@ -6,10 +6,11 @@ groups contain the stream's source, each group's windows end by its own source's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from slackwater.columns import SOURCE, WINDOW
@@ -18,23 +19,24 @@ from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.estimates.prod_timing import ProdTiming
-from slackwater.operators.element import Answer, Prod, Punctuation, payload_rows
 from slackwater.operators.late_counts import LateCounts
-from slackwater.operators.operator import LATE, Emit, State, Unary
-from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.operator import LATE, Emit, Input, State, Unary
+from slackwater.operators.page import Page, Pages, PartialsTooLarge
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.payload import Payload, payload_rows
+from slackwater.operators.prod import Prod
+from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.condition import matching_groups
-from slackwater.plan.nodes import WindowNode, stream_of
+from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
+from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.closed import Closed
+from slackwater.windows.closed import Closed, ends_reached
 from slackwater.windows.frames import frame_of
 from slackwater.windows.results import early_rows, ordered_values
-
-#: Makes the store for partials that are too many for the driver, from the resident one.
-Spill = Callable[[ResidentPanes], PaneStore]
 
 
 class WindowAggregate(Unary):
@@ -45,29 +47,35 @@ class WindowAggregate(Unary):
         label: str,
         node: WindowNode,
         clock: Clock,
-        spill: Spill | None = None,
+        pages: Pages,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
         early: Early | None = None,
         timing: ProdTiming | None = None,
         inner: bool = False,
+        fold: SharedFold | None = None,
     ) -> None:
         super().__init__(label)
         self._node = node
         self._spec = node.kernel.spec
         self._clock = clock
-        self._spill = spill
+        self._pages = pages
         self._limit = resident_limit
         self._route_late = route_late
         self._inner = inner
         """Whether its results are rows of another aggregate."""
-        self._panes: PaneStore = ResidentPanes(node.kernel, node.schema)
+        self._fold = fold or SharedFold()
+        """Folds pages, perhaps for other windows over the same rows too."""
+        self._fold.join(node.kernel)
+        self._panes: PaneStore = ResidentPanes(node.kernel, node.schema, self._fold)
+        self._given = 0
+        """Pages of results so far."""
         self._closed = Closed(by_source=node.kernel.source is not None)
         self._kept_closed: pl.DataFrame | None = None
         """What the journal knows of the sources' windows."""
-        self._late = LateCounts(self._spec, stream_of(node).domain)
+        self._late = LateCounts(self._spec, node.domain)
         self._windows = self._results = self._early = self._refused = 0
-        by_clock = stream_of(node).domain is TimeDomain.TIMESTAMP
+        by_clock = node.domain is TimeDomain.TIMESTAMP
         # What another aggregate is made of is what has arrived, not an estimate.
         self._estimates: Estimates = NoEstimates(node.kernel)
         self._timing = None if inner else timing
@@ -89,9 +97,9 @@ class WindowAggregate(Unary):
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
             before, by_source = self._closed.late_before(self._spec)
-            payload = page.late(before, by_source, self._closed.late_within(self._spec))
-            if payload_rows(payload):  # a filter may have dropped those without a time
-                emit(Answer(payload), LATE)
+            late = page.late(before, by_source, self._closed.late_within(self._spec))
+            if late is not None:  # a filter may have dropped those without a time
+                emit(late, LATE)
         if self._panes.kind == ResidentPanes.kind and self._panes.bytes > self._limit:
             self._go_large()
 
@@ -100,19 +108,41 @@ class WindowAggregate(Unary):
         reports, self._reports = self._reports, []
         return reports
 
-    def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
-        """Emit the windows that have ended, drop the panes that no open window needs, pass the time on."""
-        if punctuation.after is None:
-            closed = self._closed.advanced(self._spec, punctuation.heartbeat, punctuation.sources)
-        else:
-            closed = self._closed.ranged(self._spec, punctuation.after, punctuation.heartbeat)
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        """Whether a window is open that has rows."""
+        return not self._panes.empty
+
+    def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
+        """Emit the windows that have ended, and drop the panes that no open window needs."""
+        closed = self._closed.advanced(self._spec, time.heartbeat, time.sources)
+        for after, until in time.ranges:
+            closed = closed.ranged(self._spec, after, Heartbeat(until))
         if closed is not self._closed:
-            for before, after in self._closed.steps(closed):
-                self._emit_final(before, after, emit, punctuation.heartbeat == Heartbeat.END)
+            for before, after_all in self._closed.steps(closed):
+                self._emit_final(before, after_all, emit, time.heartbeat == Heartbeat.END)
             self._closed = closed
             self._estimates.closed(closed)
             self._panes.purge(closed)
-        emit(punctuation)
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """How far results have come: to the last tick of the last window that time has closed.
+
+        So it holds time back by up to a slide: the results of later windows are still to come. A source's windows
+        end by its own heartbeat only where the groups contain the source.
+        """
+        (time,) = times
+        by = time.sources if self._node.kernel.source is not None else None
+        ticks = [time.heartbeat.tick, *(until for _, until in time.ranges)]
+        reached = ends_reached(self._spec, np.array(ticks, dtype=np.int64)).tolist()
+        if by is not None:
+            beats = ends_reached(self._spec, np.array([*by.ticks, by.others], dtype=np.int64))
+            by = SourceHeartbeats(by.names, beats[:-1], int(beats[-1]))
+        ranges = []
+        for (after, _), until in zip(time.ranges, reached[1:], strict=True):
+            # Windows that begin behind `after` and are closed have given their results.
+            last_before = self._spec.bounds((after - self._spec.offset) // self._spec.slide)[1] - 1
+            ranges += [(last_before, until)] if last_before < until else []
+        return Punctuation(Heartbeat(reached[0]), by, tuple(ranges))
 
     def _emit_final(self, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
         results = self._panes.results(before, after, self._clock.now())
@@ -121,7 +151,11 @@ class WindowAggregate(Unary):
         if results is not None and payload_rows(results.payload):
             self._results += payload_rows(results.payload)
             self._windows += results.windows
-            emit(Answer(results.payload))
+            emit(self._page(results.payload))
+
+    def _page(self, payload: Payload, prod: Prod | None = None) -> Page:
+        self._given += 1
+        return self._pages.of_results(payload, self._node, self._given, self._clock.now(), prod)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass.
@@ -143,7 +177,7 @@ class WindowAggregate(Unary):
             values = ordered_values(self._node.kernel, merged)
             estimated = self._estimates.early(values, now, prod.timed)
             self._early += estimated.height
-            emit(Answer(early_rows(self._node.kernel, estimated, self._node.schema, now), early=True))
+            emit(self._page(early_rows(self._node.kernel, estimated, self._node.schema, now), prod))
         if self._timing is not None and prod.timed and prod.after is not None and prod.until is not None:
             first, last = (self._spec.last_closed(Heartbeat(end - 1)) for end in (prod.after, prod.until))
             windows = range(first + 1, last + 1)
@@ -176,10 +210,13 @@ class WindowAggregate(Unary):
         return pl.concat(found) if found else None
 
     def _go_large(self) -> None:
-        if self._spill is None:
-            raise MemoryError(f"{self.label}: more window state than the driver may hold, and nowhere to spill it")
         assert isinstance(self._panes, ResidentPanes)
-        self._panes = self._spill(self._panes)
+        self._panes = self._pages.spill_panes(self.label, self._panes, self._node.domain)
+        self.leave()
+
+    def leave(self) -> None:
+        """Pages need not be folded for it any more."""
+        self._fold.leave(self._node.kernel)
 
     def state(self, whole: bool) -> State:
         """Counts, the closed windows, and the store's own changes."""
@@ -190,7 +227,7 @@ class WindowAggregate(Unary):
             "panes": kept.values,
             "closed": self._closed.emitted_through,
             "ahead": [list(run) for run in self._closed.ahead],
-            "counts": [self._windows, self._results, self._early],
+            "counts": [self._windows, self._results, self._early, self._given],
             "estimates": self._estimates.state(),
             "late": self._late.state(),
         }
@@ -208,7 +245,7 @@ class WindowAggregate(Unary):
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
-        self._windows, self._results, self._early = values["counts"]
+        self._windows, self._results, self._early, self._given = values["counts"]
         learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
         self._estimates.restore(values["estimates"], learned)
         self._late.restore(values["late"])

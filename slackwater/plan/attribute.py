@@ -7,10 +7,10 @@ from dataclasses import replace
 from zlib import crc32
 
 from slackwater.errors import QueryError
-from slackwater.plan.nodes import MapNode, ResultsNode, RowNode, SelectNode, StreamNode
+from slackwater.plan.nodes import MapNode, PlanNode, ResultsNode, SelectNode, StreamNode, WhereNode
 
 
-def attribute(node: RowNode, written: str) -> str:
+def attribute(node: PlanNode, written: str) -> str:
     """What an attribute is in terms of the stream's own columns, where a projection has given it its name."""
     while not isinstance(node, (StreamNode, ResultsNode)):
         if isinstance(node, MapNode):
@@ -20,15 +20,16 @@ def attribute(node: RowNode, written: str) -> str:
             )
         if isinstance(node, SelectNode):
             written = dict(node.columns).get(written.strip().strip("`"), written)
-        node = node.input
+        node = node.inputs[0]
     return written
 
 
-def on_stream(node: RowNode, stream: StreamNode) -> RowNode:
+def on_stream(node: PlanNode, stream: StreamNode) -> PlanNode:
     """The same filters and projections over another stream."""
     if isinstance(node, (StreamNode, ResultsNode)):
         return stream
-    return replace(node, input=on_stream(node.input, stream))
+    assert isinstance(node, (WhereNode, SelectNode))
+    return replace(node, inputs=(on_stream(node.inputs[0], stream),))
 
 
 def apart(stream: str, written: str, settings: str) -> str:

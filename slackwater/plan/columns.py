@@ -7,34 +7,52 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
-from slackwater.plan.nodes import MapNode, QueryNode, RowNode, SelectNode, StreamNode, WhereNode, inner_query
+from slackwater.plan.nodes import (
+    MapNode,
+    PlanNode,
+    RollingNode,
+    SelectNode,
+    StreamNode,
+    WhereNode,
+    WindowNode,
+    inner_query,
+)
 
 
-def needed_columns(plan: QueryNode, late_rows: bool) -> set[str]:
-    """Names of the stream's columns that a plan reads; all of them if whole rows may go to a late sink.
+def needed_columns(plan: PlanNode, late_rows: bool) -> dict[str, set[str]]:
+    """Names of the columns that a plan reads, by stream; all of a row that may go to a late sink.
 
     Too many is safe, too few is not: every identifier of an expression counts, whatever it stands for.
     """
-    inner = inner_query(plan)
-    if inner is not None:
-        return needed_columns(inner, late_rows)
-    wanted = [g.sql for g in plan.kernel.groups] + [a.argument for a in plan.kernel.aggregates]
-    node: RowNode = plan.input
-    whole_rows = late_rows
-    while not isinstance(node, StreamNode):
-        if isinstance(node, WhereNode):
-            wanted.append(node.condition)
-        elif isinstance(node, MapNode):
-            wanted, whole_rows = [], True  # what a function reads, nobody knows
-        else:
-            assert isinstance(node, SelectNode)
-            wanted = [sql for _, sql in node.columns]
-            whole_rows = False
-        node = node.input
-    names = [name for name, _ in node.columns]
-    if whole_rows:
+    found: dict[str, set[str]] = {}
+    _look(plan, None, late_rows, found)
+    return found
+
+
+def _look(node: PlanNode, wanted: list[str] | None, late_rows: bool, found: dict[str, set[str]]) -> None:
+    """Of a node's rows these expressions are wanted, or all columns."""
+    if isinstance(node, StreamNode):
+        found.setdefault(node.name, set()).update(_columns(node, wanted))
+        return
+    if isinstance(node, (WindowNode, RollingNode)):
+        wanted = [g.sql for g in node.kernel.groups] + [a.argument for a in node.kernel.aggregates]
+        if late_rows and inner_query(node) is None:
+            wanted = None
+    elif isinstance(node, WhereNode):
+        wanted = None if wanted is None else [*wanted, node.condition]
+    elif isinstance(node, SelectNode):
+        wanted = [sql for _, sql in node.columns]
+    elif isinstance(node, MapNode):
+        wanted = None  # what a function reads, nobody knows
+    for below in node.inputs:
+        _look(below, wanted, late_rows, found)
+
+
+def _columns(stream: StreamNode, wanted: list[str] | None) -> set[str]:
+    names = [name for name, _ in stream.columns]
+    if wanted is None:
         return set(names)
-    hidden = [sql for sql in (node.time, node.source, node.punctuation) if sql is not None]
+    hidden = [sql for sql in (stream.time, stream.source, stream.punctuation) if sql is not None]
     used = {word.lower() for sql in [*wanted, *hidden] for word in _identifiers(sql)}
     if "*" in used:
         return set(names)

@@ -6,47 +6,51 @@ from collections.abc import Iterable
 
 from slackwater.plan.nodes import (
     MapNode,
-    QueryNode,
+    PlanNode,
     ResultsNode,
     RollingNode,
-    RowNode,
     SelectNode,
     StreamNode,
     WhereNode,
-    stream_of,
+    WindowNode,
 )
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.per_row.rolling import RollingSpec
 from slackwater.windows.spec import WindowSpec
 
 
-def describe(node: QueryNode | RowNode) -> str:
-    """One line a node, from the stream to the answer; equal plans give equal text."""
+def describe(node: PlanNode) -> str:
+    """A plan, inputs first, one line a step; equal plans give equal text."""
+    lines = [describe(below) for below in node.inputs]
+    return "\n".join([*lines, *([] if isinstance(node, ResultsNode) else [line(node)])])
+
+
+def line(node: PlanNode) -> str:
+    """What one node does."""
     if isinstance(node, StreamNode):
         columns = ", ".join(f"{name} {kind}" for name, kind in node.columns)
         return (
             f"stream {node.name} ({columns}) time {node.written_time} [{node.domain.value}] "
             f"disorder {node.disorder.describe()}" + (f" source {node.source}" if node.source else "")
         )
-    above = describe(node.input)
     if isinstance(node, ResultsNode):
-        return above
+        return "results as rows"
     if isinstance(node, WhereNode):
-        return f"{above}\nwhere {node.condition}"
+        return f"where {node.condition}"
     if isinstance(node, SelectNode):
-        return f"{above}\nselect " + _named(node.columns)
+        return "select " + _named(node.columns)
     if isinstance(node, MapNode):
-        return f"{above}\nmap {node.name} to " + ", ".join(f"{name} {kind}" for name, kind in node.columns)
+        return f"map {node.name} to " + ", ".join(f"{name} {kind}" for name, kind in node.columns)
+    assert isinstance(node, (WindowNode, RollingNode))
     groups = _named((g.name, g.sql) for g in node.kernel.groups)
     aggregates = _named((a.name, a.text) for a in node.kernel.aggregates)
     by = f" group by {groups}" if groups else ""
-    domain = stream_of(node).domain
     if isinstance(node, RollingNode):
-        window = _rolling(node.kernel.spec, domain)
+        window = _rolling(node.kernel.spec, node.domain)
     else:
-        window = _window(node.kernel.spec, domain)
+        window = _window(node.kernel.spec, node.domain)
     own = "" if node.disorder is None else f" disorder {node.disorder.describe()}"
-    return f"{above}\nwindow {window}{own}{by}\nagg {aggregates}"
+    return f"window {window}{own}{by}\nagg {aggregates}"
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> str:

@@ -1,11 +1,13 @@
-"""A user's function on rows, called and checked: the same on both page kinds."""
+"""A user's Python functions: looked at before anything runs, then called and checked on both page kinds."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import pyarrow as pa
 
+from slackwater.errors import QueryError
 from slackwater.plan.nodes import Function
 
 
@@ -40,3 +42,15 @@ def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch],
         return pa.RecordBatch.from_arrays([made[f.name].cast(f.type) for f in schema], schema=schema)
 
     return run
+
+
+def check_function(function: object, what: str, *arguments: str) -> None:
+    """Refuse what cannot be called with these arguments."""
+    if not callable(function):
+        raise QueryError(f"{what} is {function!r}; give a function of {', '.join(arguments)}")
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        raise QueryError(f"{what} takes ({', '.join(arguments)})") from None
+    except ValueError:
+        pass  # nothing is known of it, as of some that are written in C

@@ -1,10 +1,10 @@
-"""The nodes of a plan: a handful of typed fields each, no behaviour."""
+"""The nodes of a plan: what `analyse` gives. A handful of typed fields each; the graph is in `inputs`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -12,15 +12,60 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.results import early_schema, row_columns
+
+
+class PlanNode(Protocol):
+    """Rows in, rows out: every node has inputs, the schema of its rows, and the domain of their time."""
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        """The nodes whose rows it takes."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows that it gives."""
+        ...
+
+    @property
+    def early_schema(self) -> pa.Schema | None:
+        """Arrow schema of early rows, which have more columns; None where there are none."""
+        ...
+
+    @property
+    def domain(self) -> TimeDomain:
+        """What the time of a row is."""
+        ...
+
+
+class _TimeOfInput:
+    """Time passes through."""
+
+    inputs: tuple[PlanNode, ...]
+
+    @property
+    def domain(self) -> TimeDomain:
+        """That of the first input."""
+        return self.inputs[0].domain
+
+
+class _NeverEarly:
+    """Rows that no prod has asked for."""
+
+    @property
+    def early_schema(self) -> pa.Schema | None:
+        """There are none."""
+        return None
 
 
 @dataclass(frozen=True)
-class StreamNode:
+class StreamNode(_NeverEarly):
     """A declared stream: where rows come from and what their time is."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
-    """Names and types of the stream's columns."""
+    """Names and types of the stream's columns, the types in Spark's words."""
     time: str
     """Spark SQL that gives a row's time in ticks."""
     written_time: str
@@ -31,34 +76,67 @@ class StreamNode:
     """The column, or Spark SQL expression, that names a row's source; for a stream of many sources."""
     punctuation: str | None = None
     """Spark SQL that gives, in ticks, the punctuation that a row carries; for a punctuated stream."""
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    of: str = ""
+    """The declared stream whose rows these are, where a window goes by another attribute than its time."""
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        """None: this is where rows begin."""
+        return ()
+
+    @property
+    def declared(self) -> str:
+        """Name of the declared stream that is read."""
+        return self.of or self.name
 
 
 @dataclass(frozen=True)
-class WhereNode:
+class WhereNode(_TimeOfInput):
     """Keeps the rows that meet a condition."""
 
-    input: RowNode
+    inputs: tuple[PlanNode, ...]
     condition: str
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns stay."""
+        return self.inputs[0].schema
+
+    @property
+    def early_schema(self) -> pa.Schema | None:
+        """Columns stay."""
+        return self.inputs[0].early_schema
+
 
 @dataclass(frozen=True)
-class SelectNode:
+class SelectNode(_TimeOfInput):
     """Replaces the columns of a row."""
 
-    input: RowNode
+    inputs: tuple[PlanNode, ...]
     columns: tuple[tuple[str, str], ...]
     """Output name and Spark SQL of each column."""
+    schema: pa.Schema
+    early: tuple[tuple[str, str], ...] | None = None
+    """The same of early results, which have more columns."""
+    early_schema: pa.Schema | None = None
 
 
 @dataclass(frozen=True)
-class ResultsNode:
+class ResultsNode(_TimeOfInput, _NeverEarly):
     """The results of a window query as rows of another one (S5 section 3.3, Q3-4).
 
     A row has the groups, the aggregates and the bounds of its window; its time is the last tick of that window. So
     a window [s, e) over them takes the results of the windows that end in (s, e].
     """
 
-    input: WindowNode
+    inputs: tuple[WindowNode]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that a query over results can speak of."""
+        below = self.inputs[0]
+        return pa.schema([below.schema.field(name) for name in row_columns(below.kernel)])
 
 
 #: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
@@ -66,13 +144,13 @@ Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class MapNode:
+class MapNode(_TimeOfInput, _NeverEarly):
     """Replaces each row by what a Python function makes of it: S5's Expensive operator.
 
     It equals nothing but itself: functions need not be comparable, nor have a hash.
     """
 
-    input: RowNode
+    inputs: tuple[PlanNode, ...]
     function: Function
     columns: tuple[tuple[str, str], ...]
     """Output name and Spark SQL type of each column."""
@@ -85,26 +163,28 @@ class MapNode:
         return getattr(self.function, "__qualname__", type(self.function).__qualname__)
 
 
-RowNode = StreamNode | WhereNode | SelectNode | MapNode | ResultsNode
-
-
 @dataclass(frozen=True)
-class WindowNode:
+class WindowNode(_TimeOfInput):
     """Aggregates the rows of each window and group."""
 
-    input: RowNode
+    inputs: tuple[PlanNode, ...]
     kernel: PaneKernel
     schema: pa.Schema
-    """Arrow schema of the results."""
+    """Arrow schema of final results."""
     disorder: Disorder | None = None
     """The query's own policy, where it is not the stream's."""
 
+    @property
+    def early_schema(self) -> pa.Schema:
+        """Final results have these columns but the last ones: what early ones say beside."""
+        return early_schema(self.schema, self.kernel)
+
 
 @dataclass(frozen=True)
-class RollingNode:
+class RollingNode(_TimeOfInput, _NeverEarly):
     """Aggregates, for each row, the rows of the window that ends with it."""
 
-    input: RowNode
+    inputs: tuple[PlanNode, ...]
     kernel: RollingKernel
     schema: pa.Schema
     """Arrow schema of the results."""
@@ -112,34 +192,63 @@ class RollingNode:
     """The query's own policy, where it is not the stream's."""
 
 
-QueryNode = WindowNode | RollingNode
+def walk(plan: PlanNode) -> Iterator[PlanNode]:
+    """Every node of a plan, inputs first, each once."""
+    seen: dict[int, PlanNode] = {}
+
+    def visit(node: PlanNode) -> Iterator[PlanNode]:
+        if id(node) not in seen:
+            seen[id(node)] = node
+            for below in node.inputs:
+                yield from visit(below)
+            yield node
+
+    yield from visit(plan)
 
 
-def has_map(plan: QueryNode | RowNode) -> bool:
+def streams_of(plan: PlanNode) -> list[StreamNode]:
+    """The streams that a plan reads, each once."""
+    return list(dict.fromkeys(node for node in walk(plan) if isinstance(node, StreamNode)))
+
+
+def stream_of(plan: PlanNode) -> StreamNode:
+    """The stream whose time the rows have: that of the first input, all the way down."""
+    while not isinstance(plan, StreamNode):
+        plan = plan.inputs[0]
+    return plan
+
+
+def has_map(plan: PlanNode) -> bool:
     """Whether a Python function works on its rows."""
+    return any(isinstance(node, MapNode) for node in walk(plan))
+
+
+def answering(plan: PlanNode) -> WindowNode | RollingNode | None:
+    """The aggregate whose results a query gives, behind filters and projections of them; None where it has none."""
     node = plan
-    while not isinstance(node, StreamNode):
-        if isinstance(node, MapNode):
-            return True
-        node = node.input
-    return False
+    while isinstance(node, (WhereNode, SelectNode)):
+        node = node.inputs[0]
+    return node if isinstance(node, (WindowNode, RollingNode)) else None
 
 
-def stream_of(node: QueryNode | RowNode) -> StreamNode:
-    """The stream that a plan reads."""
-    while not isinstance(node, StreamNode):
-        node = node.input
-    return node
-
-
-def inner_query(node: QueryNode | RowNode) -> WindowNode | None:
+def inner_query(plan: PlanNode) -> WindowNode | None:
     """The query whose results a plan reads as rows; None where it reads a stream."""
+    node = plan
     while not isinstance(node, (StreamNode, ResultsNode)):
-        node = node.input
-    return node.input if isinstance(node, ResultsNode) else None
+        node = node.inputs[0]
+    return node.inputs[0] if isinstance(node, ResultsNode) else None
 
 
-def first_query(plan: QueryNode) -> QueryNode:
+def aggregates_of(plan: PlanNode) -> list[WindowNode | RollingNode]:
+    """The aggregates that a row goes through, the topmost first."""
+    found, top = list[WindowNode | RollingNode](), answering(plan)
+    while top is not None:
+        found.append(top)
+        top = inner_query(top)
+    return found
+
+
+def first_query(plan: PlanNode) -> WindowNode | RollingNode | None:
     """The aggregate of a plan that takes the rows of the stream itself."""
-    inner = inner_query(plan)
-    return plan if inner is None else first_query(inner)
+    found = aggregates_of(plan)
+    return found[-1] if found else None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.plan.nodes import MapNode, ResultsNode, RowNode, StreamNode, WhereNode
+from slackwater.plan.nodes import MapNode, PlanNode, ResultsNode, SelectNode, StreamNode
 from slackwater.windows.kernel import Group
 
 
-def source_group(node: RowNode, groups: Iterable[Group]) -> str | None:
+def source_group(node: PlanNode, groups: Iterable[Group]) -> str | None:
     """The name of the group column that is the stream's source; None if there is none.
 
-    A group is recognised by the text of its expression, followed through the projections before the window.
+    A group is recognised by the text of its expression, followed through the projections before the window. What a
+    Python function gives under the source's name is taken for the source: a group closes by the heartbeat of the
+    source that it names.
     """
     for group in groups:
         if _is_source(node, _bare(group.sql)):
@@ -19,18 +21,18 @@ def source_group(node: RowNode, groups: Iterable[Group]) -> str | None:
     return None
 
 
-def _is_source(node: RowNode, text: str) -> bool:
+def _is_source(node: PlanNode, text: str) -> bool:
     while not isinstance(node, StreamNode):
         if isinstance(node, ResultsNode):
-            return text == node.input.kernel.source
-        if isinstance(node, MapNode):
-            return False  # a column of the same name may be another
-        if not isinstance(node, WhereNode):
+            return text == node.inputs[0].kernel.source
+        if isinstance(node, MapNode) and text not in dict(node.columns):
+            return False
+        if isinstance(node, SelectNode):
             columns = dict(node.columns)
             if text not in columns:
                 return False
             text = _bare(columns[text])
-        node = node.input
+        node = node.inputs[0]
     return node.source is not None and text == _bare(node.source)
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from slackwater.scheduling.strategy import Ready
+from slackwater.scheduling.strategy import Ordered, Ready
 
 
-@dataclass(frozen=True)
-class Fifo:
+class Fifo(Ordered):
     """Oldest page first; of one page's elements, the one furthest down the plan (S3's depth-first rules).
 
-    >>> Fifo().pick([Ready("a", oldest=2, depth=1, waiting=1), Ready("b", oldest=1, depth=2, waiting=1)]).label
+    >>> Fifo().first([Ready("a", oldest=2, depth=1), Ready("b", oldest=1, depth=2)]).label
     'b'
     """
 
-    def pick(self, ready: Sequence[Ready]) -> Ready:
+    def first(self, ready: Sequence[Ready]) -> Ready:
         """The operator that holds the oldest element."""
         return min(ready, key=lambda r: (r.oldest, -r.depth))
+
+
+def fifo() -> Fifo:
+    """Each page goes through all its operators before the next one starts: `Session(strategy=sw.fifo())`."""
+    return Fifo()

@@ -1,9 +1,15 @@
-"""The contract of a scheduling strategy: it sees what waits and names the operator to run; it does no work."""
+"""The contract of a scheduling strategy: it sees what waits and says what to do next; it does no work.
+
+What may run before what is said here and nowhere else (D9): prods first, sidelined pages in a lull, a commit before
+expensive work.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 
@@ -12,17 +18,83 @@ class Ready:
     """An operator that could run now."""
 
     label: str
-    oldest: int
+    oldest: int = 0
     """Admission number of the page that its oldest waiting element comes from."""
-    depth: int
+    depth: int = 0
     """Arcs between it and the source."""
-    waiting: int
+    waiting: int = 1
     """Elements on its inputs."""
+    rows: int = 0
+    """Rows that wait, as far as they are known; so are bytes."""
+    bytes: int = 0
+    cost: float | None = None
+    """Seconds a row, as measured; None before its first rows."""
+    selectivity: float | None = None
+    """Rows out for each row in, as measured."""
+    last_run: int = 0
+    """Number of its last run among those of all operators."""
+    prodded: bool = False
+    """Whether a prod waits for it."""
+    spare: bool = False
+    """Whether all it has to do can wait for a lull."""
+    expensive: bool = False
+    """Whether the run may take long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a strategy may want to know beside the ready operators."""
+
+    lull: bool = False
+    """Whether no source has anything to say either."""
+    dirty: bool = False
+    """Whether something has happened since the last commit."""
+    uncommitted: int = 0
+    """Runs since then."""
+    senders: int = 0
+    """Pages whose senders wait for a commit."""
+
+
+class Act(Enum):
+    """What can be done instead of running an operator."""
+
+    COMMIT = "commit"
+    WAIT = "wait"
 
 
 class Strategy(Protocol):
-    """Picks one of the ready operators."""
+    """Says what to do next."""
 
-    def pick(self, ready: Sequence[Ready]) -> Ready:
-        """The operator to run next; `ready` is never empty."""
+    def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
+        """One of the ready operators; or a commit first; or to wait, where none should run."""
         ...
+
+
+class Ordered(ABC):
+    """The rules that all our strategies share; each has an order of its own among what these leave.
+
+    - A prod goes first: somebody waits for an answer.
+    - What can wait for a lull waits for it.
+    - Before expensive work there is a commit, so that pages are safe and answers are out.
+    - Senders do not wait for more than some runs.
+    """
+
+    def __init__(self, commit_every: int = 64) -> None:
+        self.commit_every = commit_every
+        """So many runs may go by while a sender waits for a commit."""
+
+    @abstractmethod
+    def first(self, ready: Sequence[Ready]) -> Ready:
+        """The operator that comes first; `ready` is never empty."""
+
+    def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
+        """By the rules, then by the order."""
+        if now.senders and now.uncommitted >= self.commit_every:
+            return Act.COMMIT
+        among = [r for r in ready if r.prodded] or [r for r in ready if not r.spare]
+        if not among and now.lull:
+            among = list(ready)
+        if not among:
+            return Act.WAIT
+        picked = self.first(among)
+        return Act.COMMIT if picked.expensive and now.dirty else picked

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
-#: Measured choices for many small jobs; docs/architecture.md says what each is worth.
+#: Measured choices for many small jobs; docs/rooms/spark.md says what each is worth.
 PAGE_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",

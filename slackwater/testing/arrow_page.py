@@ -18,15 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
-from slackwater.operators.element import Payload
-from slackwater.operators.page import Folded
+from slackwater.operators.page import Folded, ResultsOf
+from slackwater.operators.payload import Payload
+from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
-from slackwater.plan.nodes import MapNode
+from slackwater.plan.nodes import MapNode, WindowNode
 from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.per_row.rolling import RollingKernel
+from slackwater.windows.results import WINDOW_END
 
 
 @dataclass
@@ -50,6 +52,7 @@ class ArrowPage:
         time: str | None = None,
         source: str | None = None,
         punctuation: str | None = None,
+        prod: Prod | None = None,
     ) -> None:
         hidden = []
         if time is not None:
@@ -60,12 +63,32 @@ class ArrowPage:
             hidden.append(pl.sql_expr(punctuation).cast(pl.Int64).alias(PUNCTUATION))
         self._frame = rows.with_columns(hidden)
         self.number = number
+        self.prod = prod
+        self._table: pa.Table | None = None
         self._origin = _Origin(self._frame, at)
+
+    @staticmethod
+    def of_results(table: pa.Table, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
+        """Results of windows; the time of a row is the last tick of its window, or that of its own row."""
+        rows, source = pl.DataFrame(table), getattr(node.kernel, "source", None)
+        ends = pl.col(WINDOW_END).to_physical().cast(pl.Int64)
+        hidden = [(ends - 1 if isinstance(node, WindowNode) else ends).alias(TIME)]
+        if source is not None:
+            hidden.append(source_text(pl.col(source)).alias(SOURCE))
+        page = ArrowPage(rows.with_columns(hidden), number, at, prod=prod)
+        page._table = table
+        page._execute()  # of results all is known
+        return page
 
     @property
     def rows(self) -> int | None:
         """Rows on arrival, once known."""
         return self._origin.arrival[0].rows if self._origin.arrival else None
+
+    @property
+    def bytes(self) -> int | None:
+        """Size in memory."""
+        return int(self._frame.estimated_size())
 
     def expect(self, needs: frozenset[str]) -> None:
         """Remember what will be asked for."""
@@ -93,6 +116,10 @@ class ArrowPage:
         sources = [SOURCE] if SOURCE in timed.columns else []
         counts = timed.group_by([pane, *sources]).agg(pl.len().cast(pl.Int64).alias(ROWS))
         return Folded(timed.group_by([pane, *groups]).agg(made), counts)
+
+    def fold_all(self, kernels: Sequence[PaneKernel]) -> dict[PaneKernel, Folded]:
+        """One kernel after another."""
+        return {kernel: self.fold(kernel) for kernel in kernels}
 
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """Time, groups and arguments of each row."""
@@ -140,20 +167,32 @@ class ArrowPage:
 
     def late(
         self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
-    ) -> Payload:
+    ) -> ArrowPage | None:
         """Rows below `before`, or in a stretch of time, or without a time."""
         self._execute()
         limited = _limited(self._frame, before, by_source)
         missed = pl.col(TIME).is_null() | (pl.col(TIME) < pl.col(BEFORE))
         for low, high in within:
             missed |= pl.col(TIME).is_between(low, high, closed="left")
-        late = limited.filter(missed)
-        return late.drop(BEFORE, *self._hidden()).to_arrow()
+        late = limited.filter(missed).drop(BEFORE)
+        return self._next(late) if late.height else None
 
     def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
         """Rows at or below a heartbeat."""
         limited = _limited(self._origin.frame, heartbeat, by_source)
         return limited.filter(pl.col(TIME) <= pl.col(BEFORE)).height
+
+    def payload(self) -> Payload:
+        """The visible columns, in the types that results have."""
+        self._execute()
+        if self._table is not None:
+            return self._table
+        return self._frame.drop(self._hidden()).to_arrow()
+
+    @property
+    def saved(self) -> dict[str, Any] | None:
+        """It lives in this process."""
+        return None
 
     def save(self) -> dict[str, Any]:
         """The rows as text in the record itself; enough for a test."""
@@ -164,6 +203,7 @@ class ArrowPage:
             "number": self.number,
             "rows": base64.b64encode(rows.getvalue()).decode(),
             "arrival": self._origin.arrival[0].saved(),
+            "prod": None if self.prod is None else self.prod.saved(),
         }
 
     @staticmethod
@@ -171,7 +211,8 @@ class ArrowPage:
         """A page from what `save` gave."""
         frame = pl.read_ipc_stream(io.BytesIO(base64.b64decode(saved["rows"])))
         arrival = Arrival.load(saved["arrival"])
-        page = ArrowPage(frame, saved["number"], arrival.at)
+        prod = None if saved["prod"] is None else Prod.load(saved["prod"])
+        page = ArrowPage(frame, saved["number"], arrival.at, prod=prod)
         page._origin.arrival.append(arrival)
         return page
 
@@ -183,7 +224,7 @@ class ArrowPage:
             self._origin.arrival.append(_measured(self._origin))
 
     def _next(self, frame: pl.DataFrame) -> ArrowPage:
-        page = ArrowPage(frame, self.number, self._origin.at)
+        page = ArrowPage(frame, self.number, self._origin.at, prod=self.prod)
         page._origin = self._origin
         return page
 

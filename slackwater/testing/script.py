@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.parse import parse_aggregate
-from slackwater.columns import SOURCE, TIME
-from slackwater.engine.build import add_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal import Journal, Record
+from slackwater.engine.journal import Journal
 from slackwater.estimates.early import Early
-from slackwater.operators.element import Payload, Prod, Staged
-from slackwater.operators.results_as_rows import Nesting
-from slackwater.plan.nodes import (
-    Function,
-    MapNode,
-    QueryNode,
-    ResultsNode,
-    RollingNode,
-    RowNode,
-    SelectNode,
-    StreamNode,
-    WhereNode,
-    WindowNode,
-    stream_of,
-)
-from slackwater.plan.sources import source_group
+from slackwater.operators.page import ResultsOf
+from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.prod import Prod
+from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.plan import logical as L
+from slackwater.plan.analyse import analyse
+from slackwater.plan.nodes import Function, PlanNode, ResultsNode, StreamNode, WindowNode, stream_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain
+from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.windows.kernel import Group, PaneKernel, source_text
-from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
-from slackwater.windows.results import WINDOW_END, result_schema, row_columns
+from slackwater.testing.types import SampleRelation, SampleTypes
 from slackwater.windows.sideline import Sideline
 
 
@@ -75,83 +64,44 @@ def arrow_plan(
     source: str | None = None,
     own_disorder: Disorder | None = None,
     over: WindowNode | None = None,
+    having: str | None = None,
     **aggregates: str,
-) -> QueryNode:
-    """The plan of a window query over rows like those of a sample (one row at least), or over results."""
+) -> Any:
+    """The plan of a query over rows like those of a sample (one row at least), or over results.
+
+    Without aggregates it ends with its filter, map and projection.
+    """
     policy = disorder or bounded(0)
-    columns = tuple((n, str(t)) for n, t in sample.schema.items())
-    node: RowNode = StreamNode("s", columns, time, time, domain, policy, source, getattr(policy, "column", None))
-    frame = sample
+    columns, relation = tuple((n, str(t)) for n, t in sample.schema.items()), SampleRelation(sample)
+    stream: PlanNode = StreamNode(
+        "s", columns, time, time, domain, policy, source, getattr(policy, "column", None), relation.schema
+    )
     if over is not None:
-        node, frame, domain = ResultsNode(over), _row_of(over), stream_of(over).domain
+        stream = ResultsNode((over,))
+        relation = SampleRelation.like(stream.schema)
+    query: L.Logical = L.Scan("s")
     if where is not None:
-        node = WhereNode(node, where)
+        query = L.Where((query,), where)
     if map is not None:
-        function, schema = map
-        node = MapNode(node, function, tuple((f.name, str(f.type)) for f in schema), schema)
-        frame = pl.DataFrame(schema.empty_table())
+        query = L.Map((query,), *map)
     if select is not None:
-        node = SelectNode(node, tuple(select.items()))
-        frame = frame.select(pl.sql_expr(e).alias(n) for n, e in select.items())
-
-    def type_of(sql: str) -> pa.DataType:
-        kind = (
-            pl.SQLContext(f=frame)
-            .execute(f"SELECT {sql} AS x FROM f", eager=True)
-            .to_arrow()
-            .schema.field("x")
-            .type
-        )
-        return pa.string() if kind == pa.large_string() else kind
-
-    parsed = tuple(parse_aggregate(n, text, _typed(text, type_of)) for n, text in aggregates.items())
-    groups, kinds = tuple(Group(g, g) for g in group_by), [type_of(g) for g in group_by]
-    spec = window_spec(domain, range, slide, offset, rows)
-    if isinstance(spec, RollingSpec):
-        rolling = RollingKernel(spec, groups, parsed)
-        return RollingNode(node, rolling, result_schema(rolling, domain, kinds), own_disorder)
-    kernel = PaneKernel(spec, groups, parsed, source_group(node, groups))
-    return WindowNode(node, kernel, result_schema(kernel, domain, kinds), own_disorder)
+        query = L.Select((query,), tuple(select.items()))
+    if aggregates:
+        window = L.Window(range, slide, offset, rows, None, own_disorder)
+        groups = tuple((g, g) for g in group_by)
+        query = L.Aggregate((query,), window, groups, tuple(aggregates.items()))
+    if having is not None:
+        query = L.Where((query,), having)
+    return analyse(query, SampleTypes({"s": (stream, relation)}))
 
 
-def _row_of(plan: WindowNode) -> pl.DataFrame:
-    """A row like those of a plan's results."""
-    empty = pl.DataFrame(plan.schema.empty_table()).select(row_columns(plan.kernel))
-    return pl.concat([empty, pl.DataFrame({c: [None] for c in empty.columns}, schema=empty.schema)])
+class ArrowPages:
+    """Pages in this process; saved ones are whole inside their journal record."""
 
-
-def result_page(payload: Payload, node: ResultsNode, number: int, at: int) -> ArrowPage:
-    """Results as a page in this process."""
-    assert not isinstance(payload, Staged)
-    rows, source = pl.DataFrame(payload), node.input.kernel.source
-    hidden = [(pl.col(WINDOW_END).to_physical().cast(pl.Int64) - 1).alias(TIME)]
-    if source is not None:
-        hidden.append(source_text(pl.col(source)).alias(SOURCE))
-    return ArrowPage(rows.with_columns(hidden), number, at)
-
-
-def _typed(text: str, type_of: Callable[[str], pa.DataType]) -> Callable[[str], pa.DataType]:
-    """Types of an aggregate and of its argument; those of counts, sums and averages are Spark's, not polars'."""
-    function = text.split("(", 1)[0].strip().lower()
-
-    def of(sql: str) -> pa.DataType:
-        if not sql.startswith(f"{function}("):
-            return type_of(sql)
-        if function == "count":
-            return pa.int64()
-        if function not in ("sum", "avg", "mean"):
-            return type_of(sql)
-        kind = type_of(sql.removeprefix(f"{function}(").removesuffix(")"))
-        if pa.types.is_decimal(kind):
-            more, behind = (10, 0) if function == "sum" else (4, 4)
-            return pa.decimal128(min(kind.precision + more, 38), min(kind.scale + behind, 38))
-        return pa.int64() if function == "sum" and pa.types.is_integer(kind) else pa.float64()
-
-    return of
-
-
-class InRecord:
-    """Saved pages that are whole inside their journal record."""
+    def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
+        """Results as a page."""
+        assert isinstance(payload, pa.Table)
+        return ArrowPage.of_results(payload, node, number, at, prod)
 
     def load(self, saved: dict[str, Any]) -> ArrowPage:
         """The page again."""
@@ -160,11 +110,16 @@ class InRecord:
     def drop(self, saved: dict[str, Any]) -> None:
         """It goes with the record."""
 
-    def sweep(self, record: Record | None) -> None:
+    def sweep(self, queues: object, staged: object, taken: object) -> None:
         """There is nothing outside the records."""
 
-    def drop_staged(self, payload: Staged) -> None:
-        """There is nothing outside the records."""
+    def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
+        """There is nowhere to spill to."""
+        raise MemoryError(f"{label}: more window state than the driver may hold, and nowhere to spill it")
+
+    def spill_records(self, label: str, resident: ResidentRecords) -> RecordStore:
+        """There is nowhere to spill to."""
+        raise MemoryError(f"{label}: more rows than the driver may hold, and nowhere to spill them")
 
 
 class Script:
@@ -172,7 +127,7 @@ class Script:
 
     def __init__(
         self,
-        plan: QueryNode,
+        plan: PlanNode,
         journal: Journal | None = None,
         sink: ListSink | None = None,
         late: ListSink | None = None,
@@ -181,16 +136,16 @@ class Script:
         early: Early | None = None,
         sideline: Sideline | None = None,
         clock: ManualClock | None = None,
+        pages: ArrowPages | None = None,
+        resident_limit: int = 256 * 2**20,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
-        self.executor = Executor(self.clock, journal, strategy, InRecord(), commit_every)
+        self.executor = Executor(self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages())
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        nesting = Nesting(result_page)
-        self._labels = add_query(
-            self.executor, "q", plan, self.sink, late, early=early, nesting=nesting, sideline=sideline
-        )
+        settings = Settings(late, resident_limit, early, sideline)
+        add_query(self.executor, "q", plan, self.sink, settings)
         self._source = source_label("s")
         seen = self.executor.consumed(self._source)
         self._number = -1 if seen is None else seen
@@ -208,7 +163,7 @@ class Script:
 
     def prod(self, until: int | None = None, where: str | None = None) -> Script:
         """Ask for an answer now."""
-        self.executor.prod(self._labels, Prod(until, None, where))
+        self.executor.prod(Prod(until, None, where, query="q"))
         self.executor.run_until_idle()
         return self
 

@@ -12,6 +12,7 @@ from slackwater.columns import PANE, WINDOW
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.sliding import slide, united
 
 _BEFORE, _AFTER = "__before", "__after"
 
@@ -48,6 +49,11 @@ class PaneRing:
             return None
         return int(min(p.min() for p in panes)), int(max(p.max() for p in panes))
 
+    @property
+    def empty(self) -> bool:
+        """Whether no pane is held."""
+        return self._base is None and not self._pieces
+
     def windows(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merged partials of the windows that `after` has closed and `before` had not, by window and group."""
         span = self.span()
@@ -68,7 +74,7 @@ class PaneRing:
         if first == last:
             single = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
             return self._kernel.merge(single.group_by([WINDOW, *self._kernel.keys]))
-        return self._laid(panes).filter(pl.col(WINDOW).is_between(first, last))
+        return self._laid(panes, first, last).filter(pl.col(WINDOW).is_between(first, last))
 
     def _windows_by_source(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         spec, source = self._kernel.spec, self._kernel.source_of
@@ -79,13 +85,28 @@ class PaneRing:
         inside = panes.filter(rises & (pl.col(PANE) < high) & (low.is_null() | (pl.col(PANE) >= low)))
         if inside.height == 0:
             return None
-        windows = self._laid(inside.drop(_BEFORE, _AFTER))
+        lowest, highest, some, most = inside.select(
+            pl.col(PANE).min(),
+            pl.col(PANE).max().alias("highest"),
+            pl.when(pl.col(_BEFORE).null_count() == 0).then(pl.col(_BEFORE).min()),
+            pl.col(_AFTER).max(),
+        ).row(0)
+        first, last = spec.first_window(lowest), min(most, spec.last_window(highest))
+        first = first if some is None else max(first, some + 1)
+        windows = self._laid(inside.drop(_BEFORE, _AFTER), first, last)
         windows = after.beside(before.beside(windows, source, _BEFORE), source, _AFTER)
         newly = pl.col(_BEFORE).is_null() | (pl.col(WINDOW) > pl.col(_BEFORE))
         return windows.filter(newly & (pl.col(WINDOW) <= pl.col(_AFTER))).drop(_BEFORE, _AFTER)
 
-    def _laid(self, panes: pl.DataFrame) -> pl.DataFrame:
-        """All windows over some panes: polars lays them over the sorted panes, without copying their partials."""
+    def _laid(self, panes: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
+        """Windows over some panes, from the first to the last at the least.
+
+        Where they are few or cannot be made from each other, polars lays all of them over the sorted panes, without
+        copying their partials.
+        """
+        slid = slide(self._kernel, panes, first, last)
+        if slid is not None:
+            return slid
         keys, span, step = self._kernel.keys, self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
         windows = panes.sort(PANE).group_by_dynamic(
             PANE,
@@ -140,7 +161,8 @@ class PaneRing:
     def restore(self, tables: list[pa.Table], closed: Closed) -> None:
         """Continue from the tables that a journal kept."""
         for table in tables:
-            self.add(frame_of(table), closed)
+            frame = frame_of(table)
+            self.add(united(self._kernel, frame, frame[PANE]), closed)  # of many pages
         self._fresh = []
 
     def _parts(self) -> list[pl.DataFrame]:
@@ -149,9 +171,9 @@ class PaneRing:
     def _compact(self) -> None:
         parts = self._parts()
         if len(parts) > 1:
-            self._base = self._kernel.merge(pl.concat(parts).group_by([PANE, *self._kernel.keys])).select(
-                parts[0].columns
-            )
+            # Most panes come with one page only.
+            panes = pl.concat([part[PANE].unique() for part in parts])
+            self._base = united(self._kernel, pl.concat(parts), panes.filter(panes.is_duplicated()))
         elif parts:
             self._base = parts[0]
         self._pieces = []

@@ -1,8 +1,9 @@
-"""Arrays with runs of equal values: where a run begins, and a value for each place of a run."""
+"""Arrays with runs of equal values: where a run begins, a value for each place of a run, and rows by number."""
 
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from slackwater.progress.sources import Ints
@@ -41,3 +42,11 @@ def starts(*columns: Ints) -> Ints:
 def spread(values: Ints, at: Ints, size: int) -> Ints:
     """For each place the value of the stretch that it lies in; `at` are the stretches' starts."""
     return np.repeat(values, np.diff(at, append=size))
+
+
+def gather(rows: pl.DataFrame, numbers: Ints) -> pl.DataFrame:
+    """Rows by number, a row of nulls for -1."""
+    wanted = pl.Series(numbers)
+    if len(numbers) and numbers.min() < 0:
+        wanted = pl.select(pl.when(wanted >= 0).then(wanted)).to_series()
+    return rows.select(pl.all().gather(wanted))

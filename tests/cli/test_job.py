@@ -13,7 +13,7 @@ from slackwater.job import Columns, Job, JobError, build, parse_job, read_job
 from slackwater.policies import POLICIES
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
-from slackwater.spark.session import Session
+from slackwater.spark.api.session import Session
 
 FOLDER = Path("/jobs")
 STREAM = """

@@ -18,20 +18,20 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.engine.build import add_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal_files import FileJournal
-from slackwater.operators.element import Prod
 from slackwater.operators.map import Map
-from slackwater.operators.results_as_rows import Nesting
-from slackwater.plan.nodes import MapNode, RowNode, WindowNode
+from slackwater.operators.prod import Prod
+from slackwater.plan.nodes import MapNode, PlanNode, WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
+from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Strategy
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
-from slackwater.testing.script import InRecord, result_page
+from slackwater.testing.script import ArrowPages
 from slackwater.windows.results import row_columns
 from tests.kit.bursts import Chance, watched
 from tests.kit.faults import Died, Fate, MortalFiles, MortalSink
@@ -45,8 +45,8 @@ def same(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows
 
 
-def mapped(node: RowNode, schema: pa.Schema) -> MapNode:
-    return MapNode(node, same, tuple((f.name, str(f.type)) for f in schema), schema)
+def mapped(node: PlanNode, schema: pa.Schema) -> MapNode:
+    return MapNode((node,), same, tuple((f.name, str(f.type)) for f in schema), schema)
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,16 @@ class Query:
             **{name: text for name, (text, _) in AGGREGATES.items()},
         )
         for _ in range(self.maps):
-            plan = replace(plan, input=mapped(plan.input, ROWS), kernel=replace(plan.kernel, source=None))
+            plan = replace(plan, inputs=(mapped(plan.inputs[0], ROWS),), kernel=replace(plan.kernel, source=None))
         if self.outer is None:
             return plan
         texts = {name: text for name, (text, _) in OVER_RESULTS.items()}
         above: Any = arrow_plan(SAMPLE, *self.outer, over=plan, group_by=self.top, **texts)
         if self.maps_results:
             schema = pa.schema([plan.schema.field(c) for c in row_columns(plan.kernel)])
-            above = replace(above, input=mapped(above.input, schema), kernel=replace(above.kernel, source=None))
+            above = replace(
+                above, inputs=(mapped(above.inputs[0], schema),), kernel=replace(above.kernel, source=None)
+            )
         return above
 
     @property
@@ -147,13 +149,11 @@ class Life:
         strategy: Strategy | None = None,
         commit_every: int = 64,
     ) -> None:
-        self.executor = Executor(ManualClock(), journal, strategy, InRecord(), commit_every)
+        self.executor = Executor(ManualClock(), journal, strategy or Fifo(commit_every), ArrowPages())
         self.queries, self.columns = queries, ("g", "i") if policy is BY_SOURCE else ()
-        self.labels = []
         for n, (query, sink) in enumerate(zip(queries, sinks, strict=True)):
             sideline = None if journal is None or query.ratio is None else sw.sideline(query.ratio)
-            plan, nesting = query.plan(policy), Nesting(result_page)
-            self.labels.append(add_query(self.executor, f"q{n}", plan, sink, nesting=nesting, sideline=sideline))
+            add_query(self.executor, f"q{n}", query.plan(policy), sink, Settings(sideline=sideline))
 
     def watch(self) -> None:
         """Check every early answer."""
@@ -248,7 +248,7 @@ def test_finals_are_those_of_a_calm_run_and_early_answers_those_of_the_rows_that
             try:
                 journal = FileJournal(MortalFiles(fate), folder)
                 life = Life(policy, queries, sinks, journal, chance, commit_every)
-                chance.ask = lambda a, life=life: life.executor.prod(life.labels[a[0]], a[1])
+                chance.ask = lambda a, life=life: life.executor.prod(replace(a[1], query=f"q{a[0]}"))
                 if not deaths:
                     life.watch()
                 life.live(pages, at_once)

@@ -10,12 +10,12 @@ from pyarrow import fs
 
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal_files import FileJournal
 from slackwater.errors import RunError
-from slackwater.operators.element import Payload
+from slackwater.operators.payload import Payload
 from slackwater.progress.clock import ManualClock
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
-from slackwater.testing.script import InRecord
+from slackwater.testing.script import ArrowPages
 
 ROW = pl.DataFrame({"t": [1]})
 PLAN = arrow_plan(ROW, range=10, slide=10, n="count(*)")
@@ -27,7 +27,7 @@ class Broken(ListSink):
 
 
 def executor(folder: Path, **sinks: ListSink) -> Executor:
-    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder)), pages=InRecord())
+    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder)), pages=ArrowPages())
     for name, sink in sinks.items():
         add_query(made, name, PLAN, sink)
     return made

@@ -19,16 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.engine import journal_files
 from slackwater.engine.journal import Emission, Record
-from slackwater.engine.journal_files import FileJournal
 from slackwater.errors import JournalError
-from slackwater.operators.element import Staged
 from slackwater.operators.operator import State
+from slackwater.operators.payload import Staged
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.spark.storage import journal_files
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Fate, World
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
@@ -171,7 +171,9 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
         True,
         {"source:s": 12},
         {"q/window": State({"last_closed": None, "deep": [1, {"a": 2.5}]}, {"panes": table}, True)},
-        {"q/window#0": [{"heartbeat": -(2**63), "admission": 3}]},
+        {"q/window#0": [{"punctuation": [-(2**63), []], "admission": 3}]},
+        {"q/window": {"registers": [[5, []]], "said": {"main": [3, [[4, 9]]]}, "since": 2}},
+        3,
         [Emission("q/sink", 4, table), Emission("q/late", 5, Staged("somewhere/else", 10**7))],
     )
     journal = FileJournal(LOCAL, str(tmp_path))
@@ -249,7 +251,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     FileJournal(LOCAL, str(tmp_path)).register("q", "plan")
     header = json.loads((tmp_path / "journal.json").read_text())
     (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(JournalError, match="has format 99, this version reads format 4: continue with the version"):
+    with pytest.raises(JournalError, match="has format 99, this version reads format 5: continue with the version"):
         FileJournal(LOCAL, str(tmp_path))
 
 

@@ -14,18 +14,19 @@ from pyarrow import fs
 
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
-from slackwater.operators.element import Payload
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
+from slackwater.operators.payload import Payload
 from slackwater.operators.source import Source
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock
-from slackwater.scheduling.strategy import Ready, Strategy
+from slackwater.scheduling.fifo import Fifo
+from slackwater.scheduling.strategy import Ordered, Ready, Strategy
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from slackwater.testing.script import InRecord
+from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE, frame
 from tests.kit.union import sorted_stream
@@ -85,7 +86,7 @@ def loops() -> Iterator[Callable[..., Loop]]:
     made: list[Loop] = []
 
     def make(*operators: Operator, executor: Executor | None = None, held: bool = False) -> Loop:
-        loop = Loop(executor or Executor(ManualClock()), held)
+        loop = Loop(executor or Executor(ManualClock(), pages=ArrowPages()), held)
         made.append(loop)
         if operators:
             loop.call(lambda: loop.executor.add(Source("source", sorted_stream())))
@@ -207,7 +208,7 @@ def test_a_call_from_the_loops_own_thread_is_an_error_and_does_not_wait_for_itse
 
 def test_a_timeout_closes_the_last_windows_without_anyone_calling(loops: Callable[..., Loop]) -> None:
     clock, sink = ReplayClock(), Told()
-    loop = loops(executor=Executor(clock))
+    loop = loops(executor=Executor(clock, pages=ArrowPages()))
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 minute"), n="count(*)")
     loop.call(lambda: add_query(loop.executor, "q", plan, sink))
     loop.admit([("source:s", page(9))])
@@ -219,7 +220,7 @@ def test_a_timeout_closes_the_last_windows_without_anyone_calling(loops: Callabl
 
 
 def test_a_timeout_that_is_far_does_not_hold_up_a_call(loops: Callable[..., Loop]) -> None:
-    loop = loops(executor=Executor(ManualClock()))
+    loop = loops(executor=Executor(ManualClock(), pages=ArrowPages()))
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 day"), n="count(*)")
     loop.call(lambda: add_query(loop.executor, "q", plan, ListSink()))
     loop.admit([("source:s", page(9))])
@@ -235,7 +236,7 @@ def test_work_that_failed_inside_a_call_ends_the_session_and_is_not_committed(
         return FileJournal(fs.LocalFileSystem(), str(tmp_path))
 
     plan, sink = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)", total="sum(x)"), ListSink()
-    loop = loops(executor=Executor(ManualClock(), files()))
+    loop = loops(executor=Executor(ManualClock(), files(), pages=ArrowPages()))
     loop.call(lambda: add_query(loop.executor, "q", plan, sink))
     loop.admit([("source:s", page(1, 0))])
 
@@ -260,7 +261,7 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
             raise OSError("no space left")
 
     def executor() -> Executor:
-        return Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(tmp_path)))
+        return Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(tmp_path)), pages=ArrowPages())
 
     plan, sinks = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), [ListSink(), ListSink()]
     loop = loops(executor=executor())
@@ -275,10 +276,10 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
     assert [[row["n"] for row in sink.rows] for sink in sinks] == [[1, 1], [1, 1]]
 
 
-class OnlyTheSource:
+class OnlyTheSource(Ordered):
     """Runs the source, then the process ends; the first commit finds pages that still wait there."""
 
-    def pick(self, ready: Sequence[Ready]) -> Ready:
+    def first(self, ready: Sequence[Ready]) -> Ready:
         if ready[0].label != "source:s":
             raise Died
         return ready[0]
@@ -290,9 +291,9 @@ def test_a_held_loop_runs_nothing_until_all_queries_are_there(loops: Callable[..
 
     def executor(strategy: Strategy | None = None) -> Executor:
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
-        return Executor(ManualClock(), journal, strategy, InRecord(), commit_every=1)
+        return Executor(ManualClock(), journal, strategy or Fifo(1), ArrowPages())
 
-    first = executor(OnlyTheSource())
+    first = executor(OnlyTheSource(commit_every=1))
     for name in ("one", "two"):
         add_query(first, name, plan, ListSink())
     tickets = [first.admit("source:s", page(tick, tick)) for tick in (1, 2, 3)]

@@ -11,18 +11,19 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import add_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
-from slackwater.operators.element import Payload, Prod
+from slackwater.operators.payload import Payload
+from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
-from slackwater.testing.script import InRecord
+from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE, frame
 
@@ -57,11 +58,10 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         journal = FileJournal(fs.LocalFileSystem(), str(folder))
-        self.executor = Executor(ManualClock(), journal, pages=InRecord())
-        self.labels: dict[str, list[str]] = {}
+        self.executor = Executor(ManualClock(), journal, pages=ArrowPages())
 
     def start(self, name: str, sink: ListSink, function: Work = work, early: Early | None = None) -> Session:
-        self.labels[name] = add_query(self.executor, name, query(function), sink, early=early)
+        add_query(self.executor, name, query(function), sink, Settings(early=early))
         return self
 
     def read(self) -> Session:
@@ -110,7 +110,7 @@ def test_a_prod_before_all_queries_are_back_forgets_nothing_of_the_others(tmp_pa
     loop = Loop(back.executor, held=True)
 
     def ask() -> None:
-        back.executor.prod(back.labels["q1"], Prod())
+        back.executor.prod(Prod(query="q1"))
         back.executor.answer_prods()
 
     loop.interrupt(ask)
@@ -147,14 +147,14 @@ def test_a_page_that_is_saved_before_its_source_takes_it_has_what_the_policy_nee
     journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
     waiting = [e for entries in journal.recover().records[-1].queues.values() for e in entries if "page" in e]
     assert len(waiting) == 3
-    assert all(InRecord().load(e["page"]).arrival().sketch is not None for e in waiting)
+    assert all(ArrowPages().load(e["page"]).arrival().sketch is not None for e in waiting)
 
 
 def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
     dropped: list[int] = []
     seen: list[list[int]] = []
 
-    class Store(InRecord):
+    class Store(ArrowPages):
         def drop(self, saved: dict[str, Any]) -> None:
             dropped.append(saved["number"])
 

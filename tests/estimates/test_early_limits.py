@@ -25,10 +25,10 @@ from slackwater.estimates.completeness import MOST_OPEN, Curve
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.fit_to_type import cast_to_type, fit_to_type, limits
-from slackwater.operators.element import Punctuation
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
 from slackwater.testing import early_streams as streams
@@ -262,7 +262,10 @@ def test_a_window_that_waits_for_sidelined_rows_is_not_final_for_the_curve(ahead
         script.page(pl.DataFrame({"t": np.full(n, t)}))
 
     def close(heartbeat: int, after: int | None = None) -> None:
-        operator.on_punctuation(Punctuation(Heartbeat(heartbeat), after=after), lambda *_: None)
+        time = Punctuation(Heartbeat(heartbeat))
+        if after is not None:
+            time = Punctuation(Heartbeat.NONE, ranges=((after, heartbeat),))
+        operator.on_punctuation(time, lambda *_: None)
 
     for k in range(60):
         begin = k * 30

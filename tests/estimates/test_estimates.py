@@ -22,12 +22,12 @@ from slackwater.aggregates.count import CountOf
 from slackwater.aggregates.min_max import MaxOf
 from slackwater.aggregates.sum import SumOf
 from slackwater.columns import ROWS, WINDOW
-from slackwater.engine.journal_files import FileJournal
 from slackwater.estimates import pending
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing import early_streams as streams
 from slackwater.windows.kernel import Group, PaneKernel

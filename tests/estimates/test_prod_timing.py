@@ -12,7 +12,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.estimates.prod_timing import ProdTiming
-from slackwater.operators.element import Prod
+from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan

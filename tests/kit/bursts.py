@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from slackwater.columns import TIME
 from slackwater.engine.build import source_label
-from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
-from slackwater.operators.operator import MAIN
+from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.scheduling.strategy import Ready
+from slackwater.scheduling.strategy import Ordered, Ready
 from slackwater.testing import ArrowPage, Script, arrow_plan
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE
@@ -47,20 +46,15 @@ run_of_map = Map.run
 
 def watched(self: Map, inputs: Any, emit: Any) -> None:
     """A run of the map that may not promise anything of rows that are set aside."""
-
-    def spy(element: Any, port: str = MAIN) -> None:
-        if isinstance(element, Punctuation):
-            high, low = element.heartbeat.tick, element.after
-            for page in inputs[1].elements():
-                times = page._frame[TIME].drop_nulls().to_list()
-                assert not any(t <= high and (low is None or t > low) for t in times)
-        emit(element, port)
-
-    run_of_map(self, inputs, spy)
+    run_of_map(self, inputs, emit)
+    said = self.output([inputs[0].time])
+    for page in inputs[1].elements():
+        for t in page._frame[TIME].drop_nulls().to_list():
+            assert t > said.heartbeat.tick and not any(after < t <= until for after, until in said.ranges)
 
 
 @dataclass
-class Chance:
+class Chance(Ordered):
     """Picks any of the ready operators; before some picks it prods, and at one the process dies."""
 
     numbers: Sequence[int]
@@ -68,8 +62,9 @@ class Chance:
     dies_at: int | None = None
     picks: int = 0
     ask: Callable[[Prod], None] = field(default=lambda prod: None)
+    commit_every: int = 64
 
-    def pick(self, ready: Sequence[Ready]) -> Ready:
+    def first(self, ready: Sequence[Ready]) -> Ready:
         self.picks += 1
         if self.picks == self.dies_at:
             raise Died

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from slackwater.engine.build import source_label
-from slackwater.engine.journal_files import FileJournal
-from slackwater.operators.element import Payload
-from slackwater.plan.nodes import QueryNode, stream_of
+from slackwater.operators.payload import Payload
+from slackwater.plan.nodes import PlanNode, stream_of
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
 
 
@@ -101,7 +101,7 @@ class MortalSink(ListSink):
 class World:
     """What is outside of the process: the journal's folder, two sinks, and a source that knows what is safe."""
 
-    plan: QueryNode
+    plan: PlanNode
     pages: Sequence[pl.DataFrame]
     folder: Path
     commit_every: int = 64

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from slackwater.engine.executor import Executor
-from slackwater.operators.element import Answer, Element, Punctuation
+from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
@@ -19,8 +19,10 @@ from slackwater.progress.arrival import Arrival
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import ArrowPage, ListSink
+from slackwater.testing.script import ArrowPages
 
 
 class KnownPage(ArrowPage):
@@ -35,7 +37,6 @@ def stamp(element: Element) -> int:
     """The lowest time that this element and all behind it on its arc can have."""
     if isinstance(element, Punctuation):
         return element.heartbeat.tick + 1
-    assert not isinstance(element, Answer)
     arrival = element.arrival()
     assert arrival is not None and arrival.lowest is not None
     return arrival.lowest
@@ -65,6 +66,15 @@ class Union(Operator):
         least = min(self._registers)
         return next((n for n, i in enumerate(inputs) if len(i) and self._registers[n] == least), None)
 
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        """Something waits here that may not go on."""
+        return any(map(len, inputs)) and not self.more(inputs)
+
+    def blocking(self, inputs: Sequence[Input]) -> list[int]:
+        """The empty inputs that are furthest behind."""
+        least = min(self._registers)
+        return [n for n, i in enumerate(inputs) if not len(i) and self._registers[n] == least]
+
     def state(self, whole: bool) -> State:
         return State({"registers": self._registers})
 
@@ -72,23 +82,43 @@ class Union(Operator):
         self._registers = list(states[-1].values["registers"])
 
 
+class TimeUnion(Operator):
+    """Passes pages on at once and holds back only time, by the registers that the engine keeps."""
+
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        element = next(i for i in inputs if len(i)).pop()
+        if not isinstance(element, Punctuation):
+            emit(element)
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        return Punctuation(min(t.heartbeat for t in times))
+
+
 class Collect(Unary):
     """Keeps the elements that come, in order, and what it noted of each."""
 
-    def __init__(self, label: str, log: list[Any] | None = None, forward: bool = False) -> None:
+    def __init__(
+        self, label: str, log: list[Any] | None = None, forward: bool = False, waits: bool = False
+    ) -> None:
         super().__init__(label)
         self.log: list[Any] = [] if log is None else log
         self.forward = forward
+        self.waits = waits
+        """Whether it always waits for time to pass."""
+
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        return self.waits
 
     def on_page(self, page: Page, emit: Emit) -> None:
         self.log.append((self.label, page.number))
         if self.forward:
             emit(page)
 
-    def on_punctuation(self, punctuation: Punctuation, emit: Emit) -> None:
-        self.log.append((self.label, punctuation.heartbeat))
-        if self.forward:
-            emit(punctuation)
+    def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
+        self.log.append((self.label, time.heartbeat))
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation | None:
+        return times[0] if self.forward else None
 
 
 class Internal(Tracker):
@@ -132,7 +162,7 @@ def union_of_two(
         end = Collect("end")
         executor.add(end, [("union", MAIN)])
         return end
-    executor.add(WindowAggregate("window", plan, executor.clock), [("union", MAIN)])
+    executor.add(WindowAggregate("window", plan, executor.clock, ArrowPages()), [("union", MAIN)])
     output = ListSink() if sink is None else sink
     executor.add(Sink("sink", output), [("window", MAIN)])
     return output

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from slackwater.operators.element import Answer, Prod
 from slackwater.operators.operator import MAIN
+from slackwater.operators.prod import Prod
 from slackwater.testing import ArrowPage
 from tests.kit.oracle import recompute
 from tests.kit.streams import SAMPLE, assert_same_rows
@@ -50,8 +50,8 @@ class Witness:
 
     def on_punctuation(self, punctuation: Any, emit: Any) -> None:
         def spy(element: Any, port: str = MAIN) -> None:
-            if isinstance(element, Answer):
-                self._done |= {self._key(row) for row in element.payload.to_pylist()}
+            if isinstance(element, ArrowPage):
+                self._done |= {self._key(row) for row in element.payload().to_pylist()}
             emit(element, port)
 
         self._close(punctuation, spy)
@@ -60,8 +60,8 @@ class Witness:
         given_out: list[dict[str, Any]] = []
 
         def spy(element: Any, port: str = MAIN) -> None:
-            if isinstance(element, Answer):
-                given_out.extend(element.payload.to_pylist())
+            if isinstance(element, ArrowPage):
+                given_out.extend(element.payload().to_pylist())
             emit(element, port)
 
         rows = pl.concat(self._rows, how="diagonal") if self._below is None else self._below._early.popleft()

@@ -12,17 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.engine.build import add_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal_files import FileJournal
-from slackwater.operators.element import Prod
 from slackwater.operators.operator import State
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
+from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
+from slackwater.progress.time import TimeDomain
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from slackwater.testing.script import InRecord
+from slackwater.testing.script import ArrowPages
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
@@ -47,6 +48,13 @@ class LargePanes(ResidentPanes):
         return state
 
 
+class LargePages(ArrowPages):
+    """Has room for what the driver has not."""
+
+    def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> LargePanes:
+        return LargePanes(resident)
+
+
 class HugePage(ArrowPage):
     """Has too many partials for the driver, when it is first asked."""
 
@@ -60,9 +68,9 @@ class HugePage(ArrowPage):
 
 
 def start(folder: str, sink: ListSink, slack: int, limit: int = 2**28) -> Executor:
-    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder), pages=InRecord())
+    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder), pages=LargePages())
     plan = arrow_plan(SAMPLE, 7, 3, group_by=["g"], disorder=bounded(slack), n="count(*)", total="sum(x)")
-    add_query(executor, "q", plan, sink, spill=LargePanes, resident_limit=limit)
+    add_query(executor, "q", plan, sink, Settings(resident_limit=limit))
     return executor
 
 
@@ -105,7 +113,7 @@ def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_res
             kind = HugePage if number == 28 else ArrowPage
             executor.admit("source:s", kind(frame([[number, "a"]]), number, 0, "t"))
             executor.run_until_idle()
-            executor.prod(["q/prodder"], Prod())
+            executor.prod(Prod(query="q"))
             executor.run_until_idle()
         assert executor.metrics()["q/window"]["store"] == "large"
         kept = learned(executor)
@@ -113,8 +121,8 @@ def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_res
 
 
 def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> None:
-    executor = Executor(ManualClock())
-    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), resident_limit=0)
+    executor = Executor(ManualClock(), pages=ArrowPages())
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), Settings(resident_limit=0))
     executor.admit("source:s", ArrowPage(frame([[1]]), 0, 0, "t"))
     with pytest.raises(MemoryError, match="q/window: more window state than the driver may hold"):
         executor.run_until_idle()

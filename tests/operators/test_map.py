@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 from unittest import mock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from hypothesis import given
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.element import Prod, Punctuation
 from slackwater.operators.map import Map
 from slackwater.operators.operator import MAIN, State
+from slackwater.operators.prod import Prod
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
 from slackwater.testing import ArrowPage
 from slackwater.windows.spec import WindowSpec
 from tests.kit.bursts import query, watched
@@ -35,13 +37,17 @@ EVENTS = st.lists(
 )
 
 
+#: How far time has come behind each map.
+TOLD: WeakKeyDictionary[Map, Punctuation] = WeakKeyDictionary()
+
+
 def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
-    node = query(0, (10, 10)).input
+    node = query(0, (10, 10)).inputs[0]
     return Map("map", node, [WindowSpec(10, 10)], sw.sideline(ratio)), (Queue(), Queue())
 
 
 def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
-    """Do what an event says; gives what the map emits."""
+    """Do what an event says; gives what the map emits, and what time the engine then passes on."""
     out: list[Any] = []
 
     def emit(element: Any, port: str = MAIN) -> None:
@@ -50,6 +56,9 @@ def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0
     if event == "run" or event == "lull":
         if operator.more(queues) if event == "run" else operator.spare(queues):
             watched(operator, queues, emit)
+            before = TOLD.get(operator, Punctuation.NONE)
+            TOLD[operator] = before.joined(operator.output([queues[0].time]))
+            out += [] if TOLD[operator] is before else [TOLD[operator]]
     else:
         if isinstance(event, list):
             event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
@@ -67,7 +76,7 @@ def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events:
     assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
     times = [e for e in events if isinstance(e, Punctuation)]
     if times:
-        told = [e.heartbeat for e in out if isinstance(e, Punctuation) and e.after is None]
+        told = [e.heartbeat for e in out if isinstance(e, Punctuation)]
         assert max(told) >= times[-1].heartbeat, "in the end all that was promised has been passed on"
 
 
@@ -76,12 +85,11 @@ def test_time_passes_between_and_behind_the_pages_that_are_set_aside() -> None:
     script = [Prod(until=40), [3, 5], [24, 26], [45, 49], Punctuation(Heartbeat(48))]
     for number, event in enumerate([*script, *["run"] * 4]):
         take(operator, queues, event, number)
-    said = [(e.after, e.heartbeat.tick) for e in take(operator, queues, "run")]
-    assert said == [(None, 2), (5, 23), (26, 48)]
-    first, *said = take(operator, queues, "lull")
-    assert (first.number, [(e.after, e.heartbeat.tick) for e in said]) == (1, [(None, 23)])
-    last, *said = take(operator, queues, "lull")
-    assert (last.number, [(e.after, e.heartbeat.tick) for e in said]) == (2, [(None, 48)])
+    assert take(operator, queues, "run") == [Punctuation(Heartbeat(2), ranges=((5, 23), (26, 48)))]
+    first, said = take(operator, queues, "lull")
+    assert (first.number, said) == (1, Punctuation(Heartbeat(23), ranges=((26, 48),)))
+    last, said = take(operator, queues, "lull")
+    assert (last.number, said) == (2, Punctuation(Heartbeat(48)))
 
 
 @given(EVENTS, st.integers(0, 30), st.sampled_from([2, 4]))
@@ -91,6 +99,7 @@ def test_a_restored_map_goes_on_as_if_nothing_had_happened(events: list[Any], st
         if number == stop:
             values = json.loads(json.dumps(stopped.state(True).values))
             stopped, _ = map_alone(ratio)
+            TOLD[stopped] = TOLD.get(steady, Punctuation.NONE)
             stopped.restore([State(values)])
             assert stopped.metrics() == steady.metrics()
         expected, got = take(steady, one, event, number), take(stopped, other, event, number)
@@ -135,10 +144,9 @@ def test_a_page_is_looked_at_a_few_times_however_many_are_set_aside() -> None:
     assert count < 5 * len(events)
 
 
-def test_nothing_is_kept_of_sources() -> None:
-    """There may be a hundred thousand, and behind a map no window goes by them."""
+def test_heartbeats_of_sources_pass_while_nothing_is_set_aside() -> None:
     operator, queues = map_alone(4)
     by_source = SourceHeartbeats(["sensor 1", "sensor 2"], np.array([10, 20]), 5)
     take(operator, queues, Punctuation(Heartbeat(5), by_source))
-    assert take(operator, queues, "run") == [Punctuation(Heartbeat(5))]
+    assert take(operator, queues, "run") == [Punctuation(Heartbeat(5), by_source)]
     assert "sensor" not in str(operator.state(True).values)

@@ -18,21 +18,21 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.engine.build import source_label
-from slackwater.engine.journal_files import FileJournal
-from slackwater.operators.element import Prod, Punctuation
-from slackwater.operators.operator import MAIN
-from slackwater.operators.results_as_rows import Nesting, ResultsAsRows
+from slackwater.operators.prod import Prod
+from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import ResultsNode, WindowNode, first_query
+from slackwater.plan.nodes import WindowNode, first_query
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, TimeDomain
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from slackwater.testing.script import result_page
+from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import recompute
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
@@ -200,12 +200,11 @@ def test_a_range_punctuation_passes_as_the_range_of_the_results_that_it_has_let_
 ) -> None:
     below = arrow_plan(SAMPLE, *window, n="count(*)")
     assert isinstance(below, WindowNode)
-    operator = ResultsAsRows("rows", ResultsNode(below), ManualClock(), Nesting(result_page))
-    said: list[Any] = []
-    operator.on_punctuation(Punctuation(Heartbeat(until), None, after), lambda e, port=MAIN: said.append(e))
+    operator = WindowAggregate("window", below, ManualClock(), ArrowPages())
+    said = operator.output([Punctuation(Heartbeat.NONE, ranges=((after, until),))])
     windows = [WindowSpec(*window).bounds(k) for k in range(-200, 200)]
     out = {end - 1 for start, end in windows if after < start and end - 1 <= until}
-    promised = {end - 1 for _, end in windows for p in said if p.after < end - 1 <= p.heartbeat.tick}
+    promised = {end - 1 for _, end in windows for a, u in said.ranges if a < end - 1 <= u}
     assert promised == out
 
 
@@ -214,7 +213,7 @@ def test_a_sideline_below_a_nested_query_loses_nothing() -> None:
     assert isinstance(below, WindowNode)
     script = Script(arrow_plan(SAMPLE, 10, 10, over=below, most="max(total)"), sideline=sw.sideline(ratio=4))
     script.page(readings((0, "a", 0)))
-    script.executor.prod(script._labels, Prod(until=10))
+    script.executor.prod(Prod(until=10, query="q"))
     for number, t in enumerate([1, 3, 5, 7, 15, 25, 35], start=1):
         script.executor.admit(source_label("s"), ArrowPage(readings((t, "a", 2**number)), number, 0, "t"))
     script.executor.run_until_idle()
@@ -280,7 +279,7 @@ def test_a_commit_between_a_page_and_the_answer_to_a_prod_loses_nothing(tmp_path
     script = begin().page(readings((1, "a", 2), (18, "b", 3)))
     # The page is not safe yet while the prod is answered, so there are commits on the way.
     script.executor.admit("source:s", ArrowPage(readings((22, "b", 4), (27, "a", 1)), 1, 0, "t"))
-    script.executor.prod(["q/prodder"], Prod())
+    script.executor.prod(Prod(query="q"))
     script.executor.run_until_idle()
     begin().drain()
     said = [(r["kind"], r["window_end"], r["most"]) for r in sink.rows]
@@ -365,7 +364,7 @@ def test_the_plan_of_a_nested_query_reads_from_the_stream_up() -> None:
         "window range 10 slide 10",
         "agg most = max(volume)",
     ]
-    assert needed_columns(made, late_rows=False) == {"t", "g", "i"}
+    assert needed_columns(made, late_rows=False) == {"s": {"t", "g", "i"}}
     assert first_query(made).kernel.keys == ["g"]
 
 

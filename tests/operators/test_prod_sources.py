@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.journal_files import FileJournal
-from slackwater.operators.element import Payload, Prod
+from slackwater.operators.payload import Payload
+from slackwater.operators.prod import Prod
 from slackwater.operators.prod_stream import ProdStream
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
 
@@ -152,7 +154,7 @@ class Asked:
     def _send(self, query: str | None, prod: Prod) -> int:
         if query not in (None, "q"):
             return 0
-        self.script.executor.prod(self._labels, prod)
+        self.script.executor.prod(replace(prod, query="q"))
         return 1
 
     def ask(self, number: int, *rows: dict[str, Any]) -> list[tuple[int, str]]:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.prods import check_early
+from slackwater.spark.api.prods import check_early
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute

@@ -7,7 +7,7 @@ nothing. Any interleaving of all that is in `test_everything_together.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -19,12 +19,12 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.engine.build import source_label
-from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.loop import Loop
-from slackwater.operators.element import Prod
+from slackwater.operators.prod import Prod
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import TimeDomain
-from slackwater.scheduling.strategy import Ready
+from slackwater.scheduling.strategy import Ordered, Ready
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, Script
 from tests.kit.bursts import admit, query, twice
 from tests.kit.faults import Died, Fate, MortalFiles, MortalSink
@@ -61,14 +61,14 @@ def life(folder: Path, sink: MortalSink, fate: Fate, safe: set[int]) -> Script:
 
     def prod() -> None:
         if script.metrics()["q/map0"]["mapped_pages"] == 1:
-            script.executor.prod(script._labels, Prod(until=10))
+            script.executor.prod(Prod(until=10, query="q"))
 
     script.executor.between = prod
     for number in range(len(BURST)):
         done = admit(script, BURST[number], number)
         assert done or number not in safe
         if not done:
-            script.executor._tickets[-1].on_done = lambda number=number: safe.add(number)
+            script.executor._admission.tickets[-1].on_done = lambda number=number: safe.add(number)
     script.executor.run_until_idle()
     return script.drain()
 
@@ -162,11 +162,10 @@ def test_early_answers_come_at_their_time_though_pages_wait() -> None:
     assert 20 <= early[10] <= 21
 
 
-@dataclass
-class MapLast:
+class MapLast(Ordered):
     """All that leads to the map goes first, so that its backlog waits on its own arc."""
 
-    def pick(self, ready: Sequence[Ready]) -> Ready:
+    def first(self, ready: Sequence[Ready]) -> Ready:
         return min(ready, key=lambda r: ("/map" in r.label, r.oldest))
 
 
@@ -177,7 +176,7 @@ def test_a_prod_overtakes_the_backlog(strategy: Any) -> None:
 
     def between() -> None:
         if script.metrics()["q/map0"]["mapped_pages"] == 2:
-            script.executor.prod(script._labels, Prod(until=10))
+            script.executor.prod(Prod(until=10, query="q"))
             script.executor.answer_prods()
             seen.append((script.metrics()["q/map0"]["mapped_pages"], script.results[:]))
 
@@ -220,7 +219,7 @@ def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
         asked.append(loop._post(lambda: None))
 
     def ask() -> int:
-        script.executor.prod(script._labels, Prod(until=10))
+        script.executor.prod(Prod(until=10, query="q"))
         script.executor.answer_prods()
         return [r["n_seen"] for r in script.results if r["kind"] == "early"][-1]
 
@@ -283,7 +282,7 @@ def test_a_window_that_lacks_little_does_not_wait_for_a_burst() -> None:
 def test_nothing_is_set_aside_by_a_prod_for_all_windows_or_for_some_groups() -> None:
     for prod in (Prod(), Prod(until=10, where="g = 'a'"), Prod(until=9), Prod(until=10, after=10)):
         script = Script(query(0, (10, 10)), sideline=sw.sideline()).page(frame([[1, "a"]]))
-        script.executor.prod(script._labels, prod)
+        script.executor.prod(replace(prod, query="q"))
         script.page(frame([[2, "a"]])).page(frame([[5, "a"]]))
         assert script.metrics()["q/map0"]["sidelined_pages"] == 0
 

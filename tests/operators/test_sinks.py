@@ -14,8 +14,7 @@ import pytest
 import slackwater as sw
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.metrics import operator_figures
-from slackwater.spark.sinks import CallableSink, make_sink
+from slackwater.spark.storage.sinks import CallableSink, make_sink
 from slackwater.testing import Script, arrow_plan
 from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
@@ -99,16 +98,3 @@ def test_what_a_late_sinks_function_gives_back_asks_for_nothing() -> None:
 
     script = play(CallableSink(lambda rows, commit_id: None, PAGES, plan()), make_sink(take, "late", PAGES))
     assert late and script.metrics()["q/window"]["early_results"] == 0
-
-
-def test_figures_that_change_while_they_are_read_are_read_again() -> None:
-    errors = [RuntimeError("dictionary changed size during iteration"), ValueError("zip() argument 2 is shorter")]
-
-    class Busy:
-        def metrics(self) -> dict[str, dict[str, Any]]:
-            if errors:
-                raise errors.pop()
-            return {"q/window": {"results": 1}}
-
-    executor: Any = Busy()
-    assert operator_figures(executor) == {"q/window": {"results": 1}}

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
-from slackwater.engine.journal_files import FileJournal
 from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.element import Element, Punctuation
+from slackwater.operators.element import Element
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, arrow_plan
-from slackwater.testing.script import InRecord
+from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, assert_same_rows, frame
@@ -49,7 +51,7 @@ def test_union_waits_while_an_input_has_shown_nothing() -> None:
     union = Union("u")
     inputs = [queue(page(10)), queue()]
     assert not union.more(inputs)
-    assert union.starving(inputs) == [1]
+    assert union.holds(inputs) and union.blocking(inputs) == [1]
 
 
 def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> None:
@@ -86,7 +88,7 @@ def test_a_punctuation_moves_a_register_and_is_delivered_in_its_turn() -> None:
 
 
 def test_without_an_answer_from_its_source_union_waits_idly() -> None:
-    executor = Executor(ManualClock())
+    executor = Executor(ManualClock(), pages=ArrowPages())
     end = union_of_two(executor, sorted_stream(), sorted_stream())
     for number in range(5):
         executor.admit("a", page(10 + number, number))
@@ -100,7 +102,7 @@ def test_without_an_answer_from_its_source_union_waits_idly() -> None:
 
 def test_a_demand_ends_idle_waiting_at_once() -> None:
     clock, b = ManualClock(), Internal()
-    executor = Executor(clock)
+    executor = Executor(clock, pages=ArrowPages())
     end = union_of_two(executor, Internal(), b)
     for number in range(5):
         clock.advance(10)
@@ -112,7 +114,7 @@ def test_a_demand_ends_idle_waiting_at_once() -> None:
 
 
 def test_without_a_journal_a_page_is_safe_only_when_it_waits_no_longer() -> None:
-    executor = Executor(ManualClock())
+    executor = Executor(ManualClock(), pages=ArrowPages())
     union_of_two(executor, sorted_stream(), sorted_stream())
     tickets = [executor.admit("a", page(tick, number)) for number, tick in enumerate((10, 11, 20))]
     executor.run_until_idle()
@@ -123,11 +125,13 @@ def test_without_a_journal_a_page_is_safe_only_when_it_waits_no_longer() -> None
 
 
 def test_only_the_source_of_the_empty_input_is_behind_it() -> None:
-    executor = Executor(ManualClock())
+    executor = Executor(ManualClock(), pages=ArrowPages())
     union_of_two(executor, sorted_stream(), sorted_stream())
-    node = executor.graph.nodes["union"]
-    assert [n.label for n in executor.graph.sources_behind(node, [1])] == ["b"]
-    assert [n.label for n in executor.graph.sources_behind(executor.graph.nodes["end"], [0])] == ["a", "b"]
+    executor.admit("a", page(10))
+    executor.run_until_idle()
+    demand = Demand(executor.graph, executor.clock)
+    assert [n.label for n in demand.sources()] == ["b"], "the union holds a page of a, and waits for b"
+    assert [n.label for n in executor.graph.sources_behind(executor.graph.nodes["end"])] == ["a", "b"]
 
 
 @st.composite
@@ -148,7 +152,7 @@ def two_streams(draw: st.DrawFn) -> list[tuple[str, pl.DataFrame]]:
 def test_windows_over_a_union_are_exact_and_pages_come_in_order(
     given_pages: list[tuple[str, pl.DataFrame]], at_once: bool
 ) -> None:
-    executor, ordered = Executor(ManualClock()), Executor(ManualClock())
+    executor, ordered = Executor(ManualClock(), pages=ArrowPages()), Executor(ManualClock(), pages=ArrowPages())
     sink = union_of_two(executor, sorted_stream(), sorted_stream(), PLAN)
     end = union_of_two(ordered, sorted_stream(), sorted_stream())
     for number, (name, rows) in enumerate(given_pages):
@@ -172,7 +176,7 @@ def test_pages_that_wait_for_the_other_input_outlive_a_restart(tmp_path: Path) -
 
     def start() -> Executor:
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
-        executor = Executor(ManualClock(), journal, pages=InRecord())
+        executor = Executor(ManualClock(), journal, pages=ArrowPages())
         union_of_two(executor, sorted_stream(), sorted_stream(), PLAN, sink)
         return executor
 

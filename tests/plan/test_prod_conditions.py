@@ -10,7 +10,7 @@ import pytest
 from slackwater.errors import QueryError
 from slackwater.plan.condition import matching_groups
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.prods import read_prod
+from slackwater.spark.api.prods import read_prod
 from slackwater.testing import Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 

@@ -17,9 +17,9 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Died, Fate, World
 from tests.kit.streams import SAMPLE, frame

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.direct import DirectFiles
-from slackwater.spark.shape import Shape
+from slackwater.spark.ingest.direct_files import DirectFiles
+from slackwater.spark.pages.shape import Shape
 
 pytestmark = pytest.mark.spark
 

@@ -110,7 +110,7 @@ def test_a_wrong_time_column_is_named(session: sw.Session, tmp_path: Path, time:
 
 
 def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
-    df, late = rows.frame, sw.bounded("1 minute")
+    df, late = session._catalogue["rows"].frame, sw.bounded("1 minute")
     static = session.spark.createDataFrame([], SCHEMA)
     wrong: list[tuple[str, Callable[[], object]]] = [
         ("already a stream 'rows'", lambda: session.stream("rows", df, time="t", disorder=late)),

@@ -259,7 +259,10 @@ def test_what_does_not_fit_is_refused_with_what_to_write(spark: SparkSession) ->
         with pytest.raises(sw.QueryError, match="'ask' is a stream of prods"):
             ask.window(range="10 seconds", slide="10 seconds").agg(n="count(*)").start()
         rolling = stream.window(range="10 seconds").agg(n="count(*)")
-        for nest in (lambda: rolling.window(range="1 minute", slide="1 minute"), lambda: rolling.where("n > 1")):
+        for nest in (
+            lambda: rolling.window(range="1 minute", slide="1 minute"),
+            lambda: rolling.where("n > 1").window("1 minute", "1 minute"),
+        ):
             with pytest.raises(sw.QueryError, match=r"windows for each row.*give the first window a slide"):
                 nest()
         query = stream.window(range="10 seconds", slide="10 seconds").group_by("sensor").agg(n="count(*)")

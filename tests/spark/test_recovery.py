@@ -22,8 +22,10 @@ pytestmark = pytest.mark.spark
 CHILD = """
 import os, signal, sys
 import slackwater as sw
-from slackwater.engine.journal_files import FileJournal
-from slackwater.spark import sinks, ingest, page, spill
+from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.ingest import streams as ingest
+from slackwater.spark.pages import spark_page as page, spilled_panes as spill
+from slackwater.spark.storage import sinks
 from slackwater.spark.embedded import embedded
 
 root, fatal = sys.argv[1], int(sys.argv[2])

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.operators.page import PartialsTooLarge
-from slackwater.spark import spilled_records
-from slackwater.spark.page import SparkPage
+from slackwater.spark.pages import spilled_records
+from slackwater.spark.pages.spark_page import SparkPage
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
 
 pytestmark = pytest.mark.spark
@@ -178,7 +178,7 @@ def test_a_query_may_have_a_policy_of_its_own(spark: SparkSession, tmp_path: Pat
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         strict = rows.window("10 seconds", "10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
         again = rows.window("1 minute", "10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
-        assert strict.plan.input == again.plan.input
+        assert strict.plan.inputs == again.plan.inputs
         runs = [strict.start(hold=True), rows.window("10 seconds", "10 seconds").agg(n="count(*)").start(hold=True)]
         s.run_available()
         late = [run.metrics()["late_rows"] for run in runs]

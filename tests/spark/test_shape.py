@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.spark.shape import Shape
+from slackwater.spark.pages.shape import Shape
 
 
 def run(shape: Shape, rows: int, one: float, many: float, pages: int) -> list[bool]:

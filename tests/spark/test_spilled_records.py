@@ -19,11 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.columns import CELL
-from slackwater.engine import journal_files
 from slackwater.engine.build import add_query
-from slackwater.spark import spilled_records
-from slackwater.spark.spilled_records import SpilledRecords
-from slackwater.spark.store import Place, SparkPages
+from slackwater.spark.pages import spilled_records
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.spilled_records import SpilledRecords
+from slackwater.spark.storage import journal_files
+from slackwater.spark.storage.place import Place
 from slackwater.testing import script as script_module
 from tests.kit.faults import Fate, World
 from tests.kit.streams import Stream, frame, unbounded_streams

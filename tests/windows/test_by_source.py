@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.engine.journal_files import FileJournal
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, WINDOWS, frame
@@ -176,11 +177,30 @@ def test_a_query_may_bring_a_policy_of_its_own() -> None:
     script.page(frame([[5], [25]]))
     assert script.results == []
     assert [[r["window_start"] for r in sink.rows] for sink in sinks] == [[0], [0]]
-    policies = script.metrics()["source:s"]["policies"]
-    assert {name: figures["heartbeat"] for name, figures in policies.items()} == {"main": -76, "bounded(0)": 24}
+    assert script.metrics()["source:s"]["heartbeats"] == {"main": -76, "bounded(0)": 24}
     script.page(frame([[3]]))
     assert script.metrics()["bold/window"]["late_rows"] == 1
     assert script.metrics()["q/window"]["late_rows"] == 0
+
+
+def test_behind_a_map_each_source_closes_by_its_own_heartbeat() -> None:
+    """Rows keep their source through a function; a group closes by the heartbeat of the source that it names."""
+    schema = pa.schema([("g", pa.string())])
+    plan = arrow_plan(
+        SAMPLE,
+        10,
+        10,
+        map=(lambda rows: rows.select(["g"]), schema),
+        group_by=["g"],
+        source="g",
+        disorder=punctuated("i"),
+        n="count(*)",
+    )
+    assert plan.kernel.source == "g"
+    script = Script(plan).page(pages_of([[(5, "a", 20), (5, "b", None)]])[0])
+    assert [(r["g"], r["window_start"], r["n"]) for r in script.results] == [("a", 0, 1)]
+    script.page(pages_of([[(7, "b", 12)]])[0])
+    assert [(r["g"], r["window_start"], r["n"]) for r in script.results[1:]] == [("b", 0, 2)]
 
 
 def test_a_row_that_only_carries_a_punctuation_is_not_missing_its_time() -> None:

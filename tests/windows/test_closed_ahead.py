@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.columns import PANE, ROWS, SOURCE
-from slackwater.operators.element import Answer, Punctuation
 from slackwater.operators.late_counts import MOST, LateCounts
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.testing import ArrowPage, arrow_plan
+from slackwater.testing.script import ArrowPages
 from slackwater.windows.closed import Closed
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, WINDOWS, frame
@@ -62,14 +63,14 @@ def _windows(spec: WindowSpec, pane: int) -> range:
 
 def test_a_row_that_is_late_for_a_window_closed_ahead_is_counted_and_sent_on() -> None:
     plan: Any = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
-    operator, given_out = WindowAggregate("w", plan, ManualClock(), route_late=True), []
+    operator, given_out = WindowAggregate("w", plan, ManualClock(), ArrowPages(), route_late=True), []
 
     def emit(element: Any, port: str = "main") -> None:
-        if isinstance(element, Answer):
-            given_out.append((port, element.payload.to_pylist()))
+        assert isinstance(element, ArrowPage)
+        given_out.append((port, element.payload().to_pylist()))
 
     operator.on_page(ArrowPage(frame([[5], [25], [35]]), 0, 0, "t"), emit)
-    operator.on_punctuation(Punctuation(Heartbeat(39), None, 19), emit)
+    operator.on_punctuation(Punctuation(Heartbeat.NONE, ranges=((19, 39),)), emit)
     assert [(port, [r["window_start"] for r in rows]) for port, rows in given_out] == [("main", [20, 30])]
     operator.on_page(ArrowPage(frame([[8], [31], [15], [45]]), 1, 0, "t"), emit)
     assert [(port, [r["t"] for r in rows]) for port, rows in given_out[1:]] == [("late", [31])]

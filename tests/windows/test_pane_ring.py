@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from slackwater.columns import PANE, ROWS, WINDOW
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.panes import PaneRing
+from slackwater.windows.sliding import slide
 from slackwater.windows.spec import WindowSpec
 
 AGGREGATES = {
@@ -99,3 +102,94 @@ def test_each_window_is_the_merge_of_what_it_covers(
             row["__p2_mean"],
         )
     assert got == wanted
+
+
+PAIRED = {
+    "s": "sum(x)",
+    "i": "sum(i)",
+    "c": "count(x)",
+    "low": "min(x)",
+    "top": "max(x)",
+    "text": "max(k)",
+    "v": "variance(x)",
+    "f": "first(x)",
+    "l": "last(x)",
+}
+TYPES = {"x": pa.float64(), "i": pa.int64(), "k": pa.string()}
+NUMBERS = st.one_of(st.none(), st.integers(-9, 9).map(float), st.just(float("nan")))
+
+
+def approx(value: object) -> object:
+    return pytest.approx(value, nan_ok=True) if isinstance(value, float) else value
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    span=st.integers(2, 20),
+    pages=st.lists(
+        st.lists(st.tuples(st.integers(-9, 9), st.sampled_from(["a", None]), NUMBERS), min_size=1, max_size=60),
+        min_size=1,
+        max_size=3,
+    ),
+    first=st.integers(-20, 8),
+    count=st.integers(1, 30),
+    keys=st.sampled_from([[], ["k"], ["k", "g"]]),
+)
+@patch("slackwater.windows.sliding._PLACES_A_ROW", 1_000)
+def test_windows_made_from_each_other_are_merges_of_their_panes(
+    span: int,
+    pages: list[list[tuple[int, str | None, float | None]]],
+    first: int,
+    count: int,
+    keys: list[str],
+) -> None:
+    parsed = tuple(
+        parse_aggregate(n, t, lambda sql: next(kind for name, kind in TYPES.items() if name in sql.split("(")[-1]))
+        for n, t in PAIRED.items()
+    )
+    kernel = PaneKernel(WindowSpec(span, 1), tuple(Group(k, k) for k in keys), parsed)
+    schema = {PANE: pl.Int64, "k": pl.String, "x": pl.Float64}
+    made = {
+        n: e for p, names in kernel.columns.items() for n, e in zip(names, p.make(pl.col(p.argument)), strict=True)
+    }
+    panes = PaneRing(kernel)
+    folded = []
+    for page in pages:
+        rows = pl.DataFrame(page, schema=schema, orient="row").with_columns(
+            i=pl.col("x").fill_nan(3).cast(pl.Int64), g=pl.col("x").is_null(), __time=pl.col(PANE)
+        )
+        partials = rows.group_by(PANE, *keys).agg(pl.len().cast(pl.Int64).alias(ROWS), **made)
+        folded.append(partials)
+        panes.add(partials, Closed())
+    got = panes.windows(Closed(first - 1), Closed(first + count - 1))
+    everything = pl.concat(folded)
+    wanted = [
+        kernel.merge(
+            everything.filter(pl.col(PANE).is_between(window, window + span, closed="left"))
+            .with_columns(pl.lit(window, pl.Int64).alias(WINDOW))
+            .group_by(WINDOW, *keys)
+        )
+        for window in range(first, first + count)
+    ]
+    whole = pl.concat(wanted).sort(WINDOW, *keys)
+    if got is None:
+        assert whole.height == 0
+        return
+    assert got.schema == whole.schema
+    rows_of = [[approx(v) for v in row] for row in whole.rows()]
+    assert [list(row) for row in got.sort(WINDOW, *keys).rows()] == rows_of
+
+
+def test_windows_made_from_each_other_take_sparse_groups_and_repeated_partials() -> None:
+    spec = WindowSpec(8, 1)
+    kernel = PaneKernel(spec, (Group("k", "k"),), (parse_aggregate("s", "sum(x)", lambda sql: pa.float64()),))
+    keys = [0.0, -0.0, float("nan"), None]
+    rows = [(pane, key, 1, 1.0) for _ in range(2) for pane in range(20) for key in keys]
+    frame = pl.DataFrame(rows, schema=[PANE, "k", ROWS, "__p0"], orient="row")
+    dense = slide(kernel, frame, -7, 19)
+    assert dense is not None
+    assert dense.height == 27 * 3
+    assert dense[ROWS].sum() == 160 * 8
+    assert dense.equals(dense.sort(WINDOW, "k"))
+    apart = frame.with_columns(pl.int_range(pl.len()).cast(pl.Float64).alias("k"))
+    assert slide(kernel, apart, -7, 19) is None

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine import journal_files
 from slackwater.errors import QueryError
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import QueryNode
+from slackwater.plan.nodes import PlanNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.spark.storage import journal_files
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.per_row import count_windows, range_windows, row_store, scans
 from tests.kit.faults import Fate, World
@@ -40,7 +40,7 @@ KINDS = st.one_of(
 CHEAP = {n: AGGREGATES[n] for n in ("n", "total", "low", "high_s", "var", "begins", "ends_s")}
 
 
-def plan(window: dict[str, int], slack: int, groups: Sequence[str], aggregates: dict[str, Any]) -> QueryNode:
+def plan(window: dict[str, int], slack: int, groups: Sequence[str], aggregates: dict[str, Any]) -> PlanNode:
     texts = {name: text for name, (text, _) in aggregates.items()}
     return arrow_plan(SAMPLE, group_by=groups, disorder=bounded(slack), **window, **texts)
 

@@ -14,9 +14,9 @@ import polars as pl
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
 from slackwater.windows.per_row.rolling import RollingKernel
-from slackwater.windows.per_row.row_store import GroupNumbers, LatestRows, RowStore, gather
+from slackwater.windows.per_row.row_store import GroupNumbers, LatestRows, RowStore
 from slackwater.windows.per_row.scans import lift, pair, partial_columns, running
-from slackwater.windows.runs import Bools, by_code, grown, spread, starts
+from slackwater.windows.runs import Bools, by_code, gather, grown, spread, starts
 
 #: Bits of a row's number in a key; the others are its group's.
 _BITS = 38

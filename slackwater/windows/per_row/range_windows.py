@@ -13,9 +13,9 @@ import polars as pl
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
 from slackwater.windows.per_row.rolling import RollingKernel
-from slackwater.windows.per_row.row_store import CODE, GroupNumbers, LatestRows, gather
+from slackwater.windows.per_row.row_store import CODE, GroupNumbers, LatestRows
 from slackwater.windows.per_row.scans import fold, lift, pair, partial_columns, running
-from slackwater.windows.runs import Bools, by_code, spread, starts
+from slackwater.windows.runs import Bools, by_code, gather, spread, starts
 
 _RUN = "__run"
 #: So many groups may be known of that have no row left.

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.progress.sources import Ints
-from slackwater.windows.runs import grown
+from slackwater.windows.runs import gather, grown
 
 CODE = "__code"
 
@@ -128,11 +128,3 @@ class GroupNumbers:
         numbered = self._table.with_row_index(CODE)
         joined = wanted.join(numbered, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
         return joined[CODE]
-
-
-def gather(rows: pl.DataFrame, numbers: Ints) -> pl.DataFrame:
-    """Rows by number, a row of nulls for -1."""
-    wanted = pl.Series(numbers)
-    if len(numbers) and numbers.min() < 0:
-        wanted = pl.select(pl.when(wanted >= 0).then(wanted)).to_series()
-    return rows.select(pl.all().gather(wanted))

@@ -13,8 +13,8 @@ import polars as pl
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
 from slackwater.windows.per_row.rolling import RollingKernel
-from slackwater.windows.per_row.row_store import gather
 from slackwater.windows.results import WINDOW_START
+from slackwater.windows.runs import gather
 
 _OTHER = "__other"
 #: Segments of at most this many elements are merged all at once rather than one by one.

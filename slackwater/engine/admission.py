@@ -1,0 +1,62 @@
+"""Admission: a page is let in, waits as long as the strategy likes, and is acknowledged once it is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from slackwater.engine.graph import Graph
+from slackwater.engine.queue import Entry
+from slackwater.operators.page import Page
+
+
+class Ticket:
+    """Says when an admitted page is safe."""
+
+    def __init__(self, admission: int) -> None:
+        self.admission = admission
+        self.done = False
+        self.on_done: Callable[[], None] = lambda: None
+
+
+class Admission:
+    """Numbers what comes in, knows which pages were taken for good, and tells senders when theirs is safe."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.number = 0
+        """Of the last admission."""
+        self.pages = 0
+        """Pages let in."""
+        self.consumed: dict[str, int] = {}
+        """Number of the last page taken, by source."""
+        self.tickets: list[Ticket] = []
+
+    def next(self) -> int:
+        """A new number, for something that comes from outside."""
+        self.number += 1
+        return self.number
+
+    def admit(self, source: str, page: Page, saved: dict[str, Any] | None) -> Ticket:
+        """Let a page in; one that was taken before a crash is acknowledged at once."""
+        ticket = Ticket(self.next())
+        known = self.consumed.get(source)
+        if known is not None and page.number <= known:
+            ticket.done = True
+            return ticket
+        node = self._graph.nodes[source]
+        node.operator.announce(page)
+        node.inputs[0].push(Entry(page, ticket.admission, saved))
+        self.consumed[source] = page.number
+        self.pages += 1
+        self.tickets.append(ticket)
+        return ticket
+
+    def acknowledge(self, exposed: Iterable[int]) -> None:
+        """All is safe but what comes from these admissions."""
+        waiting = set(exposed)
+        safe = [t for t in self.tickets if t.admission not in waiting]
+        self.tickets = [t for t in self.tickets if t.admission in waiting]
+        for ticket in safe:
+            ticket.done = True
+            ticket.on_done()

@@ -1,0 +1,168 @@
+"""The cycle (S3 section 3): Forward, Encore, Backtrack. The strategy picks among ready operators; one unit runs.
+
+Forward and Encore are the strategy's: it goes on with what the last run has put out, or with what is left.
+Backtrack is the demand: an operator that holds something and is blocked asks the sources behind the input that
+blocks it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from slackwater.engine.admission import Admission
+from slackwater.engine.backlog import Backlog
+from slackwater.engine.demand import Demand
+from slackwater.engine.graph import Graph, Node
+from slackwater.engine.records import Ran
+from slackwater.operators.element import Element
+from slackwater.operators.operator import MAIN
+from slackwater.operators.prod import Prod
+from slackwater.progress.clock import Clock
+from slackwater.progress.punctuation import Punctuation
+from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
+
+
+class Cycle:
+    """Runs operators until nothing is left to do, and says when a commit is due."""
+
+    def __init__(
+        self, graph: Graph, clock: Clock, admission: Admission, backlog: Backlog, strategy: Strategy
+    ) -> None:
+        self.strategy = strategy
+        self.demand = Demand(graph, clock)
+        self._graph = graph
+        self._clock = clock
+        self._admission = admission
+        self._backlog = backlog
+        self.dirty = False
+        """Whether anything has happened since the last commit."""
+        self.uncommitted = 0
+        """Runs since then."""
+        self.runs = 0
+        self._ticked: int | None = None
+        self.on_ran: Callable[[Ran], None] = lambda run: None
+
+    def begin(self) -> None:
+        """Work begins: at this instant nothing has taken time yet."""
+        self._ticked = self._clock.now()
+
+    def next(self) -> Node | Act:
+        """What to do: a node to run, or a commit first, or nothing but to wait."""
+        self._tick()
+        lull = False
+        while True:
+            if self.demand.ask(self._admission.number, lull=False):
+                self.dirty = True
+            nodes = {n.label: n for n in self._graph if n.operator.more(n.inputs) or n.operator.spare(n.inputs)}
+            situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets))
+            picked = self.strategy.pick([self._ready(n) for n in nodes.values()], situation)
+            if isinstance(picked, Ready):
+                return nodes[picked.label]
+            if picked is Act.COMMIT or lull:
+                return picked
+            # Nothing is ready: ask everybody who is waited for, once more by the clock.
+            self._ticked = None
+            self._tick()
+            said = self.demand.ask(self._admission.number, lull=True)
+            self.dirty |= said
+            lull = not said and not any(n.operator.more(n.inputs) for n in self._graph)
+
+    def next_prodded(self) -> Node | None:
+        """A node at which a prod waits, if there is one."""
+        nodes = {n.label: n for n in self._graph if n.prodded() and n.operator.more(n.inputs)}
+        if not nodes:
+            return None
+        picked = self.strategy.pick([self._ready(n) for n in nodes.values()], Situation(False, False, 0, 0))
+        return nodes[picked.label] if isinstance(picked, Ready) else next(iter(nodes.values()))
+
+    def run(self, node: Node) -> None:
+        """One unit of work, and the time that has passed with it."""
+        self.dirty = True
+        self.uncommitted += 1
+        self.runs += 1
+        waiting = [len(q) for q in node.inputs]
+        rows_out = bytes_out = 0
+
+        def admission() -> int:
+            # What an operator gives belongs to the admission of what it took for it.
+            taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
+            return max((t.admission for t in taken), default=self._admission.number)
+
+        def emit(element: Element, port: str = MAIN) -> None:
+            nonlocal rows_out, bytes_out
+            saved = None
+            if not isinstance(element, (Punctuation, Prod)):
+                taken = (q.taken for q in node.inputs if q.taken is not None)
+                saved = next((t.saved for t in taken if t.element is element), None)
+                saved = self._backlog.given(element) if saved is None else saved
+                rows_out += element.rows or 0
+                bytes_out += element.bytes or 0
+            node.send(element, admission(), port, saved)
+
+        started = time.perf_counter()
+        node.operator.run(node.inputs, emit)
+        seconds = time.perf_counter() - started
+        said = node.operator.output(node.registers)
+        if said is not None:
+            node.send(said, admission())
+        self._note(node, waiting, seconds, rows_out, bytes_out)
+        for report in node.operator.report():
+            for source in self._graph.sources_behind(node):
+                source.operator.hear(report)
+
+    def _note(self, node: Node, waiting: list[int], seconds: float, rows_out: int, bytes_out: int) -> None:
+        took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
+        pages = [t.element for t in took if t.is_page]
+        rows_in = sum(getattr(p, "rows", None) or 0 for p in pages)
+        bytes_in = sum(getattr(p, "bytes", None) or 0 for p in pages)
+        run = Ran(node.label, seconds, rows_in, rows_out, bytes_in, bytes_out)
+        node.measured.ran(run)
+        node.measured.last_run = self.runs
+        self.on_ran(run)
+
+    def emitter(self, node: Node) -> Callable[..., None]:
+        """For what an operator says without having been run."""
+
+        def emit(element: Element, port: str = MAIN) -> None:
+            if isinstance(element, Prod):
+                self.prod(element)
+            else:
+                self.dirty |= node.send(element, node.last_admission(self._admission.number), port)
+
+        return emit
+
+    def prod(self, prod: Prod) -> None:
+        """Ask a query for an answer now: the prod travels behind what its sources have sent."""
+        admission = self._admission.next()
+        for node in self._graph:
+            if node.is_source:
+                for port in node.outputs:
+                    node.send(prod, admission, port)
+        self.dirty = True
+
+    def _tick(self) -> None:
+        """Time has passed: what watches the clock need not wait until all is done."""
+        now = self._clock.now()
+        if now != self._ticked:
+            self._ticked = now
+            for node in list(self._graph):
+                node.operator.tick(now, self.emitter(node))
+
+    def _ready(self, node: Node) -> Ready:
+        operator, inputs = node.operator, node.inputs
+        pages = [p for q in inputs for p in q.pages()]
+        return Ready(
+            node.label,
+            oldest=node.oldest(),
+            depth=node.depth,
+            waiting=sum(len(q) for q in inputs),
+            rows=sum(p.rows or 0 for p in pages),
+            bytes=sum(p.bytes or 0 for p in pages),
+            cost=node.measured.cost,
+            selectivity=node.measured.selectivity,
+            last_run=node.measured.last_run,
+            prodded=node.prodded() and operator.more(inputs),
+            spare=not operator.more(inputs),
+            expensive=operator.expensive(inputs),
+        )

@@ -1,0 +1,81 @@
+"""Demand (S3 section 3): from an operator that holds something, back along the input that blocks it.
+
+It stops where something waits, for that is run first; it ends at sources with nothing in them, and these send an
+enabling timestamp. Nobody else is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slackwater.engine.graph import Graph, Node
+from slackwater.engine.queue import Entry
+from slackwater.operators.element import Element
+from slackwater.operators.operator import MAIN
+from slackwater.progress.clock import Clock
+from slackwater.progress.punctuation import Punctuation
+
+
+class Demand:
+    """Finds the sources that somebody waits for, and asks them."""
+
+    def __init__(self, graph: Graph, clock: Clock) -> None:
+        self._graph = graph
+        self._clock = clock
+
+    def ask(self, admission: int, lull: bool) -> bool:
+        """Ask the sources that operators wait for; whether one had something to say.
+
+        While others are busy, a source is asked only if it is likely to know something new.
+        """
+        now = self._clock.now()
+        said = [self._tell_again(node, admission) for node in self._graph if node.operator.holds(node.arcs)]
+        asked = [s for s in self.sources() if lull or s.operator.due(now)]
+        said += [self._enable(source, now, admission) for source in asked]
+        return any(said)
+
+    def sources(self) -> list[Node]:
+        """The sources at the ends of all demands, each once."""
+        seen: set[str] = set()
+        asked: dict[str, Node] = {}
+        for node in self._graph:
+            if node.operator.holds(node.arcs):
+                for source in self._back(node, seen):
+                    asked[source.label] = source
+        return list(asked.values())
+
+    def _back(self, node: Node, seen: set[str]) -> Iterator[Node]:
+        """Backtrack: the sources, empty as all on the way to them, that a node's blocking inputs end at."""
+        if node.label in seen:
+            return
+        seen.add(node.label)
+        for n in node.operator.blocking(node.arcs):
+            if len(node.inputs[n]):
+                continue
+            feed = node.feeds[n]
+            if feed is None:
+                yield node
+            else:
+                yield from self._back(self._graph.nodes[feed[0]], seen)
+
+    def _tell_again(self, node: Node, admission: int) -> bool:
+        """A query that came later has missed what was said before: tell it what its feeder knows."""
+        told = False
+        for queue, feed in zip(node.arcs, node.feeds, strict=True):
+            if feed is None or len(queue):
+                continue
+            known = self._graph.nodes[feed[0]].times.get(feed[1], Punctuation.NONE)
+            if queue.time.joined(known) is not queue.time:
+                queue.push(Entry(known, admission))
+                told = True
+        return told
+
+    def _enable(self, source: Node, now: int, admission: int) -> bool:
+        said, admission = False, source.last_admission(admission)
+
+        def emit(element: Element, port: str = MAIN) -> None:
+            nonlocal said
+            said |= source.send(element, admission, port)
+
+        source.operator.enable(now, emit)
+        return said

@@ -1,0 +1,23 @@
+"""What running queries have in common: equal parts of their plans are one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slackwater.engine.graph import Feed
+from slackwater.operators.shared_fold import SharedFold
+
+
+@dataclass
+class Parts:
+    """The parts that queries have in common, as long as they run."""
+
+    labels: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """Label of the operator for a plan node behind a port of its source."""
+    folds: dict[Feed, SharedFold] = field(default_factory=dict)
+    """What folds the pages of an arc."""
+
+    def forget(self, labels: list[str]) -> None:
+        """These operators are gone."""
+        self.labels = {part: label for part, label in self.labels.items() if label not in labels}
+        self.folds = {feed: fold for feed, fold in self.folds.items() if feed[0] not in labels}

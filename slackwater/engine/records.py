@@ -1,0 +1,109 @@
+"""Records of what ran: for strategies, metrics, explain and the live page. Nothing here is a live object.
+
+An operator's cost and selectivity are measured over its last runs, older ones counting ever less.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+#: A run weighs half as much as one that is so many runs younger.
+_HALF_LIFE = 32
+#: So many snapshots are kept, at least so many seconds apart.
+MOST_SNAPSHOTS = 600
+APART_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run of an operator; rows and bytes are those of pages whose size is known."""
+
+    node: str
+    seconds: float
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+
+
+class Measured:
+    """What an operator's runs have shown so far.
+
+    >>> measured = Measured()
+    >>> measured.cost is None
+    True
+    >>> measured.ran(Ran("where", 0.5, 100, 20, 800, 160))
+    >>> measured.cost, measured.selectivity
+    (0.005, 0.2)
+    """
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.seconds = 0.0
+        self.rows_in = self.rows_out = 0
+        self.last_run = 0
+        """The number of the last run among those of all operators."""
+        self._fade = 0.5 ** (1 / _HALF_LIFE)
+        self._recent = [0.0, 0.0, 0.0]
+        """Seconds, rows in, rows out."""
+
+    def ran(self, run: Ran) -> None:
+        """Learn from a run."""
+        self.runs += 1
+        self.seconds += run.seconds
+        self.rows_in += run.rows_in
+        self.rows_out += run.rows_out
+        fresh = (run.seconds, run.rows_in, run.rows_out)
+        self._recent = [old * self._fade + new for old, new in zip(self._recent, fresh, strict=True)]
+
+    @property
+    def cost(self) -> float | None:
+        """Seconds a row that comes in."""
+        seconds, rows, _ = self._recent
+        return seconds / rows if rows else None
+
+    @property
+    def selectivity(self) -> float | None:
+        """Rows that leave for each that comes in."""
+        _, rows, out = self._recent
+        return out / rows if rows else None
+
+    def figures(self) -> dict[str, Any]:
+        """Figures for a person."""
+        return {
+            "runs": self.runs,
+            "run_seconds": round(self.seconds, 6),
+            "cost": self.cost,
+            "selectivity": self.selectivity,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The figures of all operators at one instant; readers of other threads see these and nothing else."""
+
+    at: int
+    """By the session's clock."""
+    operators: dict[str, dict[str, Any]]
+
+    def of(self, label: str) -> dict[str, Any]:
+        """The figures of one operator; none if it is not there."""
+        return self.operators.get(label, {})
+
+
+class History:
+    """The latest snapshot, and a bounded row of earlier ones."""
+
+    def __init__(self) -> None:
+        self.latest = Snapshot(0, {})
+        self.past: deque[Snapshot] = deque(maxlen=MOST_SNAPSHOTS)
+        self._kept = float("-inf")
+
+    def publish(self, snapshot: Snapshot, seconds: float) -> None:
+        """Take a snapshot at this many seconds of the machine's clock."""
+        self.latest = snapshot
+        if seconds - self._kept >= APART_SECONDS:
+            self._kept = seconds
+            self.past.append(snapshot)

@@ -1,0 +1,28 @@
+"""A prod: answer now (S5 section 3.1). Every operator gives what it has so far; what a final result needs stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Prod:
+    """Asks for the windows that end in (after, until], and for the groups that meet `where`."""
+
+    until: int | None = None
+    after: int | None = None
+    where: str | None = None
+    timed: bool = False
+    """Whether the Prodder has chosen its moment for these windows: how good the answer is tells it where to aim."""
+    query: str | None = None
+    """The query that is to answer: where a plan branches, the prod goes its way only. None: all behind its arc."""
+
+    def saved(self) -> list[Any]:
+        """As JSON values."""
+        return [self.until, self.after, self.where, self.timed, self.query]
+
+    @staticmethod
+    def load(saved: list[Any]) -> Prod:
+        """From what `saved` gave."""
+        return Prod(*saved)

@@ -1,0 +1,56 @@
+"""Windows over the same rows share the work on a page: it is folded once for all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from weakref import WeakKeyDictionary
+
+from slackwater.operators.page import Folded, Page, PartialsTooLarge
+from slackwater.windows.common_kernel import Shared, share
+from slackwater.windows.kernel import PaneKernel
+
+
+class SharedFold:
+    """The kernels of all windows that read one arc; each has panes of its own, so that queries come and go freely.
+
+    Windows with equal groups are made from common panes; windows with other groups come out of the same job.
+    """
+
+    def __init__(self) -> None:
+        self._kernels: Counter[PaneKernel] = Counter()
+        self._sets: list[Shared] = []
+        self._folded: WeakKeyDictionary[Page, dict[PaneKernel, Folded]] = WeakKeyDictionary()
+        """What pages came down to, by common kernel, as long as somebody has still to take it."""
+
+    def join(self, kernel: PaneKernel) -> None:
+        """A window reads these pages too."""
+        self._kernels[kernel] += 1
+        self._sets = share(self._kernels)
+
+    def leave(self, kernel: PaneKernel) -> None:
+        """One does so no more."""
+        self._kernels -= Counter([kernel])
+        self._sets = share(self._kernels)
+
+    def fold(self, page: Page, kernel: PaneKernel) -> Folded:
+        """The page's partials for one of the windows; the first that asks has it folded for all."""
+        if self._kernels.total() < 2:
+            return page.fold(kernel)
+        mine = next((s for s in self._sets if kernel in s.kernels), None)
+        if mine is None:
+            return page.fold(kernel)
+        folded = self._folded.get(page)
+        if folded is None:
+            self._folded[page] = folded = self._all(page)
+        if mine.common not in folded:
+            folded[mine.common] = page.fold(mine.common)
+        common = folded[mine.common]
+        return Folded(mine.partials_of(kernel, common.partials), mine.counts_of(kernel, common.counts))
+
+    def _all(self, page: Page) -> dict[PaneKernel, Folded]:
+        if len(self._sets) < 2:
+            return {}
+        try:
+            return dict(page.fold_all([s.common for s in self._sets]))
+        except PartialsTooLarge:
+            return {}

@@ -1,0 +1,286 @@
+"""Analysis: the one place that knows what is a legal query, and the one text for each mistake.
+
+`analyse(logical, types)` gives the plan of what was written. Where results of windows stand before another
+window, they are rows of it (`as_rows`); at the end of a query they are answers, and keep the columns that every
+result has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.parse import parse_aggregate
+from slackwater.errors import QueryError
+from slackwater.plan import logical as L
+from slackwater.plan.attribute import apart, attribute, on_stream
+from slackwater.plan.nodes import (
+    MapNode,
+    PlanNode,
+    ResultsNode,
+    RollingNode,
+    SelectNode,
+    StreamNode,
+    WhereNode,
+    WindowNode,
+    answering,
+    inner_query,
+    stream_of,
+)
+from slackwater.plan.post_aggregate import spelled, split
+from slackwater.plan.relation import Relation, Types
+from slackwater.plan.select_results import results_select
+from slackwater.plan.sources import source_group
+from slackwater.windows.kernel import Group, PaneKernel
+from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
+from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, result_schema, row_columns
+from slackwater.windows.spec import WindowSpec
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A plan, and the rows that it gives, for expressions to be tried on."""
+
+    node: PlanNode
+    relation: Relation
+
+
+def analyse(query: L.Logical, types: Types) -> PlanNode:
+    """The plan of a query, or an error that says what to write instead."""
+    return Analysis(types).of(query).node
+
+
+class Analysis:
+    """Analyses queries step by step; what it has seen it does not look at again."""
+
+    #: So many steps are remembered.
+    _MOST = 1024
+
+    def __init__(self, types: Types) -> None:
+        self._types = types
+        self._known: dict[tuple[L.Logical, bool], Analysed] = {}
+
+    def of(self, query: L.Logical, as_rows: bool = False) -> Analysed:
+        """A query that ends here; or with `as_rows`, one before another window."""
+        key = (query, as_rows)
+        if key not in self._known:
+            if len(self._known) >= self._MOST:
+                self._known.clear()
+            self._known[key] = self._analyse(query, as_rows)
+        return self._known[key]
+
+    def _analyse(self, query: L.Logical, as_rows: bool) -> Analysed:
+        if isinstance(query, L.Scan):
+            return Analysed(*self._types.stream(query.stream))
+        if isinstance(query, L.Aggregate):
+            return self._aggregate(query, as_rows)
+        below = self.of(query.inputs[0], as_rows)
+        if isinstance(query, L.Where):
+            return Analysed(WhereNode((below.node,), query.condition), below.relation.where(query.condition))
+        if isinstance(query, L.Select):
+            return self._select(query, below)
+        return self._map(query, below)
+
+    def _select(self, query: L.Select, below: Analysed) -> Analysed:
+        pairs = _named(query.columns, below.relation, "select", star=True)
+        if not pairs:
+            raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
+        _check_names([name for name, _ in pairs], "select")
+        if answering(below.node) is not None:
+            return Analysed(*results_select(below.node, below.relation, pairs))
+        relation = below.relation.select(pairs, "select")
+        return Analysed(SelectNode((below.node,), pairs, _schema(relation, [n for n, _ in pairs])), relation)
+
+    def _map(self, query: L.Map, below: Analysed) -> Analysed:
+        if answering(below.node) is not None:
+            raise QueryError(
+                "map() on results: its rows would have no window any more; put a window behind it, or work on the "
+                "results in the sink's function"
+            )
+        columns, schema = self._types.declared(query.schema, "map")
+        _check_names([name for name, _ in columns], "map")
+        return Analysed(MapNode((below.node,), query.function, columns, schema), self._types.relation(schema))
+
+    # --- aggregates
+
+    def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
+        """The rows that windows are laid over, and the windows."""
+        if inner_query(rows.node) is not None:
+            return rows, _outer_spec(rows.node, window)
+        if window.wattr is not None:
+            rows = self._windowed_by(rows, window)
+        elif window.disorder is not None:
+            self._types.check_policy(replace(stream_of(rows.node), disorder=window.disorder))
+        return rows, _spec(rows.node, window)
+
+    def groups(self, rows: Analysed, groups: Sequence[L.Column]) -> tuple[Group, ...]:
+        """The groups of a window."""
+        pairs = _named(groups, rows.relation, "group_by")
+        for (written, _), (name, text) in zip(groups, pairs, strict=True):
+            if written is None and not name.isidentifier() and name == text:
+                raise QueryError(f"group_by {text!r}: give the expression a name, as in group_by(k={text!r})")
+        _check_names([name for name, _ in pairs], "group_by")
+        return tuple(Group(*pair) for pair in pairs)
+
+    def rows_of(self, query: L.Logical) -> Analysed:
+        """A query's rows, for a window over them."""
+        rows = self.of(query, as_rows=True)
+        if isinstance(rows.node, RollingNode) or isinstance(answering(rows.node), RollingNode):
+            raise QueryError(
+                "window() on the results of windows for each row: there would be as many results as rows, each at "
+                "its own time; give the first window a slide, as in window(range='30 seconds', slide='10 seconds')"
+            )
+        return rows
+
+    def _aggregate(self, query: L.Aggregate, as_rows: bool) -> Analysed:
+        if not query.aggregates:
+            raise QueryError("agg() needs at least one aggregate, as in agg(n='count(*)')")
+        rows, spec = self.window(self.rows_of(query.inputs[0]), query.window)
+        groups = self.groups(rows, query.groups)
+        _check_names([g.name for g in groups] + [name for name, _ in query.aggregates], "agg")
+        made, expressions = self._aggregates(rows.relation, query)
+        node, relation = rows.node, rows.relation
+        own = None if query.window.wattr is not None else query.window.disorder
+        own = None if own == stream_of(node).disorder else own
+        rolling = isinstance(spec, RollingSpec)
+        panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
+        kernel = PaneKernel(panes, groups, made, None if rolling else source_group(node, groups))
+        relation.check(kernel.make_sql().values(), "agg")
+        kinds = [relation.type_of(g.sql, "group_by") for g in groups]
+        schema = result_schema(kernel, node.domain, kinds)
+        plan: WindowNode | RollingNode = WindowNode((node,), kernel, schema, own)
+        if isinstance(spec, RollingSpec):
+            plan = RollingNode((node,), RollingKernel(spec, groups, made), schema, own)
+        _check_early_names(plan)
+        return self._finished(plan, groups, query, expressions, as_rows)
+
+    def _aggregates(self, relation: Relation, query: L.Aggregate) -> tuple[tuple[Aggregate, ...], dict[str, str]]:
+        """The aggregates, hidden ones last, and the expressions over them by name."""
+
+        def parsed(name: str, text: str, hidden: str | None = None) -> Aggregate:
+            aggregate = parse_aggregate(name, text, lambda sql: relation.type_of(sql, f"{name}="))
+            if aggregate.argument != "*":
+                relation.type_of(aggregate.argument, f"{name}=")
+            return aggregate if hidden is None else replace(aggregate, name=hidden)
+
+        known = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
+        plain: list[Aggregate] = []
+        hidden: list[Aggregate] = []
+        expressions: dict[str, str] = {}
+        for name, written in query.aggregates:
+            parts = split(written, known)
+            if parts is None:
+                plain.append(parsed(name, written))
+                continue
+            expressions[name] = parts.expression
+            hidden += [parsed(name, call, own) for own, call in parts.calls]
+        return (*plain, *hidden), expressions
+
+    def _finished(
+        self,
+        plan: WindowNode | RollingNode,
+        groups: tuple[Group, ...],
+        query: L.Aggregate,
+        expressions: dict[str, str],
+        as_rows: bool,
+    ) -> Analysed:
+        """The results, with the expressions over them in their places."""
+        visible = pa.schema([plan.schema.field(name) for name in row_columns(plan.kernel)])
+        relation = self._types.relation(visible)
+        node: PlanNode = ResultsNode((plan,)) if as_rows and isinstance(plan, WindowNode) else plan
+        if not expressions:
+            return Analysed(node, relation)
+        names = [g.name for g in groups] + [name for name, _ in query.aggregates]
+        pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
+        if answering(node) is not None:
+            return Analysed(*results_select(node, relation, pairs, "agg"))
+        pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
+        relation = relation.select(pairs, "agg")
+        return Analysed(SelectNode((node,), pairs, _schema(relation, [n for n, _ in pairs])), relation)
+
+    def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
+        """The same rows as a stream whose time is another attribute (S4's WATTR): its heartbeat is its own."""
+        assert window.wattr is not None
+        stream = stream_of(rows.node)
+        _, relation = self._types.stream(stream.declared)
+        written = attribute(rows.node, window.wattr)
+        policy = stream.disorder if window.disorder is None else window.disorder
+        ticks, domain = relation.ticks(written, "wattr")
+        mine = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
+        try:
+            self._types.check_policy(mine)
+        except QueryError as error:
+            if window.disorder is not None:
+                raise
+            raise QueryError(
+                f"wattr={window.wattr!r}: the policy of stream {stream.name!r}, {policy.describe()}, is not for "
+                f"this attribute ({error}); add disorder= to window(…)"
+            ) from None
+        if (mine.time, policy) == (stream.time, stream.disorder):
+            return rows
+        name = apart(stream.declared, written, f"{mine.time} {policy.describe()}")
+        mine = replace(mine, name=name, of=stream.declared)
+        return Analysed(on_stream(rows.node, mine), rows.relation)
+
+
+def _spec(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
+    return window_spec(node.domain, window.range, window.slide, window.offset, window.rows)
+
+
+def _outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
+    """The windows of a query over results."""
+    if window.wattr is not None:
+        raise QueryError(f"wattr={window.wattr!r}: the time of a result is the end of its window; leave out wattr=")
+    if window.disorder is not None:
+        raise QueryError(
+            f"disorder={window.disorder.describe()}: results come when their windows close; write the policy in "
+            "the first window(…) or at the stream"
+        )
+    spec = _spec(node, window)
+    if isinstance(spec, RollingSpec):
+        raise QueryError(
+            "window() over results needs a slide: a window for each row is made over the rows of a stream; write "
+            f"window(range={window.range!r}, slide={window.range!r})"
+        )
+    return spec
+
+
+def _named(
+    columns: Sequence[L.Column], relation: Relation, what: str, star: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Columns with their names."""
+    pairs: list[tuple[str, str]] = []
+    for name, sql in columns:
+        if star and name is None and isinstance(sql, str) and sql.strip() == "*":
+            pairs += [(c, f"`{c}`") for c in relation.names]
+        else:
+            pairs.append((relation.name_of(sql, what) if name is None else name, sql))
+    return tuple(pairs)
+
+
+def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
+
+
+def _check_early_names(plan: WindowNode | RollingNode) -> None:
+    """Refuse columns that early results have beside the final ones."""
+    names = [] if plan.early_schema is None else plan.early_schema.names[len(plan.schema.names) :]
+    for name in names:
+        if name in plan.schema.names:
+            raise QueryError(f"agg: {name!r} is a column of early results; choose another name")
+
+
+def _check_names(names: Sequence[str], what: str) -> None:
+    for name in names:
+        if list(names).count(name) > 1:
+            raise QueryError(f"{what}: the name {name!r} is used twice; give each column a name of its own")
+        if name in RESULT_COLUMNS and what != "select":
+            raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
+        if name.startswith("__"):
+            raise QueryError(f"{what}: names that begin with two underscores are taken; rename {name!r}")
+
+
+__all__ = ["Analysed", "Analysis", "StreamNode", "analyse"]

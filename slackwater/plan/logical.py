@@ -1,0 +1,82 @@
+"""A query as it was written: logical nodes that the fluent API, job files, SQL and tests build alike.
+
+They hold the user's words. Whether these make sense is for `analyse` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.plan.nodes import Function
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import Span
+
+#: A column: its name, or None where the expression has one, and Spark SQL.
+Column = tuple[str | None, str]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The rows of a declared stream."""
+
+    stream: str
+
+    @property
+    def inputs(self) -> tuple[Logical, ...]:
+        """None."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Where:
+    """The rows that meet a condition."""
+
+    inputs: tuple[Logical, ...]
+    condition: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """The rows with other columns; `*` stands for all there are."""
+
+    inputs: tuple[Logical, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """What a Python function makes of each row."""
+
+    inputs: tuple[Logical, ...]
+    function: Function
+    schema: str | pa.Schema
+    """The columns that it gives."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """How rows are cut into windows; see `Query.window`."""
+
+    range: Span | None = None
+    slide: Span | None = None
+    offset: Span | None = None
+    rows: int | None = None
+    wattr: str | None = None
+    disorder: Disorder | None = None
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The groups of each window, and what is computed of each."""
+
+    inputs: tuple[Logical, ...]
+    window: Window
+    groups: tuple[Column, ...]
+    aggregates: tuple[tuple[str, Any], ...]
+    """Names and Spark SQL: an aggregate, or an expression over aggregates."""
+
+
+Logical = Scan | Where | Select | Map | Aggregate

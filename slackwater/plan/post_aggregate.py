@@ -1,0 +1,68 @@
+"""Expressions over aggregates: `sum(a) / sum(b)` is two aggregates, and a projection of their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from slackwater.aggregates.parse import is_aggregate
+
+#: Results that only an expression speaks of have names that no user can give.
+_HIDDEN = "__post{}"
+
+
+@dataclass(frozen=True)
+class Split:
+    """An expression with the aggregates taken out."""
+
+    expression: str
+    """Spark SQL over the results' columns."""
+    calls: tuple[tuple[str, str], ...]
+    """Names and texts of the aggregates that are not there by another name."""
+
+
+def split(text: object, known: dict[str, str]) -> Split | None:
+    """Take an expression over aggregates apart; None where it is a single aggregate call, or has none in it.
+
+    `known` has the names of aggregates by their text; what is taken out is added to it.
+
+    >>> split("sum(a) / sum(b)", {"SUM(b)": "b"})
+    Split(expression='__post0 / b', calls=(('__post0', 'SUM(a)'),))
+    >>> split("sum(a)", {}) is None
+    True
+    """
+    if not isinstance(text, str):
+        return None
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        return None
+    if tree is None or is_aggregate(tree):
+        return None
+    calls: list[tuple[str, str]] = []
+
+    def taken(node: exp.Expression) -> exp.Expression:
+        if not is_aggregate(node):
+            return node
+        call = node.sql(dialect="spark")
+        if call not in known:
+            known[call] = _HIDDEN.format(sum(name.startswith("__post") for name in known.values()))
+            calls.append((known[call], call))
+        return exp.column(exp.to_identifier(known[call]))
+
+    expression = tree.transform(taken)
+    used = {column.name for column in expression.find_all(exp.Column)}
+    if not used & set(known.values()):
+        return None
+    return Split(expression.sql(dialect="spark"), tuple(calls))
+
+
+def spelled(text: object) -> str | None:
+    """The text of an aggregate call as `split` writes it; None for what is none."""
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark") if isinstance(text, str) else None
+    except sqlglot.errors.SqlglotError:
+        return None
+    return tree.sql(dialect="spark") if tree is not None and is_aggregate(tree) else None

@@ -1,0 +1,67 @@
+"""What analysis asks of expressions: rows of a known shape, on which Spark SQL can be tried. Nothing runs.
+
+`slackwater.spark` asks Spark, `slackwater.testing` asks polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.progress.time import TimeDomain
+
+
+class Relation(Protocol):
+    """Rows of a known shape. Errors are QueryErrors that begin with `what` was written."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        ...
+
+    def where(self, condition: str) -> Relation:
+        """The rows that meet a condition."""
+        ...
+
+    def select(self, columns: Sequence[tuple[str, str]], what: str) -> Relation:
+        """The rows with these columns, by name and Spark SQL."""
+        ...
+
+    def name_of(self, sql: str, what: str) -> str:
+        """The name that an expression gives its column."""
+        ...
+
+    def type_of(self, sql: str, what: str) -> pa.DataType:
+        """Arrow type of an expression; aggregates are allowed."""
+        ...
+
+    def check(self, expressions: Iterable[str], what: str) -> None:
+        """Refuse expressions that make no sense; the hidden time of a row is there too."""
+        ...
+
+    def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
+        """Spark SQL that gives a time in ticks, and its domain."""
+        ...
+
+
+class Types(Protocol):
+    """The streams that are declared, and rows of any shape."""
+
+    def stream(self, name: str) -> tuple[PlanNode, Relation]:
+        """A declared stream and its rows."""
+        ...
+
+    def relation(self, schema: pa.Schema) -> Relation:
+        """Rows of this shape."""
+        ...
+
+    def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
+        """Columns that a user has written down, with types in Spark's words, and as Arrow."""
+        ...
+
+    def check_policy(self, stream: StreamNode) -> None:
+        """Refuse a disorder policy that does not fit its stream."""
+        ...

@@ -1,0 +1,76 @@
+"""Projections of results: the columns of every result stay, and early ones keep what they say beside a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from slackwater.errors import QueryError
+from slackwater.plan.nodes import PlanNode, SelectNode
+from slackwater.plan.relation import Relation
+from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, high, low, seen
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+def results_select(
+    node: PlanNode, relation: Relation, columns: Pairs, what: str = "select"
+) -> tuple[SelectNode, Relation]:
+    """A projection of results, and the rows that it gives."""
+    pairs = tuple((name, sql) for name, sql in columns if not _is_column(name, sql))
+    for name, _ in pairs:
+        if name in RESULT_COLUMNS:
+            raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
+    ends = ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
+    made = relation.select([*pairs, *ends], what)
+    carried = tuple((name, f"`{name}`") for name in RESULT_COLUMNS)
+    fields = [pa.field(name, made.type_of(f"`{name}`", name)) for name, _ in pairs]
+    fields += [node.schema.field(name) for name in RESULT_COLUMNS]
+    early, early_schema = None, None
+    if node.early_schema is not None:
+        beside = [entry for pair in pairs for entry in _beside(*pair, node.early_schema, made)]
+        taken = [name for name, _ in pairs]
+        for name, _, _ in beside:
+            if name in taken:
+                raise QueryError(f"{what}: {name!r} is a column of early results; choose another name")
+        early = (*pairs, *carried, *((name, sql) for name, sql, _ in beside))
+        early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in beside)])
+    return SelectNode((node,), (*pairs, *carried), pa.schema(fields), early, early_schema), made
+
+
+def _is_column(name: str, sql: str) -> bool:
+    """Whether it names a column that every result has anyway."""
+    return name in RESULT_COLUMNS and sql.strip().strip("`") == name
+
+
+def _beside(name: str, sql: str, early: pa.Schema, made: Relation) -> Sequence[tuple[str, str, pa.DataType]]:
+    """What early results say beside a column: S5's value, and an interval where the column is one that has it."""
+    plain = sql.strip().strip("`")
+    if seen(plain) in early.names:
+        of_value = [(seen(name), seen(plain), early.field(seen(plain)).type)]
+        of_ends = [(end(name), end(plain), pa.float64()) for end in (low, high)]
+        return [(c, f"`{of}`", kind) for c, of, kind in of_value + of_ends]
+    by_seen = _of_seen(sql, early)
+    if by_seen is None:
+        return ()
+    value = (seen(name), by_seen, made.type_of(f"`{name}`", name))
+    return [value, *((end(name), "CAST(NULL AS DOUBLE)", pa.float64()) for end in (low, high))]
+
+
+def _of_seen(sql: str, early: pa.Schema) -> str | None:
+    """The expression over what has arrived, in the place of estimates; None where it speaks of no aggregate."""
+    tree = sqlglot.parse_one(sql, dialect="spark")
+    found = False
+
+    def by_seen(node: exp.Expression) -> exp.Expression:
+        nonlocal found
+        if isinstance(node, exp.Column) and seen(node.name) in early.names:
+            found = True
+            return exp.column(exp.to_identifier(seen(node.name), quoted=True))
+        return node
+
+    made = tree.transform(by_seen)
+    return made.sql(dialect="spark") if found else None

@@ -1,0 +1,81 @@
+"""Punctuation: how far time has come on an arc. It is both the element that says so and the register that keeps it.
+
+A register is S3's Time-Stamp Memory (section 4.1): the engine has one for each input of each operator, and one for
+what each operator has said itself. A register never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slackwater.progress.disorder import SourceHeartbeats
+from slackwater.progress.heartbeat import Heartbeat
+
+#: Stretches of time (after, until], in order and apart.
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuation:
+    """Time has passed: no later page on this arc has a row at or below the heartbeat, or in one of the ranges.
+
+    Ranges lie above the heartbeat (S5 section 6.2): rows of the stretch between may still come.
+
+    >>> Punctuation(Heartbeat(5)).joined(Punctuation(Heartbeat(3), ranges=((5, 9), (12, 20))))
+    Punctuation(heartbeat=Heartbeat(tick=9), sources=None, ranges=((12, 20),))
+    """
+
+    heartbeat: Heartbeat
+    sources: SourceHeartbeats | None = None
+    """The same for each source, where that is known and asked for."""
+    ranges: Ranges = ()
+
+    NONE: ClassVar[Punctuation]
+    END: ClassVar[Punctuation]
+
+    def joined(self, later: Punctuation) -> Punctuation:
+        """What holds when both have been said, the other one later; itself where that says nothing new."""
+        tick, ranges = _joined(max(self.heartbeat, later.heartbeat).tick, (*self.ranges, *later.ranges))
+        if tick == self.heartbeat.tick and ranges == self.ranges and _same(self.sources, later.sources):
+            return self
+        return Punctuation(Heartbeat(tick), later.sources, ranges)
+
+    def saved(self) -> list[Any]:
+        """As JSON values.
+
+        Heartbeats of sources are left out: after a restart the stream's source says them again.
+        """
+        return [self.heartbeat.tick, [list(r) for r in self.ranges]]
+
+    @staticmethod
+    def load(saved: list[Any]) -> Punctuation:
+        """From what `saved` gave."""
+        return Punctuation(Heartbeat(saved[0]), None, tuple((after, until) for after, until in saved[1]))
+
+
+Punctuation.NONE = Punctuation(Heartbeat.NONE)
+Punctuation.END = Punctuation(Heartbeat.END)
+
+
+def _joined(tick: int, ranges: Iterable[tuple[int, int]]) -> tuple[int, Ranges]:
+    """Ranges in order and apart; those that touch what the heartbeat has passed lift it."""
+    apart: list[tuple[int, int]] = []
+    for after, until in sorted(ranges):
+        if after <= tick:
+            tick = max(tick, until)
+        elif apart and after <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(apart[-1][1], until))
+        else:
+            apart.append((after, until))
+    return tick, tuple(apart)
+
+
+def _same(one: SourceHeartbeats | None, other: SourceHeartbeats | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    same_length = len(one.ticks) == len(other.ticks) and one.others == other.others
+    return same_length and bool(np.array_equal(one.ticks, other.ticks))

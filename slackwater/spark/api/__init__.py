@@ -1,0 +1,1 @@
+"""What a user holds: the session, streams and queries, and what runs."""

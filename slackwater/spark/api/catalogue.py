@@ -1,0 +1,68 @@
+"""The streams that a session knows, and what analysis may ask of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import QueryError
+from slackwater.plan.nodes import StreamNode
+from slackwater.spark.api.declare import check_policy
+from slackwater.spark.api.relation import FrameRelation, fields_of, to_arrow
+from slackwater.spark.ingest.replay import Replay
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A stream as it was declared."""
+
+    node: StreamNode
+    frame: DataFrame
+    replay: Replay | None
+    trigger: str | None
+
+
+class Catalogue:
+    """Declared streams by name."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._streams: dict[str, Declared] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._streams
+
+    def __getitem__(self, name: str) -> Declared:
+        return self._streams[name]
+
+    def declare(self, stream: Declared) -> None:
+        """Add a stream."""
+        self._streams[stream.node.name] = stream
+
+    def replays(self) -> list[Replay]:
+        """All that are replayed, in the order of their declaration."""
+        return [s.replay for s in self._streams.values() if s.replay is not None]
+
+    def stream(self, name: str) -> tuple[StreamNode, FrameRelation]:
+        """A declared stream and its rows."""
+        if name not in self._streams:
+            known = ", ".join(self._streams) or "none"
+            raise QueryError(f"there is no stream {name!r}; there are {known}")
+        return self._streams[name].node, FrameRelation(self._streams[name].frame)
+
+    def relation(self, schema: pa.Schema) -> FrameRelation:
+        """Rows of this shape."""
+        return FrameRelation(self._spark.createDataFrame(schema.empty_table()))
+
+    def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
+        """Columns that a user has written down."""
+        assert not isinstance(schema, pa.Schema)
+        fields = fields_of(schema, what)
+        made = pa.schema([(name, to_arrow(kind, f"{what}: {name}")) for name, kind in fields])
+        return tuple((name, kind.simpleString()) for name, kind in fields), made
+
+    def check_policy(self, stream: StreamNode) -> None:
+        """Refuse a disorder policy that does not fit its stream."""
+        check_policy(stream)

@@ -1,0 +1,68 @@
+"""What a user says of a stream, checked and read into a plan node: time, source, disorder policy."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
+
+from slackwater.errors import QueryError
+from slackwater.plan.nodes import StreamNode
+from slackwater.progress.bounds.punctuated import Punctuated
+from slackwater.progress.disorder import Disorder
+from slackwater.spark.api.relation import FrameRelation, columns_of, time_in_ticks
+
+
+def stream_node(
+    name: str,
+    df: DataFrame,
+    time: str,
+    source: str | None,
+    disorder: Disorder | None,
+    what: str = "time",
+) -> StreamNode:
+    """The node of a stream, or an error that says what to write."""
+    if disorder is None:
+        raise QueryError(f"stream {name!r}: say how late rows may come, as in disorder=sw.bounded('20 seconds')")
+    hidden = [c for c in df.columns if c.startswith("__")]
+    if hidden:
+        raise QueryError(f"stream {name!r}: names that begin with two underscores are taken; rename {hidden[0]!r}")
+    ticks, domain = time_in_ticks(df, time, what)
+    if source is not None:
+        _check_source(df, source)
+    punctuation = None
+    if isinstance(disorder, Punctuated):
+        punctuation, kind = time_in_ticks(df, disorder.column, "punctuated")
+        if kind != domain:
+            raise QueryError(
+                f"punctuated({disorder.column!r}) is of another kind than time={time!r}: a punctuation is a time "
+                "of the stream, so both are timestamps or both are whole numbers"
+            )
+    rows = FrameRelation(df)
+    node = StreamNode(name, rows.columns, ticks, time, domain, disorder, source, punctuation, rows.schema())
+    check_policy(node)
+    return node
+
+
+def check_policy(stream: StreamNode) -> None:
+    """Refuse a policy that does not fit the stream."""
+    disorder = stream.disorder
+    if isinstance(disorder, Punctuated) and stream.punctuation is None:
+        raise QueryError(
+            f"window: {disorder.describe()} cannot be a query's own policy; punctuations belong to the stream, "
+            "so write it there, as in s.stream(…, disorder=sw.punctuated(…))"
+        )
+    if stream.source is None and disorder.needs_sources:
+        raise QueryError(
+            f"stream {stream.name!r}: {disorder.describe()} speaks of sources; say which column names a row's "
+            "source, as in source='device'"
+        )
+    disorder.tracker(stream.domain)
+
+
+def _check_source(df: DataFrame, source: str) -> None:
+    ((_, kind),) = columns_of(df, [source], "source")
+    if not isinstance(kind, (StringType, ByteType, ShortType, IntegerType, LongType)):
+        raise QueryError(
+            f"source={source!r} is of type {kind.simpleString()}; a source is named by a text or a whole number: "
+            f"write source='CAST({source} AS STRING)'"
+        )

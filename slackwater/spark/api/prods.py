@@ -1,0 +1,105 @@
+"""Prods as a user writes them, read against the query that they are for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import polars as pl
+
+from slackwater.errors import QueryError
+from slackwater.estimates.early import Early
+from slackwater.estimates.fit_to_type import is_number
+from slackwater.operators.prod import Prod
+from slackwater.plan.condition import matching_groups
+from slackwater.plan.nodes import PlanNode, WindowNode, answering, first_query, has_map
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.sideline import Sideline
+
+
+def check_settings(plan: PlanNode, early: object, sideline: object, late: object = None) -> None:
+    """Refuse settings of a start that are none, or that make no sense for the query."""
+    if late is not None and answering(plan) is None:
+        raise QueryError("late=: no row is too late for a query without windows; leave it out")
+    if early is not None:
+        if not isinstance(early, Early):
+            raise QueryError(f"early={early!r}: write early=sw.early(…), as in early=sw.early(at=0.75)")
+        check_early(plan, early)
+    if sideline is not None:
+        if not isinstance(sideline, Sideline):
+            raise QueryError(f"sideline={sideline!r}: write sideline=sw.sideline(…), as in sw.sideline(ratio=4)")
+        check_sideline(plan)
+
+
+def check_early(plan: PlanNode, early: Early) -> None:
+    """Refuse early answers where there can be none."""
+    top = _windows(plan, "early=")
+    early.offset(top.kernel.spec, top.domain)
+    if early.accuracy is None:
+        return
+    if first_query(plan) is not top:
+        raise QueryError(
+            f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over aggregates; "
+            "write when to prod instead, as in early(at=0.75)"
+        )
+    if not any(is_number(a.type) for a in top.kernel.aggregates):
+        raise QueryError(
+            f"early(accuracy={early.accuracy!r}): none of {', '.join(a.name for a in top.kernel.aggregates)} "
+            "is a number; add one that is, as in n='count(*)', or write when to prod, as in early(at=0.75)"
+        )
+
+
+def check_sideline(plan: PlanNode) -> None:
+    """Refuse a sideline where no page could wait on it."""
+    if not isinstance(answering(plan), WindowNode):
+        raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
+    if not has_map(plan):
+        raise QueryError(
+            "sideline=: pages wait behind an expensive operator; this query has no map(), leave it out"
+        )
+
+
+def read_prod(plan: PlanNode, until: object, where: str | None) -> Prod:
+    """The prod, in ticks."""
+    top = _windows(plan, "prod()")
+    if where is not None:
+        check_condition(top, where)
+    return Prod(None if until is None else _tick(top.domain, until), None, where)
+
+
+def _windows(plan: PlanNode, what: str) -> WindowNode:
+    """The windows that early answers are about."""
+    top = answering(plan)
+    if top is None:
+        raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
+    if not isinstance(top, WindowNode):
+        raise QueryError(f"{what}: a window for each row is answered when the row is; give the window a slide")
+    return top
+
+
+def check_condition(plan: WindowNode, where: str) -> None:
+    """Refuse a condition on anything but the group columns."""
+    keys = plan.kernel.keys
+    groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
+    try:
+        matching_groups(groups.clear(1), where)  # some things are found out only on a row
+    except QueryError as error:
+        raise QueryError(
+            f"prod(where={where!r}): {error}; write a plain condition on the group columns "
+            f"({', '.join(keys) if keys else 'this query has none'}), as in where=\"carrier = 'AA'\""
+        ) from None
+
+
+def _tick(domain: TimeDomain, until: object) -> int:
+    if domain is TimeDomain.TIMESTAMP:
+        try:
+            moment = datetime.fromisoformat(until) if isinstance(until, str) else until
+        except ValueError:
+            moment = None
+        if not isinstance(moment, datetime):
+            raise QueryError(f"prod(until={until!r}): write a datetime, or text as in until='2013-01-14 06:00'")
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    if isinstance(until, (int, Decimal)) and not isinstance(until, bool):
+        return domain.span(until, "until")
+    raise QueryError(f"prod(until={until!r}): write a number, like the times of the stream")

@@ -1,0 +1,149 @@
+"""How a user says a query without SQL: stream, where, select, window, group_by, agg, each a frozen step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from slackwater.estimates.early import Early
+from slackwater.plan import logical as L
+from slackwater.plan.describe import describe
+from slackwater.plan.function import check_function
+from slackwater.plan.nodes import Function, PlanNode
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import Span
+from slackwater.spark.storage.sinks import SinkLike
+from slackwater.windows.sideline import Sideline
+
+if TYPE_CHECKING:
+    from slackwater.spark.api.run import Run
+    from slackwater.spark.api.session import Session
+
+
+@dataclass(frozen=True)
+class Query:
+    """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
+
+    session: Session
+    logical: L.Logical
+
+    @property
+    def plan(self) -> PlanNode:
+        """What it means, if it ends here."""
+        return self.session._analysis.of(self.logical).node
+
+    def _step(self, logical: L.Logical) -> Query:
+        """Another step, looked at now: a mistake is told where it was made."""
+        self.session._analysis.of(logical)
+        return Query(self.session, logical)
+
+    def where(self, condition: str) -> Query:
+        """Keep the rows, or results, that meet a Spark SQL condition."""
+        return self._step(L.Where((self.logical,), condition))
+
+    def select(self, *columns: str, **named: str) -> Query:
+        """Replace the columns: Spark SQL expressions with an alias, or `name="expression"`.
+
+        Results keep the columns that every result has, such as `window_start`.
+        """
+        pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
+        return self._step(L.Select((self.logical,), tuple(pairs)))
+
+    def map(self, function: Function, schema: str) -> Query:
+        """Replace each row by what a Python function makes of it, such as the answer of a model.
+
+        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with
+        the columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows
+        keep their time. It runs in Spark's Python workers, page after page; prods overtake the pages that wait.
+        """
+        check_function(function, "map: the function", "a pyarrow.RecordBatch")
+        logical = L.Map((self.logical,), function, schema)
+        # On results it makes sense only before another window.
+        self.session._analysis.of(logical, as_rows=True)
+        return Query(self.session, logical)
+
+    def window(
+        self,
+        range: Span | None = None,
+        slide: Span | None = None,
+        offset: Span | None = None,
+        *,
+        rows: int | None = None,
+        wattr: str | None = None,
+        disorder: Disorder | None = None,
+    ) -> Windowed:
+        """Windows over the stream's time, or over another attribute of its rows (S4).
+
+        With `slide`: windows of `range`, one each `slide` (tumbling where both are equal), as Spark's `window()`
+        lays them. Without it: a window for each row, over the `range` that ends with the row, (t - range, t], or
+        over the last `rows` rows; grouped, over rows of the row's own group.
+
+        `wattr` is the attribute that windows go by (a timestamp, a date, a whole number or a decimal) instead of
+        the stream's time. `disorder` is a policy for this query alone, instead of the stream's; queries with equal
+        ones share it.
+
+        Over results of windows, as in the largest of the sums of all sensors (S5's Q3-4): a result is a row with
+        the group columns, the aggregates, `window_start` and `window_end`; its time is the last tick of its
+        window. So a window [s, e) takes the results of the windows that end in (s, e]: to compare the groups of
+        each window with one another, give `range` and `slide` the slide of this query.
+        """
+        made = L.Window(range, slide, offset, rows, wattr, disorder)
+        analysis = self.session._analysis
+        analysis.window(analysis.rows_of(self.logical), made)
+        return Windowed(self.session, L.Aggregate((self.logical,), made, (), ()))
+
+    def start(
+        self,
+        sink: SinkLike = None,
+        late: SinkLike = None,
+        name: str | None = None,
+        hold: bool = False,
+        early: Early | None = None,
+        sideline: Sideline | None = None,
+    ) -> Run:
+        """Start the query.
+
+        `sink` takes the results, `late` the rows that came too late for some window or have no time: None keeps
+        them in memory (late rows are then only counted), a folder gets Parquet files, a function gets
+        (DataFrame, commit_id) and may give back a prod, sw.prod(…) or True, to ask for early answers. `name` is the
+        query's name in the journal. With `hold`, a streaming source is not read before `session.run_available()`
+        or before another query of it starts without `hold`: so that several queries see a stream from its first
+        row. `early` asks for early answers, as in sw.early(at=0.75). `sideline` sets the rest of a prodded burst
+        aside behind a `map`, so that later windows need not wait for it, as in sw.sideline(ratio=4).
+        """
+        return self.session._start(self, sink, late, name, hold, early, sideline)
+
+    def describe(self) -> str:
+        """The plan in a few lines."""
+        return describe(self.plan)
+
+
+@dataclass(frozen=True)
+class Stream(Query):
+    """A declared stream."""
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
+
+    session: Session
+    logical: L.Aggregate
+
+    def group_by(self, *columns: str, **named: str) -> Windowed:
+        """Group the rows of a window: columns, expressions with an alias, or `name="expression"`."""
+        pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
+        grouped = replace(self.logical, groups=(*self.logical.groups, *pairs))
+        analysis = self.session._analysis
+        rows, _ = analysis.window(analysis.rows_of(grouped.inputs[0]), grouped.window)
+        analysis.groups(rows, grouped.groups)
+        return Windowed(self.session, grouped)
+
+    def agg(self, **aggregates: str) -> Query:
+        """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
+
+        As in agg(n="count(*)", rate="sum(late) / count(*)").
+        """
+        logical = replace(self.logical, aggregates=tuple(aggregates.items()))
+        self.session._analysis.of(logical)
+        return Query(self.session, logical)

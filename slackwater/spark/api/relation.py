@@ -1,0 +1,184 @@
+"""Asks Spark what an expression means before anything runs, and says in the user's words what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from slackwater.columns import TIME
+from slackwater.errors import QueryError
+from slackwater.progress.time import TimeDomain
+
+# PySpark logs every such error at length; ours say it in the user's words.
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_name).addFilter(lambda record: not _quiet.get())
+
+
+@contextmanager
+def _explained(frame: DataFrame, what: str, text: str) -> Iterator[None]:
+    """Turns what Spark says of an expression into an error of ours."""
+    token = _quiet.set(True)
+    try:
+        yield
+    except PySparkException as error:
+        raise _explain(error, frame, what, text) from None
+    finally:
+        _quiet.reset(token)
+
+
+def columns_of(frame: DataFrame, expressions: Iterable[str], what: str) -> list[tuple[str, DataType]]:
+    """Names and types that some Spark SQL expressions give."""
+    texts = list(expressions)
+    for text in texts:
+        _check_text(text, what)
+    with _explained(frame, what, ", ".join(texts)):
+        return [(f.name, f.dataType) for f in frame.selectExpr(*texts).schema.fields]
+
+
+def fields_of(schema: str, what: str) -> list[tuple[str, DataType]]:
+    """Names and types of a schema written as Spark SQL."""
+    token = _quiet.set(True)
+    try:
+        read = DataType.fromDDL(schema) if isinstance(schema, str) else None
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        raise QueryError(f"{what} schema={schema!r}: {first}; write it as in schema='a INT, b DOUBLE'") from None
+    finally:
+        _quiet.reset(token)
+    if not isinstance(read, StructType) or not read.fields:
+        raise QueryError(f"{what} schema={schema!r}: write names and types, as in schema='a INT, b DOUBLE'")
+    return [(f.name, f.dataType) for f in read.fields]
+
+
+def arrow_type(frame: DataFrame, sql: str, what: str) -> pa.DataType:
+    """Arrow type of an expression; aggregates are allowed."""
+    ((_, kind),) = columns_of(frame, [sql], what)
+    return to_arrow(kind, what)
+
+
+def to_arrow(kind: DataType, what: str) -> pa.DataType:
+    """Arrow type of a Spark type."""
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except PySparkException:
+        raise QueryError(
+            f"{what}: type {kind.simpleString()} cannot be a result; cast it, to string for example"
+        ) from None
+
+
+def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str, TimeDomain]:
+    """Spark SQL that gives the time in ticks, and the domain, for a time column or expression."""
+    ((_, kind),) = columns_of(frame, [time], what)
+    if isinstance(kind, TimestampType):
+        return f"unix_micros({time})", TimeDomain.TIMESTAMP
+    if isinstance(kind, TimestampNTZType):
+        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})", TimeDomain.TIMESTAMP
+    if isinstance(kind, DateType):
+        return f"unix_date({time}) * 86400000000L", TimeDomain.TIMESTAMP
+    if isinstance(kind, DecimalType) and kind.precision <= 18:
+        return f"CAST(({time}) * {10**kind.scale}BD AS BIGINT)", TimeDomain.decimal(kind.precision, kind.scale)
+    if isinstance(kind, (ByteType, ShortType, IntegerType, LongType)):
+        return f"CAST({time} AS BIGINT)", TimeDomain.SEQUENCE
+    remedy = (
+        f"{what}='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"{what}='CAST({time} AS BIGINT)'"
+    )
+    raise QueryError(
+        f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date, a whole number or a "
+        "decimal of at most 18 digits: "
+        f"write for example {remedy}"
+    )
+
+
+@dataclass(frozen=True)
+class FrameRelation:
+    """Rows of a DataFrame's shape, for `slackwater.plan.analyse`."""
+
+    frame: DataFrame
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.frame.columns
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Names and types, in Spark's words."""
+        return tuple((f.name, f.dataType.simpleString()) for f in self.frame.schema.fields)
+
+    def where(self, condition: str) -> FrameRelation:
+        """The rows that meet a condition."""
+        _check_text(condition, "where")
+        with _explained(self.frame, "where", condition):
+            return FrameRelation(self.frame.where(condition))
+
+    def select(self, columns: Sequence[tuple[str, str]], what: str) -> FrameRelation:
+        """The rows with these columns."""
+        columns_of(self.frame, [sql for _, sql in columns], what)
+        return FrameRelation(self.frame.select(*(F.expr(sql).alias(name) for name, sql in columns)))
+
+    def name_of(self, sql: str, what: str) -> str:
+        """The name that an expression gives its column."""
+        return columns_of(self.frame, [sql], what)[0][0]
+
+    def type_of(self, sql: str, what: str) -> pa.DataType:
+        """Arrow type of an expression; aggregates are allowed."""
+        return arrow_type(self.frame, sql, what)
+
+    def check(self, expressions: Iterable[str], what: str) -> None:
+        """Refuse expressions that make no sense; the hidden time of a row is there too."""
+        columns_of(self.frame.withColumn(TIME, F.lit(0)), expressions, what)
+
+    def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
+        """Spark SQL that gives a time in ticks, and its domain."""
+        return time_in_ticks(self.frame, sql, what)
+
+    def schema(self) -> pa.Schema:
+        """Arrow types of the columns; null for those that Arrow has no type for, which cannot be results."""
+        return pa.schema([(f.name, _or_null(f.dataType)) for f in self.frame.schema.fields])
+
+
+def _or_null(kind: DataType) -> pa.DataType:
+    try:
+        return to_arrow(kind, "")
+    except QueryError:
+        return pa.null()
+
+
+def _check_text(sql: object, what: str) -> None:
+    if not isinstance(sql, str):
+        raise QueryError(f"{what} {sql!r}: write Spark SQL as text, as in {what}('delay > 15')")
+
+
+def _explain(error: PySparkException, frame: DataFrame, what: str, text: str) -> QueryError:
+    said = f"{what}{text!r}" if what.endswith("=") else f"{what} {text!r}"
+    condition = (error.getCondition() or "") if isinstance(error, (AnalysisException, ParseException)) else ""
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        name = (error.getMessageParameters() or {}).get("objectName", "?").replace("`", "")
+        return QueryError(f"{said}: there is no column {name!r}; there are {', '.join(frame.columns)}")
+    if condition.startswith("UNRESOLVED_ROUTINE"):
+        name = (error.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
+        return QueryError(f"{said}: Spark knows no function {name!r}")
+    return QueryError(f"{said}: {str(error).strip().splitlines()[0]}")

@@ -1,0 +1,249 @@
+"""Replay: a static DataFrame comes again in pages of its arrival time, on a clock that follows the data.
+
+The clock stands while a page is worked on, so that a replay always gives the same answers; or it goes on at some
+speed, so that work takes time and a backlog can grow.
+
+Rows are sorted by arrival once, by Spark, into Parquet files; pages are cut from these one after another, so the
+driver holds one piece of a file at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from slackwater.engine.build import source_label
+from slackwater.engine.executor import Executor
+from slackwater.engine.loop import Loop
+from slackwater.errors import QueryError
+from slackwater.plan.nodes import StreamNode
+from slackwater.progress.clock import ReplayClock
+from slackwater.progress.time import MIN_TICK, microseconds
+from slackwater.spark.api.relation import columns_of
+from slackwater.spark.pages.pages import SORTED, SparkPages
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+
+_CUT = "__cut"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A static stream to be replayed."""
+
+    node: StreamNode
+    frame: DataFrame
+    arrival: str
+    """Spark SQL that gives the arrival in microseconds."""
+    page: int
+    """Length of a page in microseconds of arrival time."""
+
+    def cuts(self, pages: SparkPages) -> Iterator[tuple[int, pa.Table]]:
+        """Page numbers and rows, in the order of arrival; a row without arrival has never arrived."""
+        place, started = pages.new(SORTED), time.perf_counter()
+        numbered = self.frame.withColumn(
+            _CUT,
+            F.expr(f"CAST(floor(({self.arrival} - pmod({self.arrival}, {self.page}L)) / {self.page}) AS BIGINT)"),
+        )
+        numbered.where(f"{_CUT} IS NOT NULL").sort(_CUT).write.parquet(place.address)
+        pages.spent(time.perf_counter() - started)
+        held: list[pa.Table] = []
+        current: int | None = None
+        for name in place.names():
+            if not name.endswith(".parquet"):
+                continue
+            with pq.ParquetFile(place.files.open_input_file(f"{place.path}/{name}")) as file:
+                for batch in file.iter_batches(batch_size=1 << 18):
+                    for number, rows in _runs(pa.Table.from_batches([batch])):
+                        if current is not None and number != current:
+                            yield current, pa.concat_tables(held)
+                            held = []
+                        current = number
+                        held.append(rows)
+        if current is not None:
+            yield current, pa.concat_tables(held)
+        place.delete()
+
+
+def _runs(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Stretches of equal page numbers in a sorted table."""
+    numbers = table[_CUT]
+    rows = table.drop_columns([_CUT])
+    start = 0
+    encoded = pc.run_end_encode(numbers.combine_chunks())
+    for number, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+        yield number, rows.slice(start, end - start)
+        start = end
+
+
+def read_replay(node: StreamNode, df: DataFrame, arrival: str | None, page: str) -> Replay | None:
+    """How a declared stream is replayed; None where its rows arrive by themselves."""
+    if df.isStreaming:
+        if arrival is not None:
+            raise QueryError(
+                f"stream {node.name!r} is a streaming DataFrame: its rows arrive when they come; leave out arrival="
+            )
+        return None
+    if arrival is None:
+        raise QueryError(
+            f"stream {node.name!r} is a static DataFrame: give the column of its arrival to replay it, as in "
+            "arrival='received', or read it with spark.readStream"
+        )
+    ((_, kind),) = columns_of(df, [arrival], "arrival")
+    if not isinstance(kind, TimestampType):
+        raise QueryError(f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp")
+    length = microseconds(page)
+    if length <= 0:
+        raise QueryError(f"page={page!r} must be longer than nothing, as in page='10 seconds'")
+    return Replay(node, df, f"unix_micros({arrival})", length)
+
+
+@dataclass(frozen=True)
+class Due:
+    """Rows that are to come as a page, and when."""
+
+    at: int
+    replay: Replay
+    shape: Shape
+    number: int
+    rows: pa.Table
+
+    @property
+    def label(self) -> str:
+        """That of the source they go to."""
+        return source_label(self.replay.node.name)
+
+
+def interleaved(replays: Iterable[Replay], pages: SparkPages) -> Iterator[tuple[int, list[Due]]]:
+    """The pages of some replays by the instant at which they are due."""
+    streams = (_of(replay, pages) for replay in replays)
+    for at, dues in groupby(heapq.merge(*streams, key=lambda due: due.at), key=lambda due: due.at):
+        yield at, list(dues)
+
+
+def _of(replay: Replay, pages: SparkPages) -> Iterator[Due]:
+    shape = Shape()
+    for number, rows in replay.cuts(pages):
+        yield Due((number + 1) * replay.page, replay, shape, number, rows)
+
+
+def come_to(replays: Iterable[Replay], executor: Executor) -> int:
+    """When the last pages came that a journal knows of."""
+    known = ((executor.consumed(source_label(r.node.name)), r.page) for r in replays)
+    return max(((number + 1) * page for number, page in known if number is not None), default=MIN_TICK)
+
+
+class Replayer:
+    """Hands replayed pages to the executor's thread, each when the last one is done; no time passes meanwhile."""
+
+    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.pages = pages
+
+    def run(
+        self,
+        streams: Sequence[Replay],
+        controls: Sequence[Replay] = (),
+        on_page: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """Replay all there is; pages that the journal has seen are passed over.
+
+        Prods of an instant come when its rows have been worked on.
+        """
+        both = (interleaved(replays, self.pages) for replays in (streams, controls))
+        for at, dues in heapq.merge(*both, key=lambda instant: instant[0]):
+            self.come(at, [due for due in dues if not self._known(due)])
+            for due in dues:
+                told = {"stream": due.replay.node.name, "page": due.number, "rows": due.rows.num_rows}
+                if on_page is not None:
+                    on_page({**told, "clock": self.clock.now()})
+        self.end()
+
+    def _known(self, due: Due) -> bool:
+        seen = self.loop.executor.consumed(due.label)
+        return seen is not None and due.number <= seen
+
+    def come(self, at: int, dues: list[Due]) -> None:
+        """Move the clock, stopping where a timeout runs out on the way, and let the pages of an instant in."""
+        executor = self.loop.executor
+        while True:
+            wake = self.loop.call(executor.wake_at)
+            if wake is None or wake >= at or wake <= self.clock.now():
+                break
+            self.clock.set(wake)
+            self.loop.call(executor.run_until_idle)
+        self.clock.set(at)
+        if dues:
+            self.loop.admit([(due.label, self.page(due)) for due in dues])
+            self.loop.call(lambda: None)  # an expensive operator may still be at it, though the pages are safe
+
+    def end(self) -> None:
+        """All pages have come, and each was worked off before the next."""
+
+    def page(self, due: Due) -> SparkPage:
+        """Its rows as Spark's."""
+        frame = self.pages.spark.createDataFrame(due.rows, schema=due.replay.frame.schema)
+        return SparkPage.arrive(frame, due.replay.node, due.number, due.at, due.shape, self.pages)
+
+
+class PacedReplayer(Replayer):
+    """Lets pages come at the speed at which they came, or a multiple of it, whatever is still being worked on."""
+
+    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float) -> None:
+        super().__init__(loop, clock, pages)
+        loop.interruptible()
+        self._speed = speed
+        self._unsafe: deque[Future[None]] = deque()
+
+    def end(self) -> None:
+        """Wait until all is worked off."""
+        for safe in self._unsafe:
+            safe.result()
+        self.loop.call(lambda: None)
+        self.clock.stand()
+
+    def come(self, at: int, dues: list[Due]) -> None:
+        """Wait until the pages of an instant are due, and let them in."""
+        if not dues:
+            return
+        left = self.clock.until(at)
+        if left is None:
+            length = max(due.replay.page for due in dues)
+            self.clock.set(at - length)
+            self.clock.go(self._speed)
+            self.loop.call(lambda: None)  # it may sleep, as if the clock stood
+            left = length / 1e6 / self._speed
+        self.loop.pause(left)
+        self._unsafe += [self.loop.offer(due.label, self.page(due)) for due in dues]
+        while self._unsafe and self._unsafe[0].done():
+            self._unsafe.popleft().result()
+
+
+def check_speed(speed: float | None, replay: bool) -> None:
+    """Refuse a speed that is none, or for streams that have their own."""
+    if speed is None:
+        return
+    if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not 0 < speed < math.inf:
+        raise QueryError(f"speed={speed!r}: so many seconds of the replay in one, as in speed=60")
+    if not replay:
+        raise QueryError("speed= is for replays; the rows of a streaming DataFrame arrive when they come")
+
+
+def replayer(loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float | None) -> Replayer:
+    """For this speed, or for none."""
+    return Replayer(loop, clock, pages) if speed is None else PacedReplayer(loop, clock, pages, speed)

@@ -1,0 +1,156 @@
+"""Ingest: one Structured Streaming query a stream. Spark keeps the offsets; each batch is handed over as a page."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from slackwater.engine.build import source_label
+from slackwater.engine.loop import Loop
+from slackwater.operators.source import Source
+from slackwater.plan.nodes import StreamNode
+from slackwater.spark.embedded import tune_for_pages
+from slackwater.spark.ingest.direct_files import DirectFiles
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.spool import Spool
+from slackwater.spark.storage.place import Place
+
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_FAST_MANAGERS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
+)
+_starting = threading.Lock()
+
+
+class Ingest:
+    """Feeds one stream's batches to the executor's thread; a batch is done when its page is safe.
+
+    With `spooling`, that is when it lies in the spool, however busy the executor is.
+    """
+
+    def __init__(
+        self,
+        node: StreamNode,
+        frame: DataFrame,
+        loop: Loop,
+        pages: SparkPages,
+        checkpoint: Place,
+        trigger: str | None,
+    ) -> None:
+        self.node = node
+        self._frame = frame
+        self._loop = loop
+        self._pages = pages
+        self._checkpoint = checkpoint
+        self._trigger = trigger
+        self._shape = Shape()
+        self._direct = DirectFiles(frame)
+        self._tuned = False
+        self._spool = Spool(node.name, pages)
+        self._offered: int | None = None
+        """Number of the last page that went by the spool."""
+        self.spooling = False
+        self.columns: set[str] = set()
+        self.query: StreamingQuery | None = None
+
+    def start(self, columns: set[str], available_now: bool = False) -> None:
+        """Start, or go on in another way, from where the checkpoint stands.
+
+        Only these columns are read: Spark hands a batch over as finished rows, so what is not left out here is
+        read from the source even if no query looks at it.
+        """
+        self.stop()
+        self.columns, self._tuned = columns, False
+        self._offer_spooled()
+        frame = self._frame.select(*(f"`{c}`" for c in self._frame.columns if c in columns))
+        writer = frame.writeStream.foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", self._checkpoint.address)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._trigger is not None:
+            writer = writer.trigger(processingTime=self._trigger)
+        with _fast_checkpoints(self._frame.sparkSession, self._checkpoint):
+            self.query = writer.start()
+            # Sources make their own logs a little later, in the stream's thread: the setting must still be there.
+            with contextlib.suppress(Py4JError):
+                self.query._jsq.streamingQuery().awaitInitialization(20_000)
+
+    def wait(self) -> None:
+        """Wait until the query ends by itself; its error is raised."""
+        if self.query is not None:
+            self.query.awaitTermination()
+
+    def stop(self) -> None:
+        """Stop after the batch that is under way."""
+        if self.query is not None:
+            self.query.stop()
+            self.query = None
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        if not self._tuned:
+            # Spark runs all batches of a start in a copy of the session that is its alone.
+            tune_for_pages(frame.sparkSession)
+            self._tuned = True
+        direct = self._direct.read(frame) if self._shape.large else None
+        frame = frame if direct is None else direct
+        now = self._loop.executor.clock.now()
+        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages)
+        if self.spooling:
+            self._put(page)
+        else:
+            self._loop.admit([(source_label(self.node.name), page)])
+
+    # --- the spool
+
+    def _put(self, page: SparkPage) -> None:
+        if self._offered is not None and page.number <= self._offered:
+            return
+        source = self._loop.executor.graph.nodes[source_label(self.node.name)].operator
+        assert isinstance(source, Source)
+        page.expect(source.needs(page.number))
+        self._offer(self._spool.put(page))
+
+    def _offer(self, saved: dict[str, Any]) -> None:
+        self._offered = saved["number"]
+        self._loop.offer(source_label(self.node.name), self._pages.load(saved), saved)
+
+    def _offer_spooled(self) -> None:
+        """What an earlier process has left, or a start of this one."""
+        numbers = (self._loop.executor.consumed(source_label(self.node.name)), self._offered)
+        for saved in self._spool.waiting(after=max((n for n in numbers if n is not None), default=None)):
+            self._offer(saved)
+
+
+@contextlib.contextmanager
+def _fast_checkpoints(spark: SparkSession, checkpoint: Place) -> Iterator[None]:
+    """For a local checkpoint, the manager that renames without starting a process for each file."""
+    with _starting:
+        before = spark.conf.get(_MANAGER, None)
+        fast = None if before is not None or not checkpoint.local else _fast_manager(spark)
+        if fast is None:
+            yield
+            return
+        spark.conf.set(_MANAGER, fast)
+        try:
+            yield
+        finally:
+            spark.conf.unset(_MANAGER)
+
+
+def _fast_manager(spark: SparkSession) -> str | None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    for name in _FAST_MANAGERS:
+        with contextlib.suppress(Py4JError):
+            jvm.java.lang.Class.forName(name)
+            return name
+    return None

@@ -1,0 +1,47 @@
+"""The job that folds a page for one kernel: its columns, the same for every page (D2), and what it gives."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import polars as pl
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from slackwater.columns import PANE, ROWS, SOURCE
+from slackwater.operators.page import Folded
+from slackwater.spark.pages.statistics import ALL, COLUMNS, time_statistics
+from slackwater.windows.kernel import PaneKernel
+
+#: Hidden column that says whether the filters so far have let a row pass.
+KEEP = "__keep"
+
+
+@lru_cache(maxsize=256)
+def kernel_columns(
+    kernel: PaneKernel, by_source: bool, marked: bool, asked: tuple[bool, bool] | None
+) -> tuple[list[Column], list[Column]]:
+    """Keys and aggregates of the job that folds a page."""
+    groups = {g.name: f"CASE WHEN {KEEP} THEN {g.sql} END" if marked else g.sql for g in kernel.groups}
+    keys = [F.expr(kernel.pane_sql()).alias(PANE), *(F.expr(sql).alias(name) for name, sql in groups.items())]
+    if by_source:
+        keys.append(F.col(SOURCE))
+    made = [F.expr(sql).alias(name) for name, sql in kernel.make_sql(KEEP if marked else None).items()]
+    if asked is not None:
+        made += [*time_statistics(*asked), *([F.count(F.lit(1)).alias(ALL)] if marked else [])]
+    return keys, made
+
+
+def folded(partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked: bool) -> Folded:
+    """Partials without what was there for the statistics only."""
+    partials = partials.drop([c for c in COLUMNS if c in partials.columns])
+    partials = partials.filter(pl.col(PANE).is_not_null()) if partials[PANE].null_count() else partials
+    if marked:
+        partials = partials.filter(pl.col(ROWS) > 0)
+    sources = [SOURCE] if SOURCE in partials.columns else []
+    counts = partials.group_by([PANE, *sources]).agg(pl.col(ROWS).sum())
+    partials = partials.drop(sources)
+    if by_source and partials.height:
+        columns = partials.columns
+        partials = kernel.merge(partials.group_by([PANE, *kernel.keys])).select(columns)
+    return Folded(partials, counts)

@@ -1,0 +1,67 @@
+"""What all pages made from one arrival share: where the rows came from, and the statistics of their arrival."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from pyspark.sql import DataFrame, Observation
+
+from slackwater.columns import PUNCTUATION, SOURCE
+from slackwater.operators.prod import Prod
+from slackwater.progress.arrival import Arrival
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.statistics import page_statistics, read_arrival, sketch_column
+from slackwater.windows.frames import frame_of
+
+if TYPE_CHECKING:
+    from slackwater.spark.pages.pages import SparkPages
+
+
+@dataclass
+class Origin:
+    """What all pages made from one arrival share."""
+
+    source: DataFrame
+    number: int
+    at: int
+    shape: Shape
+    pages: SparkPages
+    hidden: tuple[str, ...]
+    """Hidden columns of every row."""
+    needs: frozenset[str] = frozenset()
+    arrival: Arrival | None = None
+    prod: Prod | None = None
+    saved: dict[str, Any] | None = None
+    """Where the rows of the page as it came are durable."""
+
+    @property
+    def many_sources(self) -> bool:
+        return SOURCE in self.hidden
+
+    @property
+    def asked(self) -> tuple[bool, bool]:
+        """Whether the sum of times, and punctuations, are wanted."""
+        return "total" in self.needs, PUNCTUATION in self.hidden
+
+    def measure(self) -> None:
+        """Take the arrival statistics by a job of their own."""
+        started, (frame, sketch) = time.perf_counter(), self.sketched(self.source)
+        keys = [SOURCE] if self.many_sources else []
+        table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
+        self.pages.spent(time.perf_counter() - started)
+        self.arrived(frame_of(table), sketch)
+
+    def sketched(self, frame: DataFrame) -> tuple[DataFrame, Observation | None]:
+        """The frame, with the sketch of times observed on the way if it is wanted and not known yet."""
+        if "sketch" not in self.needs or self.arrival is not None:
+            return frame, None
+        sketch = Observation()
+        return frame.observe(sketch, sketch_column()), sketch
+
+    def arrived(self, statistics: pl.DataFrame, sketch: Observation | None) -> None:
+        """Take the statistics that a job has brought along."""
+        seen = None if sketch is None else sketch.get["sketch"]
+        self.arrival = read_arrival(statistics, self.at, None if seen is None else bytes(seen))

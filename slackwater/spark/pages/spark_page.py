@@ -1,0 +1,365 @@
+"""SparkPage: a page over a Spark DataFrame. One Spark job folds it and brings its arrival statistics along.
+
+The plan of that job is the same for every page of a query (D2), so Spark compiles it once. A row that a filter
+drops stays in it, marked, for its arrival still moves time; to observe rows before the filter would be slower.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+
+from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
+from slackwater.operators.page import Folded, Page, PartialsTooLarge
+from slackwater.operators.payload import Payload, Staged, payload_rows
+from slackwater.operators.prod import Prod
+from slackwater.plan.nodes import MapNode, StreamNode
+from slackwater.progress.arrival import Arrival
+from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
+from slackwater.spark.pages.function import arrow_function
+from slackwater.spark.pages.origin import Origin
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.staging import few, stage, too_large
+from slackwater.spark.pages.statistics import (
+    ALL,
+    COLUMNS,
+    MISSING,
+    page_statistics,
+    sketch_column,
+)
+from slackwater.spark.storage.place import Place
+from slackwater.windows.frames import frame_of
+from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.per_row.rolling import RollingKernel
+
+if TYPE_CHECKING:
+    from slackwater.spark.pages.pages import SparkPages
+
+#: Fewer kernels than this have jobs of their own.
+FEW_KERNELS = 4
+_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_MADE = "__made"
+
+
+@dataclass(eq=False)
+class SparkPage:
+    """A lazy DataFrame with hidden columns."""
+
+    frame: DataFrame
+    origin: Origin
+    marked: bool = False
+    """Whether filters have only marked the rows (KEEP)."""
+
+    @staticmethod
+    def arrive(
+        frame: DataFrame, node: StreamNode, number: int, at: int, shape: Shape, pages: SparkPages
+    ) -> SparkPage:
+        """A page as it comes from a source."""
+        hidden = {TIME: node.time}
+        if node.source is not None:
+            hidden[SOURCE] = f"coalesce(CAST({node.source} AS STRING), '{NO_SOURCE}')"
+        if node.punctuation is not None:
+            hidden[PUNCTUATION] = node.punctuation
+        timed = frame.select("*", *(_column(sql).alias(name) for name, sql in hidden.items()))
+        return SparkPage(timed, Origin(timed, number, at, shape, pages, tuple(hidden)))
+
+    @staticmethod
+    def known(
+        frame: DataFrame,
+        number: int,
+        hidden: Mapping[str, str],
+        arrival: Arrival,
+        shape: Shape,
+        pages: SparkPages,
+        prod: Prod | None = None,
+        saved: dict[str, Any] | None = None,
+    ) -> SparkPage:
+        """A page of which all is known that a job could tell."""
+        timed = frame.select("*", *(_column(sql).alias(name) for name, sql in hidden.items()))
+        names = tuple(c for c in (TIME, SOURCE, PUNCTUATION) if c in timed.columns)
+        origin = Origin(timed, number, arrival.at, shape, pages, names, arrival=arrival, prod=prod, saved=saved)
+        return SparkPage(timed, origin)
+
+    @staticmethod
+    def staged(
+        payload: Staged, number: int, at: int, hidden: Mapping[str, str], prod: Prod | None, pages: SparkPages
+    ) -> SparkPage:
+        """A page over files that were written for it; they are safe from the beginning."""
+        place = pages.root.child(payload.location)
+        saved = pages.note(place, number, Arrival(payload.rows, 0, None, None, at), hidden, prod, None)
+        return SparkPage.load(pages, {**saved, "staged": payload.rows})
+
+    @staticmethod
+    def load(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
+        """A page from what `save` gave."""
+        frame = pages.spark.read.parquet(pages.root.child(saved["folder"]).address)
+        prod = None if saved["prod"] is None else Prod.load(saved["prod"])
+        arrival = Arrival.load(saved["arrival"])
+        return SparkPage.known(frame, saved["number"], saved["hidden"], arrival, Shape(), pages, prod, saved)
+
+    @property
+    def number(self) -> int:
+        """Place in the stream: the batch id."""
+        return self.origin.number
+
+    @property
+    def rows(self) -> int | None:
+        """Rows on arrival, once known."""
+        return None if self.origin.arrival is None else self.origin.arrival.rows
+
+    @property
+    def prod(self) -> Prod | None:
+        """The prod that early rows belong to."""
+        return self.origin.prod
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of its files, where it has some of its own."""
+        return None if self.origin.saved is None else self.origin.saved["bytes"]
+
+    @property
+    def saved(self) -> dict[str, Any] | None:
+        """Where its rows are durable; what has been done to them since is not."""
+        return self.origin.saved if self.frame is self.origin.source else None
+
+    def payload(self) -> Payload:
+        """One job: to the driver if the rows are few enough, else to files."""
+        saved = self.saved
+        if saved is not None and "staged" in saved:
+            return Staged(saved["folder"], saved["staged"])
+        large = self.origin.shape.large
+        frame, statistics = self._observed()
+        started = time.perf_counter()
+        rows = frame.drop(*self.origin.hidden)
+        try:
+            return stage(rows, self.origin.pages) if large else few(rows, self.origin.pages)
+        finally:
+            self._ran(started, statistics)
+            if self.rows is not None:
+                self.origin.shape.ran(False, self.rows, time.perf_counter() - started)
+
+    def expect(self, needs: frozenset[str]) -> None:
+        """Remember what will be asked for."""
+        self.origin.needs = needs
+
+    def where(self, condition: str) -> SparkPage:
+        """Filter; as long as the arrival is not known, rows are only marked."""
+        if self.origin.arrival is not None:
+            return SparkPage(self._kept().where(_column(condition)), self.origin)
+        keep = f"coalesce(({condition}), false)"
+        if self.marked:
+            keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
+        return SparkPage(self.frame.withColumn(KEEP, _column(keep)), self.origin, marked=True)
+
+    def select(self, columns: Mapping[str, str]) -> SparkPage:
+        """Project, and keep what is hidden."""
+        made = [_column(self._given(sql)).alias(name) for name, sql in columns.items()]
+        hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
+        return SparkPage(self.frame.select(*made, *hidden), self.origin, self.marked)
+
+    def fold(self, kernel: PaneKernel) -> Folded:
+        """One job: partials by pane and group, to the driver as Arrow."""
+        started, one_task = time.perf_counter(), self.origin.shape.one_task()
+        unknown = self.origin.arrival is None
+        frame, sketch = self.origin.sketched(self.frame.coalesce(1) if one_task else self.frame)
+        asked = self.origin.asked if unknown else None
+        # Rows that a filter dropped have no group any more, but still a source.
+        by_source = self.origin.many_sources and (kernel.source is None or self.marked)
+        keys, made = kernel_columns(kernel, by_source, self.marked, asked)
+        try:
+            table = frame.groupBy(*keys).agg(*made).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not too_large(error):
+                raise
+            if unknown:
+                self.origin.measure()
+            raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
+        seconds = time.perf_counter() - started
+        self.origin.pages.spent(seconds)
+        partials = frame_of(table)
+        if self.origin.many_sources and not by_source:
+            partials = partials.with_columns(kernel.source_of.alias(SOURCE))
+        if unknown:
+            everything = pl.col(ALL if self.marked else ROWS)
+            missing = pl.when(pl.col(PANE).is_null()).then(everything).otherwise(0)
+            self.origin.arrived(partials.with_columns(everything.alias(ALL), missing.alias(MISSING)), sketch)
+        assert self.origin.arrival is not None
+        self.origin.shape.ran(one_task, self.origin.arrival.rows, seconds)
+        return folded(partials, kernel, by_source, self.marked)
+
+    def fold_all(self, kernels: Sequence[PaneKernel]) -> dict[PaneKernel, Folded]:
+        """One job for all kernels that can share it; the others are left out.
+
+        A wide job pays only for many kernels (measured: for six, not for two, on pages of 1,000 and of 1 M rows).
+        """
+        if len(kernels) < FEW_KERNELS:
+            return {}
+        return self.origin.pages.wide(tuple(kernels)).fold(self)
+
+    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
+        """One job: the time, groups and arguments of each row, to the driver as Arrow."""
+        frame, statistics = self._observed()
+        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        started = time.perf_counter()
+        try:
+            table = frame.select(*made).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not too_large(error):
+                raise
+            if self.origin.arrival is None:
+                self.origin.measure()
+            raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
+        self._ran(started, statistics)
+        return frame_of(table)
+
+    def time_spread(self) -> tuple[int, int]:
+        """One job: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
+        row = self._kept().agg(F.count(TIME), F.percentile_approx(TIME, [0.05, 0.95])).first()
+        assert row is not None
+        return row[0], row[1][1] - row[1][0] + 1 if row[1] else 1
+
+    def cells_of(self, width: int) -> int:
+        """One job: into about how many cells of this width the rows fall."""
+        row = self._kept().agg(F.approx_count_distinct(F.expr(_cell_sql(width)))).first()
+        assert row is not None
+        return int(row[0])
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
+        """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
+        frame, statistics = self._observed()
+        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        started = time.perf_counter()
+        rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
+        cell = F.expr(_cell_sql(width)).alias(CELL)
+        numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
+        numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
+        self._ran(started, statistics)
+        zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
+        return pa.schema([(f.name, to_arrow_type(f.dataType, timezone=zone)) for f in rows.schema.fields])
+
+    def spill(self, kernel: PaneKernel, place: Place) -> None:
+        """One job: partials by pane and group, as Parquet files in a folder a pane."""
+        frame, statistics = self._observed()
+        keys, made = kernel_columns(kernel, False, False, None)
+        started = time.perf_counter()
+        partials = frame.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
+        partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
+        self._ran(started, statistics)
+
+    def arrival(self) -> Arrival | None:
+        """Statistics before any filter, once a job has run."""
+        return self.origin.arrival
+
+    def map(self, node: MapNode) -> SparkPage:
+        """One job, in Spark's Python workers; the rows stay where they were made."""
+        frame, statistics = self._observed()
+        started = time.perf_counter()
+        visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
+        made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
+        names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
+        mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
+        self._ran(started, statistics)
+        return SparkPage(mapped, self.origin)
+
+    def measure(self) -> Arrival:
+        """Statistics before any filter, by a job of their own if none has run."""
+        if self.origin.arrival is None:
+            self.origin.measure()
+        assert self.origin.arrival is not None
+        return self.origin.arrival
+
+    def late(
+        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+    ) -> Page | None:
+        """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
+        started, limited = time.perf_counter(), self._limited(self._kept(), before, by_source)
+        missed = [f"{TIME} IS NULL OR {TIME} < {BEFORE}"]
+        missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in within]
+        rows = limited.where(" OR ".join(missed)).drop(BEFORE, *self.origin.hidden)
+        payload = few(rows, self.origin.pages)
+        self.origin.pages.spent(time.perf_counter() - started)
+        return self.origin.pages.of_rows(payload, self.number, self.origin.at) if payload_rows(payload) else None
+
+    def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
+        """Rows at or below a heartbeat. Runs only for pages that have some."""
+        started = time.perf_counter()
+        count = self._limited(self.origin.source, heartbeat, by_source).where(f"{TIME} <= {BEFORE}").count()
+        self.origin.pages.spent(time.perf_counter() - started)
+        return count
+
+    def save(self, place: Place | None = None) -> dict[str, Any]:
+        """Write the rows to the journal's file system."""
+        place = place or self.origin.pages.new("pages")
+        frame, statistics = self._observed()
+        started = time.perf_counter()
+        frame.write.mode("overwrite").parquet(place.address)
+        self._ran(started, statistics)
+        assert self.origin.arrival is not None
+        return self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())
+
+    def _kept(self, frame: DataFrame | None = None) -> DataFrame:
+        """The rows that the filters have let pass."""
+        frame = self.frame if frame is None else frame
+        return frame.where(KEEP).drop(KEEP) if self.marked else frame
+
+    def _given(self, sql: str) -> str:
+        """An expression that is not evaluated for rows that a filter has dropped."""
+        if not self.marked or _SIMPLE.match(sql.strip("`")):
+            return sql
+        return f"CASE WHEN {KEEP} THEN {sql} END"
+
+    def _limited(self, frame: DataFrame, everyone: int, by_source: pl.DataFrame | None) -> DataFrame:
+        limit = F.lit(everyone)
+        if by_source is None or not self.origin.many_sources:
+            return frame.withColumn(BEFORE, limit)
+        limits = frame.sparkSession.createDataFrame(by_source.to_arrow())
+        joined = frame.join(F.broadcast(limits), on=SOURCE, how="left")
+        return joined.withColumn(BEFORE, F.coalesce(F.col(BEFORE), limit))
+
+    def _observed(self) -> tuple[DataFrame, Observation | None]:
+        """The rows that passed, for a job on them; arrival statistics are taken on the way if that can be."""
+        if self.origin.arrival is not None:
+            return self._kept(), None
+        if self.origin.many_sources:
+            self.origin.measure()
+            return self._kept(), None
+        statistics = Observation()
+        wanted = [
+            *page_statistics(*self.origin.asked),
+            *([sketch_column()] if "sketch" in self.origin.needs else []),
+        ]
+        return self._kept(self.frame.observe(statistics, *wanted)), statistics
+
+    def _ran(self, started: float, statistics: Observation | None) -> None:
+        self.origin.pages.spent(time.perf_counter() - started)
+        if statistics is None:
+            return
+        try:
+            seen = statistics.get
+        except Py4JJavaError:
+            # Spark saw that no row can pass the filter and left out the scan, statistics and all.
+            self.origin.measure()
+            return
+        row = pl.DataFrame([{c: seen[c] for c in COLUMNS if c in seen}])
+        self.origin.arrived(row, statistics if "sketch" in seen else None)
+
+
+def _cell_sql(width: int) -> str:
+    return f"({TIME} - pmod({TIME}, {width}L)) div {width}L"
+
+
+@lru_cache(maxsize=4096)
+def _column(sql: str) -> Column:
+    return F.expr(sql)

@@ -1,0 +1,46 @@
+"""The spool: pages of a stream that are safe on disk before the executor has time for them.
+
+Before an expensive operator the pages of a live stream must be able to wait: else Spark holds its next batch back
+until the last one has been worked on, and neither a prod nor a sideline reaches what waits there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from slackwater.spark.pages.pages import SPOOL, SparkPages
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.storage.journal_files import write_whole
+from slackwater.spark.storage.place import Place
+
+_NOTE = "_page.json"
+
+
+class Spool:
+    """The folder of one stream: a folder for each page, whole when the page's note is in it."""
+
+    def __init__(self, stream: str, pages: SparkPages) -> None:
+        self._name = f"{SPOOL}/{stream}"
+        self._pages = pages
+
+    @property
+    def _place(self) -> Place:
+        return self._pages.root.child(self._name)
+
+    def put(self, page: SparkPage) -> dict[str, Any]:
+        """Save a page; after a crash `waiting` gives it again."""
+        place = self._place.child(str(page.number))
+        saved = page.save(place)
+        write_whole(place.files, f"{place.path}/{_NOTE}", json.dumps(saved).encode())
+        return saved
+
+    def waiting(self, after: int | None) -> Iterator[dict[str, Any]]:
+        """What was saved of the pages behind a number, in order; a page that is not whole will come again."""
+        numbers = sorted(int(name) for name in self._place.names())
+        for number in numbers:
+            place = self._place.child(str(number))
+            if (after is None or number > after) and _NOTE in place.names():
+                with place.files.open_input_file(f"{place.path}/{_NOTE}") as note:
+                    yield json.loads(note.read())

@@ -1,0 +1,1 @@
+"""What lies on a file system: places, the journal's files, and sinks."""

@@ -1,0 +1,62 @@
+"""Places on the journal's file system: where Spark and pyarrow both read and write."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+from pyarrow import fs
+
+from slackwater.errors import SlackwaterError
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder, for pyarrow (file system and path) and for Spark (an address)."""
+
+    files: fs.FileSystem
+    path: str
+    address: str
+
+    @staticmethod
+    def of(where: str | os.PathLike[str]) -> Place:
+        """A local path or an address that pyarrow knows (s3://…, hdfs://…, gs://…)."""
+        text = os.fspath(where)
+        if "://" in text:
+            try:
+                files, path = fs.FileSystem.from_uri(text)
+            except (ValueError, OSError) as error:
+                raise SlackwaterError(f"no file system for {text!r}: {error}") from error
+            return Place(files, path.rstrip("/"), text.rstrip("/"))
+        path = os.path.abspath(text)
+        return Place(fs.LocalFileSystem(), path, f"file://{path}")
+
+    @staticmethod
+    def temporary() -> Place:
+        """A new folder of this machine."""
+        return Place.of(tempfile.mkdtemp(prefix="slackwater-"))
+
+    def child(self, name: str) -> Place:
+        """A folder inside."""
+        return Place(self.files, f"{self.path}/{name}", f"{self.address}/{name}")
+
+    @property
+    def local(self) -> bool:
+        """Whether it is on this machine's own file system."""
+        return isinstance(self.files, fs.LocalFileSystem)
+
+    def delete(self) -> None:
+        """Delete the folder, if it is there."""
+        if self.files.get_file_info(self.path).type == fs.FileType.Directory:
+            self.files.delete_dir(self.path)
+
+    def size(self) -> int:
+        """Bytes of the files inside."""
+        found = self.files.get_file_info(fs.FileSelector(self.path, recursive=True, allow_not_found=True))
+        return sum(info.size or 0 for info in found)
+
+    def names(self) -> list[str]:
+        """What lies inside; nothing if there is no such folder."""
+        found = self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return sorted(info.base_name for info in found)

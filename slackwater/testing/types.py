@@ -1,0 +1,100 @@
+"""What analysis asks of expressions, answered by polars over a sample row: no Spark in here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.progress.time import TimeDomain
+
+_CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class SampleRelation:
+    """Rows like those of a sample, which has one at least."""
+
+    frame: pl.DataFrame
+
+    @staticmethod
+    def like(schema: pa.Schema) -> SampleRelation:
+        """A row of nulls of this shape."""
+        empty = pl.DataFrame(schema.empty_table())
+        nulls = pl.DataFrame({c: [None] for c in empty.columns}, schema=empty.schema)
+        return SampleRelation(pl.concat([empty, nulls]))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.frame.columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow types of the columns."""
+        return pa.schema([(name, self.type_of(f"`{name}`", name)) for name in self.names])
+
+    def where(self, condition: str) -> SampleRelation:
+        """The same shape; a condition is looked at when it meets rows."""
+        return self
+
+    def select(self, columns: Sequence[tuple[str, str]], what: str) -> SampleRelation:
+        """The rows with these columns."""
+        return SampleRelation(self.frame.select(pl.sql_expr(sql).alias(name) for name, sql in columns))
+
+    def name_of(self, sql: str, what: str) -> str:
+        """The name that an expression gives its column."""
+        return pl.sql_expr(sql).meta.output_name()
+
+    def type_of(self, sql: str, what: str) -> pa.DataType:
+        """Arrow type; those of counts, sums and averages are Spark's, not polars'."""
+        call = _CALL.match(sql)
+        if call is not None:
+            return self._type_of_call(call[1].lower(), call[2], what)
+        made = pl.SQLContext(f=self.frame).execute(f"SELECT {sql} AS x FROM f", eager=True)
+        kind = made.to_arrow().schema.field("x").type
+        return pa.string() if kind == pa.large_string() else kind
+
+    def _type_of_call(self, function: str, argument: str, what: str) -> pa.DataType:
+        if function == "count":
+            return pa.int64()
+        kind = self.type_of(argument, what)
+        if pa.types.is_decimal(kind):
+            more, behind = (10, 0) if function == "sum" else (4, 4)
+            return pa.decimal128(min(kind.precision + more, 38), min(kind.scale + behind, 38))
+        return pa.int64() if function == "sum" and pa.types.is_integer(kind) else pa.float64()
+
+    def check(self, expressions: Iterable[str], what: str) -> None:
+        """Spark's aggregates are Spark's to check."""
+
+    def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
+        """Times of a sample are ticks already."""
+        return sql, TimeDomain.SEQUENCE
+
+
+@dataclass(frozen=True)
+class SampleTypes:
+    """Streams with a sample of their rows; one may stand for the results of another query."""
+
+    streams: Mapping[str, tuple[PlanNode, SampleRelation]]
+
+    def stream(self, name: str) -> tuple[PlanNode, SampleRelation]:
+        """A declared stream and its rows."""
+        return self.streams[name]
+
+    def relation(self, schema: pa.Schema) -> SampleRelation:
+        """Rows of this shape."""
+        return SampleRelation.like(schema)
+
+    def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
+        """Columns as they were written down."""
+        assert isinstance(schema, pa.Schema)
+        return tuple((f.name, str(f.type)) for f in schema), schema
+
+    def check_policy(self, stream: StreamNode) -> None:
+        """Refuse a disorder policy that does not fit its stream."""
+        stream.disorder.tracker(stream.domain)

@@ -1,0 +1,86 @@
+"""Windows over the same groups share their panes: the finest that is common to them, with all their partials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+import polars as pl
+
+from slackwater.columns import PANE, ROWS
+from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.spec import WindowSpec
+
+#: How many times finer common panes may be than the finest of the windows needs.
+_FINER = 4
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A kernel, and those whose partials can be made from its own."""
+
+    common: PaneKernel
+    kernels: tuple[PaneKernel, ...]
+
+    def partials_of(self, kernel: PaneKernel, partials: pl.DataFrame) -> pl.DataFrame:
+        """One kernel's own partials, in its own panes, from the common ones."""
+        if kernel == self.common:
+            return partials
+        columns = [pl.col(ROWS)]
+        for partial, names in kernel.columns.items():
+            there = self.common.columns[partial]
+            columns += [pl.col(t).alias(name) for t, name in zip(there, names, strict=True)]
+        made = partials.select(self._pane(kernel), *kernel.keys, *columns)
+        if kernel.spec.pane == self.common.spec.pane or made.height == 0:
+            return made
+        return kernel.merge(made.group_by([PANE, *kernel.keys])).select(made.columns)
+
+    def counts_of(self, kernel: PaneKernel, counts: pl.DataFrame) -> pl.DataFrame:
+        """Rows by pane, and by whatever else is there, in the kernel's own panes."""
+        if kernel == self.common:
+            return counts
+        others = [c for c in counts.columns if c not in (PANE, ROWS)]
+        moved = counts.with_columns(self._pane(kernel))
+        return moved.group_by([PANE, *others]).agg(pl.col(ROWS).sum())
+
+    def _pane(self, kernel: PaneKernel) -> pl.Expr:
+        mine, common = kernel.spec, self.common.spec
+        tick = pl.col(PANE) * common.pane + (common.offset - mine.offset)
+        return tick.floordiv(mine.pane).alias(PANE)
+
+
+def share(kernels: Iterable[PaneKernel]) -> list[Shared]:
+    """Kernels in sets with equal groups and panes that are not much finer for it.
+
+    >>> ten, five = (PaneKernel(WindowSpec(10, slide), (), ()) for slide in (10, 5))
+    >>> [(s.common.spec.pane, len(s.kernels)) for s in share([ten, five])]
+    [(5, 2)]
+    """
+    sets: list[list[PaneKernel]] = []
+    for kernel in dict.fromkeys(kernels):
+        for mine in sets:
+            if mine[0].groups == kernel.groups and mine[0].source == kernel.source and _near([*mine, kernel]):
+                mine.append(kernel)
+                break
+        else:
+            sets.append([kernel])
+    return [Shared(_common(mine), tuple(mine)) for mine in sets]
+
+
+def _near(kernels: Sequence[PaneKernel]) -> bool:
+    return min(k.spec.pane for k in kernels) <= _FINER * _pane(kernels)
+
+
+def _pane(kernels: Sequence[PaneKernel]) -> int:
+    first = kernels[0].spec
+    return gcd(*(k.spec.pane for k in kernels), *(k.spec.offset - first.offset for k in kernels))
+
+
+def _common(kernels: Sequence[PaneKernel]) -> PaneKernel:
+    if len(kernels) == 1:
+        return kernels[0]
+    pane, first = _pane(kernels), kernels[0]
+    aggregates = [a for k in kernels for a in k.aggregates]
+    named = tuple(replace(a, name=f"__c{n}") for n, a in enumerate(aggregates))
+    return PaneKernel(WindowSpec(pane, pane, first.spec.offset % pane), first.groups, named, first.source)

@@ -1,0 +1,54 @@
+"""What strategies choose: the rules that all of them share (D9), and the order of each."""
+
+from __future__ import annotations
+
+import pytest
+
+import slackwater as sw
+from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation
+
+BUSY, LULL, DIRTY = Situation(), Situation(lull=True), Situation(dirty=True)
+ALL = [sw.fifo(), sw.round_robin()]
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_prods_go_first(strategy: Ordered) -> None:
+    ready = [Ready("old", oldest=1, last_run=0), Ready("prodded", oldest=9, last_run=9, prodded=True)]
+    assert strategy.pick(ready, BUSY) == ready[1]
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_what_can_wait_waits_for_a_lull(strategy: Ordered) -> None:
+    aside, other = Ready("aside", oldest=1, spare=True), Ready("other", oldest=2)
+    assert strategy.pick([aside, other], BUSY) == other
+    assert strategy.pick([aside], BUSY) is Act.WAIT
+    assert strategy.pick([aside], LULL) == aside
+    assert strategy.pick([], LULL) is Act.WAIT
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_before_expensive_work_there_is_a_commit_if_there_is_something_to_commit(strategy: Ordered) -> None:
+    dear = Ready("map", expensive=True)
+    assert strategy.pick([dear], DIRTY) is Act.COMMIT
+    assert strategy.pick([dear], BUSY) == dear
+
+
+def test_senders_wait_for_some_runs_at_most() -> None:
+    ready, strategy = [Ready("window")], type(sw.fifo())(commit_every=3)
+    assert strategy.pick(ready, Situation(dirty=True, uncommitted=2, senders=1)) == ready[0]
+    assert strategy.pick(ready, Situation(dirty=True, uncommitted=3, senders=1)) is Act.COMMIT
+    assert strategy.pick(ready, Situation(dirty=True, uncommitted=3, senders=0)) == ready[0]
+
+
+def test_fifo_finishes_a_page_before_the_next() -> None:
+    ready = [
+        Ready("source", oldest=2, depth=0),
+        Ready("where", oldest=1, depth=1),
+        Ready("sink", oldest=1, depth=3),
+    ]
+    assert sw.fifo().pick(ready, BUSY) == ready[2]
+
+
+def test_round_robin_gives_every_operator_its_turn() -> None:
+    ready = [Ready("a", last_run=3), Ready("b", last_run=1), Ready("c", last_run=2)]
+    assert sw.round_robin().pick(ready, BUSY) == ready[1]

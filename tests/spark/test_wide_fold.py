@@ -1,0 +1,139 @@
+"""One job for many window aggregates gives what a job for each gives."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from polars.testing import assert_frame_equal
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.aggregates.parse import parse_aggregate
+from slackwater.operators.page import Folded, PartialsTooLarge
+from slackwater.operators.shared_fold import SharedFold
+from slackwater.plan.nodes import StreamNode
+from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages import spark_page
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.wide_fold import WideFold
+from slackwater.spark.storage.place import Place
+from slackwater.windows.kernel import Group, PaneKernel
+from slackwater.windows.spec import WindowSpec
+
+pytestmark = pytest.mark.spark
+
+TYPES = {"v": pa.float64(), "w": pa.int64(), "d": pa.decimal128(10, 2), "k": pa.string()}
+
+
+def kernel(spec: tuple[int, ...], groups: str, source: str | None = None, **aggregates: str) -> PaneKernel:
+    def type_of(sql: str) -> pa.DataType:
+        return next((t for name, t in TYPES.items() if name in sql.partition("(")[2]), pa.int64())
+
+    made = tuple(parse_aggregate(n, t, lambda sql: TYPES.get(sql, type_of(sql))) for n, t in aggregates.items())
+    return PaneKernel(WindowSpec(*spec), tuple(Group(g, g) for g in groups.split()), made, source)
+
+
+KERNELS = [
+    kernel((20, 4), "k", "k", a="sum(v)", n="count(v)", m="max(v)"),
+    kernel((30, 6), "k", "k", a="sum(v)", low="min(w)"),
+    kernel((9, 3, 1), "k", "k", s="stddev_pop(v)", n="count(*)"),
+    kernel((20, 4), "w", a="avg(w)", d="sum(d)"),
+    kernel((20, 4), "w", a="max(w)"),
+    kernel((20, 4), "w k", a="max(d)"),
+    kernel((10, 10), "", n="count(*)"),
+    kernel((1, 1), "d", a="sum(v)"),
+    kernel((10, 10), "w", q="approx_percentile(v, 0.5)"),
+    kernel((10, 10), "w", a="max(k)"),
+]
+
+
+def rows(seed: int, count: int) -> pl.DataFrame:
+    source = random.Random(seed)
+    made = [
+        (
+            None if source.random() < 0.05 else source.randrange(-40, 40),
+            source.choice(["a", "b", None]),
+            source.choice([None, 1.0, -2.5, 7.0]),
+            source.choice([None, 1, 2, 3]),
+            source.choice([None, "1.25", "2.50"]),
+            source.choice([None, 5, 6]),
+        )
+        for _ in range(count)
+    ]
+    frame = pl.DataFrame(made, schema=["t", "k", "v", "w", "d", "p"], orient="row")
+    kinds = {"t": pl.Int64, "k": pl.String, "v": pl.Float64, "w": pl.Int64, "d": pl.Decimal(10, 2), "p": pl.Int64}
+    return frame.cast(kinds)  # type: ignore[arg-type]
+
+
+def page(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) -> SparkPage:
+    node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
+    made = SparkPage.arrive(
+        spark.createDataFrame(frame.to_arrow()), node, 0, 7, Shape(), SparkPages(spark, Place.of(folder))
+    )
+    made.expect(frozenset({"total"}))
+    return made
+
+
+def assert_same(found: Folded, expected: Folded) -> None:
+    for mine, theirs in ((found.partials, expected.partials), (found.counts, expected.counts)):
+        assert_frame_equal(mine, theirs, check_row_order=False, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("cut", ["small", "by sets", "by rows"])
+@pytest.mark.parametrize("stream", [{}, {"source": "k"}, {"source": "w", "punctuation": "p"}])
+@pytest.mark.parametrize("before", [None, "w > 1"])
+def test_equals_a_job_for_each(
+    spark: SparkSession,
+    tmp_path: Path,
+    cut: str,
+    stream: dict[str, str],
+    before: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if cut != "small":
+        monkeypatch.setattr(Shape, "large", True)
+        monkeypatch.setattr(Shape, "one_task", lambda self: cut == "by sets")
+    kernels = KERNELS
+    if stream.get("source") != "k":
+        kernels = [PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS]
+    wide = WideFold(kernels)
+    for seed, count in ((1, 300), (2, 40), (3, 0)):
+        frame = rows(seed, count)
+        mine = page(spark, tmp_path, frame, **stream)
+        mine = mine if before is None else mine.where(before)
+        found = wide.fold(mine)
+        assert [k for k in kernels if k not in found] == [k for k in kernels if not shares(k)]
+        for kernel, one in found.items():
+            other = page(spark, tmp_path, frame, **stream)
+            other = other if before is None else other.where(before)
+            assert_same(one, other.fold(kernel))
+            assert repr(mine.arrival()) == repr(other.arrival()) or stream
+            assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
+
+
+def shares(kernel: PaneKernel) -> bool:
+    """Sketches and texts as arguments have jobs of their own."""
+    return not any(a.text in ("approx_percentile(v, 0.5)", "max(k)") for a in kernel.aggregates)
+
+
+def test_kernels_that_are_too_large_together_are_folded_each_by_itself(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: WideFold, page: SparkPage) -> None:
+        raise PartialsTooLarge
+
+    monkeypatch.setattr(WideFold, "_run", refuse)
+    monkeypatch.setattr(spark_page, "FEW_KERNELS", 0)
+    shared = SharedFold()
+    for kernel in KERNELS:
+        shared.join(kernel)
+    mine, other = (page(spark, tmp_path, rows(1, 50)) for _ in range(2))
+    for kernel in KERNELS:
+        assert_same(shared.fold(mine, kernel), other.fold(kernel))
