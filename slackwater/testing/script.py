@@ -137,14 +137,13 @@ class Script:
         sideline: Sideline | None = None,
         clock: ManualClock | None = None,
         pages: ArrowPages | None = None,
-        resident_limit: int = 256 * 2**20,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
         self.executor = Executor(self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages())
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        settings = Settings(late, resident_limit, early, sideline)
+        settings = Settings(late=late, early=early, sideline=sideline)
         add_query(self.executor, "q", plan, self.sink, settings)
         self._source = source_label("s")
         seen = self.executor.consumed(self._source)

@@ -19,13 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.columns import CELL
-from slackwater.engine.build import add_query
+from slackwater.engine.build import Settings
+from slackwater.operators.record_store import ResidentRecords
 from slackwater.spark.pages import spilled_records
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.spilled_records import SpilledRecords
 from slackwater.spark.storage import journal_files
 from slackwater.spark.storage.place import Place
 from slackwater.testing import script as script_module
+from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Fate, World
 from tests.kit.streams import Stream, frame, unbounded_streams
 from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed, plan
@@ -34,10 +36,14 @@ from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed,
 @contextmanager
 def spilling(folder: Path, cell_rows: int, limit: int = 0, most_cells: int = 2) -> Iterator[None]:
     """Scripts spill from the limit on, into cells of about so many rows."""
-    spill = partial(SpilledRecords, "q", pages=SparkPages(None, Place.of(folder)))  # type: ignore[arg-type]
-    query = partial(add_query, resident_limit=limit, spill_records=spill)
+    pages = SparkPages(None, Place.of(folder))  # type: ignore[arg-type]
+
+    def spill(self: ArrowPages, label: str, resident: ResidentRecords) -> SpilledRecords:
+        return SpilledRecords(label, resident, pages)
+
     with (
-        mock.patch.object(script_module, "add_query", query),
+        mock.patch.object(script_module, "Settings", partial(Settings, resident_limit=limit)),
+        mock.patch.object(ArrowPages, "spill_records", spill),
         mock.patch.object(spilled_records, "_CELL_ROWS", cell_rows),
         mock.patch.object(spilled_records, "_FEW_CHANGES", 4),
         mock.patch.object(spilled_records, "_MOST_CELLS", most_cells),

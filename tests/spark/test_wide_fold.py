@@ -81,9 +81,9 @@ def page(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) 
     return made
 
 
-def assert_same(found: Folded, expected: Folded) -> None:
+def assert_same(found: Folded, expected: Folded, check_dtypes: bool = True) -> None:
     for mine, theirs in ((found.partials, expected.partials), (found.counts, expected.counts)):
-        assert_frame_equal(mine, theirs, check_row_order=False, abs_tol=1e-9)
+        assert_frame_equal(mine, theirs, check_row_order=False, check_dtypes=check_dtypes, abs_tol=1e-9)
 
 
 @pytest.mark.parametrize("cut", ["small", "by sets", "by rows"])
@@ -136,4 +136,5 @@ def test_kernels_that_are_too_large_together_are_folded_each_by_itself(
         shared.join(kernel)
     mine, other = (page(spark, tmp_path, rows(1, 50)) for _ in range(2))
     for kernel in KERNELS:
-        assert_same(shared.fold(mine, kernel), other.fold(kernel))
+        # A merge gives decimals all their digits.
+        assert_same(shared.fold(mine, kernel), other.fold(kernel), check_dtypes=False)
