@@ -19,6 +19,7 @@ def _needs_spark(item: pytest.Item) -> bool:
     return item.get_closest_marker("spark") is not None or "spark" in getattr(item, "fixturenames", ())
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers name the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's tests first, and in one group: they take longest, and start Spark once."""
     items.sort(key=lambda item: not _needs_spark(item))
