@@ -18,7 +18,7 @@ test: setup ## Check style, types and import rules, then run the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 bench: setup ## Measure the throughput
 	$(BIN)/python benchmarks/throughput.py

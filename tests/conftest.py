@@ -8,24 +8,37 @@ import os
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
 from slackwater.spark.embedded import embedded
 
+_HERE = Path(__file__).parent
+#: Files with tests that need Spark.
+_SPARK = {str(p.relative_to(_HERE.parent)) for p in _HERE.rglob("test_*.py") if "mark.spark" in p.read_text()}
 
-def _needs_spark(item: pytest.Item) -> bool:
-    return item.get_closest_marker("spark") is not None or "spark" in getattr(item, "fixturenames", ())
+
+def _needs_spark(nodeid: str) -> bool:
+    return nodeid.partition("::")[0] in _SPARK
 
 
-@pytest.hookimpl(tryfirst=True)  # before the workers name the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests first, and in one group: they take longest, and start Spark once."""
-    items.sort(key=lambda item: not _needs_spark(item))
-    for item in items:
-        if _needs_spark(item):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """Spark's tests first: they take longest."""
+    items.sort(key=lambda item: not _needs_spark(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """With several workers one of them has all tests that need Spark, so that it is started once."""
+
+    class OneSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if _needs_spark(nodeid) else nodeid
+
+    return OneSpark(config, log)
 
 
 @pytest.fixture(scope="session")
