@@ -14,7 +14,7 @@ from measure import Figures, read_progress
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.spark import ingest
+from slackwater.spark.ingest.streams import _fast_manager
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
@@ -55,7 +55,7 @@ def _checkpoints(spark: SparkSession, fast: bool) -> Iterator[None]:
 
     It holds for the whole run, because a file source makes its own log only after the query has started.
     """
-    manager = ingest._fast_manager(spark) if fast else None
+    manager = _fast_manager(spark) if fast else None
     if manager is None:
         yield
         return
