@@ -1,54 +1,130 @@
-"""What is measured: the cases, and the figure that the design asks of each."""
+"""What is measured: the cases, and the figures that the design asks of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-KEYS = 1_000
-RANGE_SECONDS = 600
+from data import GROUPED, LARGE, SMALL, SPLIT, Layout
+
 SLACK = "10 seconds"
 
 #: Batches at the start of a run that are not counted: code is compiled, the stream learns its shape.
 COLD = 3
 
+NATIVE, FAST, OURS, ONE = "native", "native, fast ckpt", "Slackwater", "Slackwater, one query"
+
+#: What a case's figure is: rows a second of the warm micro-batches, milliseconds of one of them, or rows a second
+#: from `start()` until all windows are closed.
+WARM, BATCH, WHOLE = "warm", "batch", "whole"
+
+
+@dataclass(frozen=True)
+class Query:
+    """`SUM(v), COUNT(v), MAX(v)` by one column over sliding windows."""
+
+    slide_seconds: int
+    range_seconds: int = 600
+    key: str = "key"
+
 
 @dataclass(frozen=True)
 class Case:
-    """One query over one cut of the data."""
+    """Some queries over one cut of the data."""
 
     name: str
-    windows_per_row: int
+    queries: tuple[Query, ...]
     files: int
+    layout: Layout = LARGE
     files_per_page: int = 1
-    small: bool = False
+    figure: str = WARM
     target: float | None = None
-    """Large pages: at least this many times native's rows/s. Small pages: at most this share of native's time."""
+    """At least this many times native's rows/s. Of BATCH: at most this share of native's time."""
+    native_files: int | None = None
+    """Native reads only so many, where more take minutes."""
+    native_every: int = 1
+    """Native runs in each so-manieth repeat."""
+    fast: bool = False
+    """Whether native also runs with Slackwater's checkpoint file manager."""
 
     @property
-    def slide_seconds(self) -> int:
-        """Windows of RANGE_SECONDS that begin this far apart put each row into `windows_per_row` of them."""
-        return RANGE_SECONDS // self.windows_per_row
+    def sides(self) -> tuple[str, ...]:
+        """What runs in turns."""
+        return (NATIVE, *([FAST] if self.fast else ()), OURS, *([ONE] if len(self.queries) > 1 else ()))
+
+    def queries_of(self, side: str) -> tuple[Query, ...]:
+        """All of them, or the first one."""
+        return self.queries[:1] if side == ONE else self.queries
+
+    def files_of(self, side: str) -> int:
+        """How many files a side reads."""
+        return self.files if self.native_files is None or side in (OURS, ONE) else self.native_files
+
+    def turn(self, repeat: int) -> list[str]:
+        """The sides of one repeat, another first each time."""
+        first = repeat // self.native_every % len(self.sides)
+        sides = self.sides[first:] + self.sides[:first]
+        return [s for s in sides if s in (OURS, ONE) or repeat % self.native_every == 0]
 
     def held(self, ratio: float) -> bool | None:
-        """Whether a ratio meets the target; None where there is none."""
+        """Whether a ratio to native meets the target; None where there is none."""
         if self.target is None:
             return None
-        return ratio <= self.target if self.small else ratio >= self.target
+        return ratio <= self.target if self.figure == BATCH else ratio >= self.target
+
+    def quick(self) -> Case:
+        """The same over few files."""
+        files = 20 if self.figure == BATCH else 3 * self.files_per_page
+        return replace(self, files=files, native_files=min(self.files_of(NATIVE), files))
 
 
-FULL = (
-    Case("1 M rows, tumbling", 1, 12, target=1.2),
-    Case("1 M rows, RANGE/SLIDE 5", 5, 12, target=2.5),
-    Case("1 M rows, RANGE/SLIDE 20", 20, 12, target=6.0),
-    # Native needs minutes for more.
-    Case("1 M rows, RANGE/SLIDE 60", 60, 7),
-    Case("4 M rows, RANGE/SLIDE 5", 5, 24, files_per_page=4, target=3.0),
-    Case("1,000 rows, RANGE/SLIDE 5", 5, 60, small=True, target=0.75),
+@dataclass(frozen=True)
+class Goal:
+    """What the design asks of Slackwater beside itself: the figure of one case and side over another's."""
+
+    name: str
+    of: tuple[str, str]
+    over: tuple[str, str]
+    least: float | None = None
+    most: float | None = None
+
+    def held(self, ratio: float) -> bool:
+        """Whether a ratio meets it."""
+        return (self.least is None or ratio >= self.least) and (self.most is None or ratio <= self.most)
+
+
+_MANY = (
+    *(Query(slide, length) for length, slide in ((600, 120), (600, 60), (300, 60), (1200, 240), (900, 180))),
+    *(Query(120, key=column) for column in GROUPED.groups),
 )
 
-QUICK = (
-    Case("1 M rows, tumbling", 1, 3, target=1.2),
-    Case("1 M rows, RANGE/SLIDE 5", 5, 3, target=2.5),
-    Case("1 M rows, RANGE/SLIDE 20", 20, 3, target=6.0),
-    Case("1,000 rows, RANGE/SLIDE 5", 5, 20, small=True, target=0.75),
+#: All of it takes at most ten minutes on two quiet cores, by the number of files and how often native runs.
+FULL = (
+    Case("1 M rows, tumbling", (Query(600),), 8, target=1.2),
+    Case("1 M rows, RANGE/SLIDE 5", (Query(120),), 8, target=2.5),
+    Case("1 M rows, RANGE/SLIDE 20", (Query(30),), 8, target=6.0, native_files=6, native_every=2),
+    Case("1 M rows, RANGE/SLIDE 60", (Query(10),), 8, native_files=2, native_every=3),
+    Case("4 M rows, RANGE/SLIDE 5", (Query(120),), 20, files_per_page=4, target=3.0),
+    Case("10 queries, 1 M rows", _MANY, 8, GROUPED, target=6.0, native_files=4, native_every=3),
+    Case("files of others, tumbling", (Query(600),), 10, SPLIT, figure=WHOLE, target=1.4),
+    Case("files of others, RANGE/SLIDE 5", (Query(120),), 10, SPLIT, figure=WHOLE, target=2.5),
+    Case("files of others, RANGE/SLIDE 20", (Query(30),), 10, SPLIT, figure=WHOLE, target=6.5, native_every=2),
+    Case("1,000 rows, RANGE/SLIDE 5", (Query(120),), 30, SMALL, figure=BATCH, target=0.42, fast=True),
+)
+
+QUICK = tuple(case.quick() for case in FULL)
+
+GOALS = (
+    # Rows a second turned round are the cost of a row.
+    Goal(
+        "cost of a row, RANGE/SLIDE 60 over 5",
+        of=("1 M rows, RANGE/SLIDE 5", OURS),
+        over=("1 M rows, RANGE/SLIDE 60", OURS),
+        most=1.25,
+    ),
+    Goal(
+        "rows a second, 10 queries over one",
+        of=("10 queries, 1 M rows", OURS),
+        over=("10 queries, 1 M rows", ONE),
+        least=0.5,
+    ),
 )

@@ -37,6 +37,8 @@ class Figures:
     mean_ms: float
     phases_ms: dict[str, float]
     """Median of each phase of a warm micro-batch, as Spark names them."""
+    whole_seconds: float = 0.0
+    """From `start()` to the end of everything, by the clock."""
     jobs: int = 0
     heap_peak: int = 0
     old_peak: int = 0
@@ -51,6 +53,11 @@ class Figures:
         """Throughput of the warm batches."""
         return self.warm_rows / self.seconds
 
+    @property
+    def whole_rows_per_second(self) -> float:
+        """Throughput with start and end included."""
+        return self.rows / self.whole_seconds
+
     def as_json(self) -> dict[str, Any]:
         """All of it."""
         return {**self.__dict__, "rows_per_second": self.rows_per_second}
@@ -62,10 +69,7 @@ def read_progress(query: StreamingQuery, rows: int | None = None) -> Figures:
     Where the query reads its batches' files itself, Spark's reports know no rows: `rows` says how many all of
     its batches, which are equally large, had together.
     """
-    # As text, because the classes of the reports differ from one version of Spark to the next.
-    reports = [
-        json.loads(str(report.json)) if hasattr(report, "json") else report for report in query.recentProgress
-    ]
+    reports = _reports(query)
     batches = [r for r in reports if (r["numInputRows"] > 0 if rows is None else "addBatch" in r["durationMs"])]
     cold = min(COLD, len(batches) // 2)
     warm = batches[cold:]
@@ -85,6 +89,11 @@ def read_progress(query: StreamingQuery, rows: int | None = None) -> Figures:
         mean_ms=sum(times) / len(times),
         phases_ms={name: median([r["durationMs"].get(name, 0) for r in warm]) for name in names},
     )
+
+
+def _reports(query: StreamingQuery) -> list[dict[str, Any]]:
+    # As text, because the classes of the reports differ from one version of Spark to the next.
+    return [json.loads(str(report.json)) if hasattr(report, "json") else report for report in query.recentProgress]
 
 
 def _rows(reports: list[dict[str, Any]]) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
-from cases import RANGE_SECONDS, SLACK, Case
-from data import SCHEMA
+from cases import SLACK, Case, Query
 from measure import Figures, read_progress
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,33 +20,60 @@ _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def measure(spark: SparkSession, case: Case, source: Path, work: Path, fast_checkpoints: bool = False) -> Figures:
-    """Run a case over a folder to its end, with results that are made and thrown away."""
-    writer = _windows(spark, case, source).writeStream.format("noop").outputMode("append")
+    """Run a case over a folder to its end, with results that are made and thrown away.
+
+    Several queries run at the same time; the figures are those of the slowest, because the stream can be no faster.
+    """
     with _checkpoints(spark, fast_checkpoints):
-        query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
+        begun = time.monotonic()
+        queries = [
+            _windows(spark, case, query, source)
+            .writeStream.format("noop")
+            .outputMode("append")
+            .option("checkpointLocation", str(work / f"checkpoint{n}"))
+            .trigger(availableNow=True)
+            .start()
+            for n, query in enumerate(case.queries)
+        ]
+        for query in queries:
+            query.awaitTermination()
+        whole = time.monotonic() - begun
+    figures = min(map(read_progress, queries), key=lambda f: f.rows_per_second)
+    figures.whole_seconds = whole
+    return figures
+
+
+def results(spark: SparkSession, case: Case, source: Path, work: Path) -> list[pl.DataFrame]:
+    """The results themselves, of each query, for comparing."""
+    names = [f"native_{uuid.uuid4().hex}" for _ in case.queries]
+    queries = [
+        _windows(spark, case, query, source)
+        .writeStream.format("memory")
+        .queryName(name)
+        .outputMode("append")
+        .option("checkpointLocation", str(work / name))
+        .trigger(availableNow=True)
+        .start()
+        for name, query in zip(names, case.queries, strict=True)
+    ]
+    for query in queries:
         query.awaitTermination()
-    return read_progress(query)
+    frames = []
+    for name, query in zip(names, case.queries, strict=True):
+        table = spark.table(name).select(
+            query.key, "total", "n", "top", F.col("window.start").alias("window_start")
+        )
+        frames.append(pl.DataFrame(table.toArrow()))
+        spark.catalog.dropTempView(name)
+    return frames
 
 
-def results(spark: SparkSession, case: Case, source: Path, work: Path) -> pl.DataFrame:
-    """The results themselves, for comparing."""
-    name = f"native_{uuid.uuid4().hex}"
-    writer = _windows(spark, case, source).writeStream.format("memory").queryName(name).outputMode("append")
-    writer.option("checkpointLocation", str(work / "checkpoint")).trigger(
-        availableNow=True
-    ).start().awaitTermination()
-    table = spark.table(name).select("key", "total", "n", "top", F.col("window.start").alias("window_start"))
-    frame = pl.DataFrame(table.toArrow())
-    spark.catalog.dropTempView(name)
-    return frame
-
-
-def _windows(spark: SparkSession, case: Case, source: Path) -> DataFrame:
-    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", case.files_per_page).parquet(str(source))
-    length, slide = f"{RANGE_SECONDS} seconds", f"{case.slide_seconds} seconds"
-    window = F.window("ts", length) if case.windows_per_row == 1 else F.window("ts", length, slide)
+def _windows(spark: SparkSession, case: Case, query: Query, source: Path) -> DataFrame:
+    reader = spark.readStream.schema(case.layout.schema).option("maxFilesPerTrigger", case.files_per_page)
+    length, slide = f"{query.range_seconds} seconds", f"{query.slide_seconds} seconds"
+    window = F.window("ts", length) if length == slide else F.window("ts", length, slide)
     made = F.sum("v").alias("total"), F.count("v").alias("n"), F.max("v").alias("top")
-    return stream.withWatermark("ts", SLACK).groupBy(window, "key").agg(*made)
+    return reader.parquet(str(source)).withWatermark("ts", SLACK).groupBy(window, query.key).agg(*made)
 
 
 @contextlib.contextmanager

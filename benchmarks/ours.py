@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
-from cases import RANGE_SECONDS, SLACK, Case
-from data import SCHEMA, offer
+from cases import SLACK, WHOLE, Case, Query
+from data import offer
 from measure import Figures, read_progress
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -18,33 +19,55 @@ import slackwater as sw
 _STREAM = "events"
 
 
-def measure(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> Figures:
-    """Run a case over some files to their end; windows that are then open stay open."""
-    with _ran(spark, case, files, work) as (session, run):
-        more = run.metrics()
+def measure(
+    spark: SparkSession, case: Case, queries: Sequence[Query], files: Sequence[Path], work: Path
+) -> Figures:
+    """Run queries of a case in one session to the end of the files.
+
+    Windows that are then open stay open, except where the whole run is measured.
+    """
+    with _ran(spark, case, queries, files, work, drain=case.figure == WHOLE) as (session, runs, seconds):
+        more = runs[0].metrics()
         figures = read_progress(_ingest(session), more["rows"])
-        figures.more = more
+        figures.more, figures.whole_seconds = more, seconds
     return figures
 
 
-def results(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> pl.DataFrame:
-    """The results themselves, for comparing."""
-    with _ran(spark, case, files, work) as (_, run):
-        frame = pl.DataFrame(run.results())
-    return frame.select("key", "total", "n", "top", "window_start")
+def results(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> list[pl.DataFrame]:
+    """The results themselves, of each query, for comparing."""
+    with _ran(spark, case, case.queries, files, work) as (_, runs, _seconds):
+        frames = [pl.DataFrame(run.results()) for run in runs]
+    return [
+        frame.select(query.key, "total", "n", "top", "window_start")
+        for frame, query in zip(frames, case.queries, strict=True)
+    ]
 
 
 @contextmanager
-def _ran(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> Iterator[tuple[sw.Session, sw.Run]]:
-    """A query that was held until `run_available`, so that no batch is outside the measured run."""
+def _ran(
+    spark: SparkSession,
+    case: Case,
+    queries: Sequence[Query],
+    files: Sequence[Path],
+    work: Path,
+    drain: bool = False,
+) -> Iterator[tuple[sw.Session, list[sw.Run], float]]:
+    """Queries that were held until `run_available`, so that no batch is outside the measured run.
+
+    The seconds are those from the first `start()` to the end.
+    """
     source = str(offer(files, work / "source"))
-    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", case.files_per_page).parquet(source)
+    reader = spark.readStream.schema(case.layout.schema).option("maxFilesPerTrigger", case.files_per_page)
     with sw.Session(spark=spark, journal=work / "journal") as session:
-        events = session.stream(_STREAM, stream, time="ts", disorder=sw.bounded(SLACK))
-        windows = events.window(f"{RANGE_SECONDS} seconds", f"{case.slide_seconds} seconds").group_by("key")
-        run = windows.agg(total="sum(v)", n="count(v)", top="max(v)").start(name="bench", hold=True)
-        session.run_available(drain=False)
-        yield session, run
+        events = session.stream(_STREAM, reader.parquet(source), time="ts", disorder=sw.bounded(SLACK))
+        begun = time.monotonic()
+        runs = []
+        for n, query in enumerate(queries):
+            windows = events.window(f"{query.range_seconds} seconds", f"{query.slide_seconds} seconds")
+            made = windows.group_by(query.key).agg(total="sum(v)", n="count(v)", top="max(v)")
+            runs.append(made.start(name=f"bench{n}", hold=True))
+        session.run_available(drain=drain)
+        yield session, runs, time.monotonic() - begun
 
 
 def _ingest(session: sw.Session) -> StreamingQuery:

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +20,13 @@ from typing import Any
 import agree
 import native
 import ours
-from cases import FULL, QUICK, Case
-from data import generate, offer
+from cases import BATCH, FAST, FULL, ONE, OURS, QUICK, Case
+from data import Layout, offer
 from measure import Figures, Meter
 from pyspark.sql import SparkSession
-from report import FAST, NATIVE, OURS, Report
+from report import Report
 from rich.console import Console
+from tables import show
 
 from slackwater.spark.embedded import embedded
 
@@ -39,13 +41,8 @@ class Bench:
     console: Console
     folder: Path
     report: Report
-    large: list[Path]
-    small: list[Path]
+    made: dict[Layout, list[Path]]
     runs: int = 0
-
-    def files(self, case: Case) -> list[Path]:
-        """What a case reads."""
-        return (self.small if case.small else self.large)[: case.files]
 
     @contextmanager
     def work(self) -> Iterator[Path]:
@@ -58,54 +55,62 @@ class Bench:
 
     def check(self, case: Case) -> None:
         """Compare both sides' results on the first files, which also compiles their code."""
-        files = self.files(case)[: 24 if case.small else max(2, case.files_per_page)]
+        files = self.made[case.layout][: 15 if case.figure == BATCH else max(2, case.files_per_page)]
         with self.work() as work:
             theirs = native.results(self.spark, case, offer(files, work / "source"), work)
         with self.work() as work:
             mine = ours.results(self.spark, case, files, work)
-        self.report.agreement[case.name] = agree.compare(agree.truth(case, files), theirs, mine)
+        self.report.agreement[case.name] = agree.compare_all(case.queries, files, theirs, mine)
 
     def measure(self, case: Case, side: str) -> Figures:
         """Run one side of a case once."""
         meter = Meter(self.spark)
+        files = self.made[case.layout][: case.files_of(side)]
         with self.work() as work:
-            if side == OURS:
+            if side in (OURS, ONE):
                 meter.start()
-                return meter.stop(ours.measure(self.spark, case, self.files(case), work))
-            source = offer(self.files(case), work / "source")
+                return meter.stop(ours.measure(self.spark, case, case.queries_of(side), files, work))
+            source = offer(files, work / "source")
             meter.start()
             return meter.stop(native.measure(self.spark, case, source, work, fast_checkpoints=side == FAST))
 
     def attempt(self, what: str, work: Callable[[], Any]) -> Any:
         """Do something and go on if it fails: the other figures are still worth having."""
         self.console.print(f"[dim]{what}[/dim]")
+        begun = time.monotonic()
         try:
             return work()
         except Exception as error:
             self.report.errors.append(f"{what}: {type(error).__name__}: {str(error).splitlines()[0]}")
             self.console.print(f"[red]{self.report.errors[-1]}[/red]")
             return None
+        finally:
+            self.report.seconds[what] = time.monotonic() - begun
 
 
 def run(cases: tuple[Case, ...], repeats: int, bench: Bench) -> None:
     """All cases once to check and to warm up, then all sides in turns."""
     for case in cases:
         bench.attempt(f"{case.name}: comparing results", partial(bench.check, case))
-    sides = (NATIVE, FAST, OURS)
     for repeat in range(repeats):
-        turn = sides[repeat % 3 :] + sides[: repeat % 3]
         for case in cases:
-            for side in turn:
+            for side in case.turn(repeat):
                 what = f"{case.name}: {side}, {repeat + 1} of {repeats}"
                 figures = bench.attempt(what, partial(bench.measure, case, side))
                 bench.report.add(case, side, repeat, figures)
 
 
+def _make(cases: tuple[Case, ...], folder: Path) -> dict[Layout, list[Path]]:
+    """As many files of each layout as some case reads."""
+    layouts = {case.layout: max(c.files for c in cases if c.layout == case.layout) for case in cases}
+    return {layout: layout.make(folder, files) for layout, files in layouts.items()}
+
+
 def main() -> None:
     """Read the options, make the data, run, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="3 M rows, each side once: to see that it works")
-    parser.add_argument("--repeats", type=int, help="how often each side of a case runs (3; with --quick once)")
+    parser.add_argument("--quick", action="store_true", help="few files, each side once: to see that it works")
+    parser.add_argument("--repeats", type=int, help="how often Slackwater runs a case (3; with --quick once)")
     parser.add_argument("--only", help="run only the cases with this text in their names")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="where to write the figures as JSON")
     options = parser.parse_args()
@@ -117,20 +122,16 @@ def main() -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
         folder = Path(made)
-        console.print("[dim]making the data[/dim]")
-        most = max((c.files for c in cases if not c.small), default=0)
-        few = max((c.files for c in cases if c.small), default=0)
-        large = generate(folder / "large", most, rows=1_000_000, seconds=1_000, seed=1)
-        # Slower in time than the large ones, so that windows close during the run here too.
-        small = generate(folder / "small", few, rows=1_000, seconds=60, seed=2)
         spark = embedded(master="local[2]", driver_memory="4g")
         try:
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
-            report = Report(cases, spark, quick=options.quick)
-            run(cases, repeats, Bench(spark, console, folder, report, large, small))
-            report.print(console)
+            report = Report(cases, spark, quick=options.quick, begun=begun)
+            console.print("[dim]making the data[/dim]")
+            run(cases, repeats, Bench(spark, console, folder, report, _make(cases, folder)))
+            show(report, console)
             os.makedirs(options.out.parent, exist_ok=True)
             options.out.write_text(report.json())
             console.print("[dim]All figures are in the JSON file.[/dim]")
