@@ -1,8 +1,10 @@
-"""The figures as tables on the terminal."""
+"""The figures as tables: on the terminal, and in benchmarks/README.md."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import agree
@@ -11,6 +13,9 @@ from measure import Figures, python_peak
 from report import Report
 from rich.console import Console
 from rich.table import Table
+
+_BEGIN, _END = "<!-- figures: begin (throughput.py --readme) -->", "<!-- figures: end -->"
+
 
 # --- on the terminal
 
@@ -106,6 +111,48 @@ def _agreement(counts: dict[str, int] | None) -> str:
 
 def _held(held: bool | None) -> str:
     return "–" if held is None else "[green]yes[/green]" if held else "[red]no[/red]"
+
+
+# --- in the README
+
+
+def rewrite(readme: Path, report: Report) -> None:
+    """Put this run's figures between the two marks of a README."""
+    text = readme.read_text()
+    marked = re.compile(re.escape(_BEGIN) + ".*" + re.escape(_END), re.DOTALL)
+    if not marked.search(text):
+        raise ValueError(f"{readme} has no lines {_BEGIN} and {_END}")
+    readme.write_text(marked.sub(lambda _: f"{_BEGIN}\n{markdown(report)}\n{_END}", text))
+
+
+def markdown(report: Report) -> str:
+    """The figures that the README shows."""
+    versions, others = report.setting["versions"], report.others()
+    busy = f", other processes took {median(others):.2f} cores meanwhile" if others else ""
+    head = (
+        f"{report.setting['begun'][:10]}, two cores, Spark {versions['pyspark']}, Java {versions['java']}, "
+        f"one run of {report.total_seconds / 60:.1f} minutes{busy}. "
+        "Medians of the repeats, least and largest in brackets:"
+    )
+    cases = [
+        [
+            case.name,
+            *(_spread(report.values(case, side), _value(case), "{} ({}–{})") for side in (NATIVE, FAST, OURS)),
+            _spread(report.ratios(case, NATIVE), _times, "{} ({}–{})"),
+            _target(case),
+        ]
+        for case in report.cases
+    ]
+    goals = [[goal.name, _spread(report.reached(goal), _times, "{} ({}–{})"), _bound(goal)] for goal in GOALS]
+    tables = (
+        _markdown(["case", NATIVE, FAST, OURS, "over native", "target"], cases),
+        _markdown(["Slackwater beside itself", "reached", "target"], goals),
+    )
+    return "\n\n".join(["", head, *tables, ""]).strip("\n")
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
 
 
 # --- figures in words

@@ -26,11 +26,12 @@ from measure import Figures, Meter
 from pyspark.sql import SparkSession
 from report import Report
 from rich.console import Console
-from tables import show
+from tables import rewrite, show
 
 from slackwater.spark.embedded import embedded
 
 _RESULTS = Path(__file__).parent / "results" / "throughput.json"
+_README = Path(__file__).parent / "README.md"
 
 
 @dataclass
@@ -113,7 +114,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="how often Slackwater runs a case (3; with --quick once)")
     parser.add_argument("--only", help="run only the cases with this text in their names")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="where to write the figures as JSON")
+    parser.add_argument("--readme", action="store_true", help="put the figures into benchmarks/README.md")
     options = parser.parse_args()
+    if options.readme and (options.quick or options.only is not None):
+        parser.error("--readme shows the figures of one complete run; leave out --quick and --only")
     cases = tuple(c for c in (QUICK if options.quick else FULL) if options.only is None or options.only in c.name)
     if not cases:
         sys.exit(f"no case has {options.only!r} in its name; there are: {', '.join(c.name for c in FULL)}")
@@ -135,6 +139,10 @@ def main() -> None:
             os.makedirs(options.out.parent, exist_ok=True)
             options.out.write_text(report.json())
             console.print("[dim]All figures are in the JSON file.[/dim]")
+            if options.readme and report.errors:
+                console.print("[red]benchmarks/README.md stays as it is, because something has failed.[/red]")
+            elif options.readme:
+                rewrite(_README, report)
         finally:
             spark.stop()
 
