@@ -13,6 +13,7 @@ from itertools import count
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
+from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.map import Map
@@ -66,7 +67,9 @@ class Settings:
     early: Early | None = None
     sideline: Sideline | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    """Labels that the journal knows the query's operators by, where it shares them with another query's."""
+    """Labels that the journal knows the query's parts by; some may be another query's."""
+    reserved: frozenset[str] = frozenset()
+    """Labels that the journal keeps for other queries."""
 
 
 def add_query(
@@ -74,7 +77,7 @@ def add_query(
 ) -> dict[str, str]:
     """Add a query's operators behind its streams' sources.
 
-    Gives the labels that it shares with others, by place.
+    Gives the labels of the parts that it may share with others, by their place in the plan.
     """
     build = _Build(executor, name, plan, settings or Settings())
     try:
@@ -100,7 +103,7 @@ class _Build:
         self._plan = plan
         self._settings = settings
         self._places = count()
-        self._shared: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
         self._sources: list[str] = []
         self._aggregates = aggregates_of(plan)
         self._specs = [a.kernel.spec for a in self._aggregates if isinstance(a, WindowNode)]
@@ -135,7 +138,7 @@ class _Build:
             watcher = self._executor.graph.nodes[self._prodder.label]
             for source in self._sources:
                 self._executor.graph.nodes[source].watchers.append(watcher)
-        return self._shared
+        return self._labels
 
     def _node(self, node: PlanNode, level: int) -> Feed:
         """The operators of a node and all below it, at this level of nested aggregates."""
@@ -167,17 +170,30 @@ class _Build:
     ) -> Feed:
         """The operator for a node behind a feed: the one that is there, or a new one."""
         part, graph = (feed, _alone(node), mine), self._executor.graph
-        label = self._parts.labels.get(part)
-        if label is None:
-            label = self._settings.labels.get(place, f"{self._name}/{place}")
-            while label in graph:
-                label += "'"  # a query of the same name has been here
+        label, known = self._parts.labels.get(part), self._settings.labels.get(place)
+        if label is None or (known is not None and known != label):
+            label = self._new_label(place)
             self._executor.add(make(label), [feed], self._name, line(node))
             self._parts.labels[part] = label
         graph.nodes[label].queries.add(self._name)
-        if label != f"{self._name}/{place}":
-            self._shared[place] = label
+        self._labels[place] = label
         return label, MAIN
+
+    def _new_label(self, place: str) -> str:
+        """The label that the journal knows a part by, or one that nobody has."""
+        known, graph = self._settings.labels.get(place), self._executor.graph
+        if known is not None:
+            if known in graph:
+                others = ", ".join(sorted(graph.nodes[known].queries))
+                raise RunError(
+                    f"query {self._name!r}: by the journal it shares {known} with {others}, where it is something "
+                    "else now; start the queries as they were, with the same functions and settings"
+                )
+            return known
+        label = f"{self._name}/{place}"
+        while label in graph or label in self._settings.reserved:
+            label += "'"  # a query of the same name has been here
+        return label
 
     def _aggregate(self, node: WindowNode | RollingNode, level: int) -> Feed:
         executor, label, settings = self._executor, _aggregate_label(self._name, level), self._settings
@@ -226,4 +242,5 @@ def _alone(node: PlanNode) -> object:
         return "select", node.columns, node.early
     if isinstance(node, ResultsNode):
         return "rows"
-    return id(node)
+    assert isinstance(node, MapNode)
+    return "map", id(node.function), node.columns

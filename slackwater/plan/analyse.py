@@ -17,6 +17,7 @@ from slackwater.aggregates.parse import parse_aggregate
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart, attribute, on_stream
+from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
 from slackwater.plan.nodes import (
     MapNode,
     PlanNode,
@@ -89,6 +90,8 @@ class Analysis:
         if not pairs:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
         _check_names([name for name, _ in pairs], "select")
+        for pair in pairs:
+            check_of_one_row(*pair, "select")
         if answering(below.node) is not None:
             return Analysed(*results_select(below.node, below.relation, pairs))
         relation = below.relation.select(pairs, "select")
@@ -123,6 +126,8 @@ class Analysis:
             if written is None and not name.isidentifier() and name == text:
                 raise QueryError(f"group_by {text!r}: give the expression a name, as in group_by(k={text!r})")
         _check_names([name for name, _ in pairs], "group_by")
+        for pair in pairs:
+            check_of_one_row(*pair, "group_by")
         return tuple(Group(*pair) for pair in pairs)
 
     def rows_of(self, query: L.Logical) -> Analysed:
@@ -188,11 +193,14 @@ class Analysis:
         as_rows: bool,
     ) -> Analysed:
         """The results, with the expressions over them in their places."""
-        visible = pa.schema([plan.schema.field(name) for name in row_columns(plan.kernel)])
-        relation = self._types.relation(visible)
         node: PlanNode = ResultsNode((plan,)) if as_rows and isinstance(plan, WindowNode) else plan
+        relation = self._types.relation(node.schema)
         if not expressions:
             return Analysed(node, relation)
+        known = [*row_columns(plan.kernel)]
+        for name, written in query.aggregates:
+            if name in expressions:
+                check_over_aggregates(name, written, expressions[name], known)
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
         if answering(node) is not None:

@@ -29,7 +29,7 @@ def split(text: object, known: dict[str, str]) -> Split | None:
     `known` has the names of aggregates by their text; what is taken out is added to it.
 
     >>> split("sum(a) / sum(b)", {"SUM(b)": "b"})
-    Split(expression='__post0 / b', calls=(('__post0', 'SUM(a)'),))
+    Split(expression='`__post0` / `b`', calls=(('__post0', 'SUM(a)'),))
     >>> split("sum(a)", {}) is None
     True
     """
@@ -39,7 +39,7 @@ def split(text: object, known: dict[str, str]) -> Split | None:
         tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.SqlglotError:
         return None
-    if tree is None or is_aggregate(tree):
+    if tree is None or is_aggregate(tree) or tree.find(exp.Window, exp.Filter, exp.IgnoreNulls) is not None:
         return None
     calls: list[tuple[str, str]] = []
 
@@ -50,7 +50,7 @@ def split(text: object, known: dict[str, str]) -> Split | None:
         if call not in known:
             known[call] = _HIDDEN.format(sum(name.startswith("__post") for name in known.values()))
             calls.append((known[call], call))
-        return exp.column(exp.to_identifier(known[call]))
+        return exp.column(exp.to_identifier(known[call], quoted=True))
 
     expression = tree.transform(taken)
     used = {column.name for column in expression.find_all(exp.Column)}

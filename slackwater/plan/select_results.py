@@ -11,7 +11,7 @@ from sqlglot import exp
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import PlanNode, SelectNode
 from slackwater.plan.relation import Relation
-from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, high, low, seen
+from slackwater.windows.results import RESULT_COLUMNS, high, low, seen
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -24,9 +24,8 @@ def results_select(
     for name, _ in pairs:
         if name in RESULT_COLUMNS:
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
-    ends = ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
-    made = relation.select([*pairs, *ends], what)
     carried = tuple((name, f"`{name}`") for name in RESULT_COLUMNS)
+    made = relation.select([*pairs, *carried], what)
     fields = [pa.field(name, made.type_of(f"`{name}`", name)) for name, _ in pairs]
     fields += [node.schema.field(name) for name in RESULT_COLUMNS]
     early, early_schema = None, None
@@ -49,7 +48,7 @@ def _is_column(name: str, sql: str) -> bool:
 def _beside(name: str, sql: str, early: pa.Schema, made: Relation) -> Sequence[tuple[str, str, pa.DataType]]:
     """What early results say beside a column: S5's value, and an interval where the column is one that has it."""
     plain = sql.strip().strip("`")
-    if seen(plain) in early.names:
+    if seen(plain) in early.names and low(plain) in early.names:
         of_value = [(seen(name), seen(plain), early.field(seen(plain)).type)]
         of_ends = [(end(name), end(plain), pa.float64()) for end in (low, high)]
         return [(c, f"`{of}`", kind) for c, of, kind in of_value + of_ends]
@@ -67,7 +66,7 @@ def _of_seen(sql: str, early: pa.Schema) -> str | None:
 
     def by_seen(node: exp.Expression) -> exp.Expression:
         nonlocal found
-        if isinstance(node, exp.Column) and seen(node.name) in early.names:
+        if isinstance(node, exp.Column) and {seen(node.name), low(node.name)} <= set(early.names):
             found = True
             return exp.column(exp.to_identifier(seen(node.name), quoted=True))
         return node

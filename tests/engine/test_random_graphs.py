@@ -127,7 +127,7 @@ class Seen:
     kind: Kind
     first: int
     sink: ListSink = field(default_factory=ListSink)
-    shared: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
     last: int | None = None
 
 
@@ -148,8 +148,9 @@ class World:
 
     def build(self, name: str) -> None:
         query = self.queries[name]
-        settings = Settings(labels=query.shared)
-        query.shared = add_query(self.executor, name, query.kind.plan(self.slack), query.sink, settings)
+        others = [q.parts.values() for n, q in self.queries.items() if n != name and q.last is None]
+        settings = Settings(labels=query.parts, reserved=frozenset(label for parts in others for label in parts))
+        query.parts = add_query(self.executor, name, query.kind.plan(self.slack), query.sink, settings)
 
     def do(self, event: tuple[str, int], number: int) -> None:
         what, which = event

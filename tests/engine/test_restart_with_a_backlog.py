@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import Settings, add_query, remove_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
@@ -173,3 +173,43 @@ def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
     assert sorted(dropped) == [0, 1, 2]
     assert all(n not in done for n, done in enumerate(seen)), "not before they have been worked on"
     assert finals(sink) == [(3, 3)]
+
+
+def shared_map(folder: Path, names: list[str], function: Any, parts: dict[str, dict[str, str]]) -> Executor:
+    """Queries over one map, started in this order as a session starts them, on a journal."""
+    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder)), None, ArrowPages())
+    for name in names:
+        reserved = frozenset(label for n, mine in parts.items() if n != name for label in mine.values())
+        settings = Settings(labels=parts.get(name, {}), reserved=reserved)
+        parts[name] = add_query(executor, name, query(function), ListSink(), settings)
+    return executor
+
+
+def test_a_part_that_queries_shared_must_be_shared_again(tmp_path: Path) -> None:
+    """What waits there is for both; a part of its own would begin without it."""
+
+    def other(rows: Any) -> Any:
+        return work(rows)
+
+    parts: dict[str, dict[str, str]] = {}
+    first = shared_map(tmp_path, ["q0", "q1"], work, parts)
+    assert parts["q0"] == parts["q1"]
+    first.admit("source:s", ArrowPage(frame([[1, "a"]]), 0, 0, "t"))
+    first.run_until_idle()
+    again = shared_map(tmp_path, ["q1", "q0"], work, dict(parts))
+    assert sorted(again.graph.nodes[parts["q0"]["map0"]].queries) == ["q0", "q1"]
+    executor = shared_map(tmp_path, ["q1"], work, dict(parts))
+    for function in (other, lambda rows: work(rows)):
+        with pytest.raises(RunError, match=r"it shares q0/map0 with q1, .*start the queries as they were"):
+            add_query(executor, "q0", query(function), ListSink(), Settings(labels=parts["q0"]))
+
+
+def test_a_new_query_takes_no_label_that_the_journal_keeps_for_another(tmp_path: Path) -> None:
+    parts: dict[str, dict[str, str]] = {}
+    executor = shared_map(tmp_path, ["q0", "q1"], work, parts)
+    remove_query(executor, "q0")
+    executor.commit()
+    del parts["q0"]
+    assert parts["q1"] == {"map0": "q0/map0"}
+    back = shared_map(tmp_path, ["q0", "q1"], work, parts)
+    assert back.graph.nodes["q0/map0"].queries == {"q1"} and parts["q0"] == {"map0": "q0/map0'"}

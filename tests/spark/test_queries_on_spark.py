@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import slackwater as sw
 
@@ -179,3 +180,62 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         results = pl.read_parquet(tmp_path / name / "*.parquet")
         assert results["n"].sum() == 3 * 6 * times
         assert results["window_start"].is_unique().all()
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda q: q.select(n="count(*)"), r"select n='count\(\*\)': an aggregate needs a window"),
+        (lambda q: q.select(n="row_number() OVER (ORDER BY v)"), "would see one page at a time"),
+        (lambda q: q.select(n="explode(array(1, 2))"), "a row stays one row"),
+        (lambda q: q.window(10, 10).group_by(k2="sum(v)"), "a group is made of one row"),
+        (
+            lambda q: q.window(10, 10).group_by("k").agg(r="sum(v) / w"),
+            "'w' is a column of single rows",
+        ),
+        (lambda q: q.window(10, 10).agg(n="count(*) FILTER (WHERE v > 1)"), r"n='count\(\*\) FILTER"),
+        (lambda q: q.where(F.col("v") > 1), "write Spark SQL as text"),
+        (lambda q: q.window(10, 10).agg(n=F.count("*")), r"agg\(n=.*write Spark SQL as text"),
+        (lambda q: q.start(name=""), "a query's name is a text without a slash"),
+        (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),
+        (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy=sw\.fifo\(\)"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_is_written(spark: SparkSession, write: Any, words: str) -> None:
+    with sw.Session(spark) as s, pytest.raises(sw.QueryError, match=words):
+        write(stream(s))
+
+
+def test_results_can_be_asked_for_their_kind_and_names_may_be_words_of_sql(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        query = stream(s).window(10, 10).group_by("k").agg(case="count(*)", twice="count(*) * 2")
+        finals = query.where("kind = 'final' AND completeness = 1").start(early=sw.early(at=0.5))
+        s.run_available()
+        rows = pl.DataFrame(finals.results())
+        assert set(rows["kind"]) == {"final"} and (rows["twice"] == 2 * rows["case"]).all()
+
+
+def test_a_stopped_query_gets_nothing_more_and_keeps_its_figures(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        rows = stream(s)
+        first = rows.where("v > 1").start()
+        first.stop()
+        second = rows.where("v > 1").start()
+        s.run_available()
+        assert (first.results().num_rows, second.results().num_rows) == (0, 6)
+        assert set(first.metrics()) == set(second.metrics()) and "q1/sink" in first.explain()
+
+
+def test_large_early_results_behind_a_projection_keep_their_columns(spark: SparkSession, tmp_path: Path) -> None:
+    with sw.Session(spark) as s:
+        many = spark.range(2 * 101_000).selectExpr("id % 101000 AS k", "id DIV 101000 * 10 + 1 AS t")
+        many = many.selectExpr("*", "timestamp_seconds(t) AS at")
+        rows = s.stream("many", many, time="t", arrival="at", page="10 seconds", disorder=sw.bounded(5))
+        query = rows.window(20, 20).group_by("k").agg(n="count(*)").select("k", "n")
+        folder, memory = tmp_path / "out", query.start()
+        query.where("k >= 0").start(sink=folder)
+        s.run_available(progress=lambda page: [run.prod() for run in (memory, s._runs["q2"])])
+        early = pl.DataFrame(memory.results()).filter(pl.col("kind") == "early")
+        assert early.height >= 101_000 and early["n_seen"].null_count() == 0
+        files = [pl.read_parquet(f).columns for f in folder.glob("*.parquet")]
+        assert len(files) > 1 and all(columns == files[0] and "n_seen" in columns for columns in files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.describe import describe
@@ -39,6 +40,7 @@ class Query:
 
     def where(self, condition: str) -> Query:
         """Keep the rows, or results, that meet a Spark SQL condition."""
+        _check_text("where", condition)
         return self._step(L.Where((self.logical,), condition))
 
     def select(self, *columns: str, **named: str) -> Query:
@@ -46,6 +48,7 @@ class Query:
 
         Results keep the columns that every result has, such as `window_start`.
         """
+        _check_text("select", *columns, **named)
         pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
         return self._step(L.Select((self.logical,), tuple(pairs)))
 
@@ -132,6 +135,7 @@ class Windowed:
 
     def group_by(self, *columns: str, **named: str) -> Windowed:
         """Group the rows of a window: columns, expressions with an alias, or `name="expression"`."""
+        _check_text("group_by", *columns, **named)
         pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
         grouped = replace(self.logical, groups=(*self.logical.groups, *pairs))
         analysis = self.session._analysis
@@ -144,6 +148,16 @@ class Windowed:
 
         As in agg(n="count(*)", rate="sum(late) / count(*)").
         """
+        _check_text("agg", **aggregates)
         logical = replace(self.logical, aggregates=tuple(aggregates.items()))
         self.session._analysis.of(logical)
         return Query(self.session, logical)
+
+
+def _check_text(step: str, *texts: object, **named: object) -> None:
+    """Refuse what is not Spark SQL as text, such as a Column of Spark."""
+    for name, text in (*((None, text) for text in texts), *named.items()):
+        if not isinstance(text, str):
+            written = f"{step}({text!r})" if name is None else f"{step}({name}={text!r})"
+            example = "agg(n='count(*)')" if step == "agg" else f"{step}('delay > 15')"
+            raise QueryError(f"{written}: write Spark SQL as text, as in {example}")

@@ -137,7 +137,8 @@ class FrameRelation:
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> FrameRelation:
         """The rows with these columns."""
         columns_of(self.frame, [sql for _, sql in columns], what)
-        return FrameRelation(self.frame.select(*(F.expr(sql).alias(name) for name, sql in columns)))
+        with _explained(self.frame, what, ", ".join(sql for _, sql in columns)):
+            return FrameRelation(self.frame.select(*(F.expr(sql).alias(name) for name, sql in columns)))
 
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""
@@ -177,7 +178,8 @@ def _explain(error: PySparkException, frame: DataFrame, what: str, text: str) ->
     condition = (error.getCondition() or "") if isinstance(error, (AnalysisException, ParseException)) else ""
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = (error.getMessageParameters() or {}).get("objectName", "?").replace("`", "")
-        return QueryError(f"{said}: there is no column {name!r}; there are {', '.join(frame.columns)}")
+        shown = ", ".join(c for c in frame.columns if not c.startswith("__"))
+        return QueryError(f"{said}: there is no column {name!r}; there are {shown}")
     if condition.startswith("UNRESOLVED_ROUTINE"):
         name = (error.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
         return QueryError(f"{said}: Spark knows no function {name!r}")

@@ -24,6 +24,9 @@ class Run:
         self.query = query
         self.plan: PlanNode = query.plan
         self.active = True
+        self.ended = False
+        """Whether it has been taken out of the graph."""
+        self._last: dict[str, Any] | None = None
         self.routes_late = routes_late
         self._session = session
         self.sink = sink
@@ -42,7 +45,7 @@ class Run:
         Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
         policy has to say (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
         """
-        return self._session._metrics(self)
+        return self._session._metrics(self) if self._last is None else self._last
 
     def explain(self) -> str:
         """The operators of the query as text, each with its heartbeat, what waits before it and what it costs."""
@@ -64,6 +67,7 @@ class Run:
     def stop(self) -> None:
         """Stop the query; its stream stops with the last query that reads it."""
         if self.active:
+            self._last = self.metrics()
             self.active = False
             self._session._stop_run(self)
 

@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -58,6 +59,8 @@ class Session:
         resident_limit: int = 256 * 2**20,
         strategy: Strategy | None = None,
     ) -> None:
+        if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
+            raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
         self.spark = spark if spark is not None else embedded()
         self._owns_place = journal is None
         self._place = Place.temporary() if journal is None else Place.of(journal)
@@ -170,30 +173,33 @@ class Session:
                 )
         if any(r.active and r.query is query for r in self._runs.values()):
             raise RunError("this query has been started already; stop its run first, or build the query again")
-        label = name or f"q{len(self._runs) + 1}"
-        if "/" in label:
-            raise QueryError(f"name={label!r}: a query's name has no slash in it")
+        label = next(q for n in count(1) if (q := f"q{n}") not in self._runs) if name is None else name
+        if not isinstance(label, str) or not label or "/" in label:
+            raise QueryError(f"name={label!r}: a query's name is a text without a slash, as in name='late'")
         if label in self._runs:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         check_settings(plan, early, sideline, late)
         output = make_sink(sink, f"{self._id}-{label}", self._pages, plan)
         late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self._pages)
-        known: dict[str, str] = {}
+        known, reserved = dict[str, str](), frozenset[str]()
         if self._journal is not None:
-            known = self._journal.register(label, describe(plan))
+            known, reserved = self._journal.register(label, describe(plan)), self._journal.reserved(label)
         self._inputs.update({stream.name: self._input(stream) for stream in streams})
         loop = self._running(replay=any(self._inputs[s.name].replay is not None for s in streams))
         for control in self._controls.values():
             self._attach(control.node.name, control, self._inputs[control.node.name])
         # A page that was read without the columns of this query must not reach it.
         again = [self._stop_reading(*need) for need in needed_columns(plan, late is not None).items()]
-        settings = Settings(late_output, self._resident_limit, early, sideline, known)
+        settings = Settings(late_output, self._resident_limit, early, sideline, known, reserved)
+        for stopped in [r for r in self._runs.values() if not r.active and not r.ended]:
+            if set(stopped.streams) & {stream.name for stream in streams}:
+                self._end(stopped)
         journal = self._journal
 
         def add() -> None:
-            shared = add_query(loop.executor, label, plan, output, settings)
+            parts = add_query(loop.executor, label, plan, output, settings)
             if journal is not None:
-                journal.share(label, shared)
+                journal.keep_parts(label, parts)
 
         loop.call(add)
         run = Run(self, label, query, output, routes_late=late is not None)
@@ -351,18 +357,24 @@ class Session:
 
     def _stop_run(self, run: Run) -> None:
         assert self._loop is not None
-        loop, reading = self._loop, self._read()
-        if all(name in reading for name in run.streams):
-            # The streams go on for others, so this query could never catch up: it is over.
-            loop.call(lambda: remove_query(loop.executor, run.name))
-            if self._journal is not None:
-                self._journal.forget(run.name)
+        reading = self._read()
         for name in run.streams:
             if name not in reading and name in self._ingests:
                 self._ingests.pop(name).stop()
+        if self._journal is None or all(name in reading for name in run.streams):
+            self._end(run)
         if not self._read():
             for control in self._controls.keys() & self._ingests.keys():
                 self._ingests.pop(control).stop()
+
+    def _end(self, run: Run) -> None:
+        """A stopped query is over: its streams go on for others, so that it could never catch up."""
+        assert self._loop is not None
+        loop = self._loop
+        loop.call(lambda: remove_query(loop.executor, run.name))
+        run.ended = True
+        if self._journal is not None:
+            self._journal.forget(run.name)
 
     def stop(self) -> None:
         """Stop all queries and the session's thread; the journal keeps what a later session continues from."""

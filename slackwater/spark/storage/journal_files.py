@@ -50,7 +50,7 @@ class FileJournal:
     def _read_header(self) -> dict[str, Any]:
         path = f"{self.folder}/journal.json"
         if self._fs.get_file_info(path).type == fs.FileType.NotFound:
-            return {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "shared": {}}
+            return {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}}
         with self._fs.open_input_stream(path) as stream:
             text = stream.read()
         try:
@@ -80,7 +80,7 @@ class FileJournal:
     def register(self, label: str, plan: str) -> dict[str, str]:
         """Say that a query uses this journal; refuse if it holds another query of that name.
 
-        Gives the labels of the operators that it shared with other queries, by their place in its plan.
+        Gives the labels of its parts, by their place in its plan.
         """
         known = self._header["queries"].get(label)
         if known is not None and known != plan:
@@ -92,18 +92,23 @@ class FileJournal:
         if known is None:
             self._header["queries"][label] = plan
             self._write_header()
-        return dict(self._header["shared"].get(label, {}))
+        return dict(self._header["parts"].get(label, {}))
 
-    def share(self, label: str, shared: dict[str, str]) -> None:
-        """Remember the operators that a query shares with others."""
-        if self._header["shared"].get(label, {}) != shared:
-            self._header["shared"][label] = shared
+    def reserved(self, label: str) -> frozenset[str]:
+        """Labels of the parts of other queries of this journal."""
+        others = (parts for name, parts in self._header["parts"].items() if name != label)
+        return frozenset(known for parts in others for known in parts.values())
+
+    def keep_parts(self, label: str, parts: dict[str, str]) -> None:
+        """Remember the labels of a query's parts: others may have them too."""
+        if self._header["parts"].get(label, {}) != parts:
+            self._header["parts"][label] = parts
             self._write_header()
 
     def forget(self, label: str) -> None:
         """A query was stopped for good."""
         if self._header["queries"].pop(label, None) is not None:
-            self._header["shared"].pop(label, None)
+            self._header["parts"].pop(label, None)
             self._write_header()
 
     def _write_header(self) -> None:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
 
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Staged
@@ -21,6 +23,7 @@ from slackwater.plan.nodes import PlanNode, answering
 from slackwater.spark.api.prods import read_prod
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.place import Place
+from slackwater.windows.results import KIND
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +43,7 @@ class MemorySink:
         """Keep the rows of a commit."""
         if isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
-            columns = None if self._schema is None else self._schema.names
-            payload = pq.read_table(place.path, filesystem=place.files, columns=columns)
+            payload = _without_nulls(pq.read_table(place.path, filesystem=place.files), self._schema)
         # Early results have more columns than final ones.
         plain = self._schema is not None and payload.schema.names == self._schema.names
         self._tables.append(payload.cast(self._schema) if plain else payload)
@@ -89,10 +91,14 @@ class ParquetSink:
         self.place.files.move(hidden, f"{name}.parquet")
 
     def _put(self, staged: Place, part: str, target: str) -> None:
-        hidden = f"{self.place.path}/.half-{self._run}-{part}"
-        fs.copy_files(
-            f"{staged.path}/{part}", hidden, source_filesystem=staged.files, destination_filesystem=self.place.files
-        )
+        hidden, source = f"{self.place.path}/.half-{self._run}-{part}", f"{staged.path}/{part}"
+        whole = self._schema is None or len(pq.read_schema(source, filesystem=staged.files)) == len(self._schema)
+        if whole:
+            fs.copy_files(source, hidden, source_filesystem=staged.files, destination_filesystem=self.place.files)
+        else:
+            rows = _in_full(pq.read_table(source, filesystem=staged.files), self._schema)
+            with self.place.files.open_output_stream(hidden) as stream:
+                pq.write_table(rows, stream)
         self.place.files.move(hidden, target)
 
 
@@ -117,7 +123,10 @@ class CallableSink:
         """Call the function."""
         if isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
-            asked = self._function(self._pages.spark.read.parquet(place.address), commit_id)
+            rows = self._pages.spark.read.parquet(place.address)
+            missing = [f for f in self._schema or () if f.name not in rows.columns]
+            nulls = {f.name: F.lit(None).cast(from_arrow_type(f.type)) for f in missing}
+            asked = self._function(rows.withColumns(nulls) if nulls else rows, commit_id)
         else:
             rows = self._pages.spark.createDataFrame(_in_full(payload, self._schema))
             asked = self._function(rows, commit_id)
@@ -138,6 +147,14 @@ class CallableSink:
 def _schema(plan: PlanNode | None) -> pa.Schema | None:
     """The columns of all results of a query, early or final, so that they can be read as one table."""
     return None if plan is None else plan.early_schema
+
+
+def _without_nulls(rows: pa.Table, schema: pa.Schema | None) -> pa.Table:
+    """Final results without the columns that only early ones have a value in."""
+    if schema is None or rows.num_columns == len(schema) or not rows.num_rows:
+        return rows
+    final = set(rows[KIND].unique().to_pylist()) == {"final"} if KIND in rows.schema.names else False
+    return rows.select(schema.names) if final else rows
 
 
 def _in_full(rows: pa.Table, schema: pa.Schema | None) -> pa.Table:
