@@ -66,7 +66,7 @@ class Cycle:
             self._tick()
             said = self.demand.ask(self._admission.number, lull=True)
             self.dirty |= said
-            lull = not said and not any(n.operator.more(n.inputs) for n in self._graph)
+            lull = not said
 
     def next_prodded(self) -> Node | None:
         """A node at which a prod waits, if there is one."""
@@ -151,14 +151,14 @@ class Cycle:
 
     def _ready(self, node: Node) -> Ready:
         operator, inputs = node.operator, node.inputs
-        pages = [p for q in inputs for p in q.pages()]
+        rows, size = node.waiting()
         return Ready(
             node.label,
             oldest=node.oldest(),
             depth=node.depth,
             waiting=sum(len(q) for q in inputs),
-            rows=sum(p.rows or 0 for p in pages),
-            bytes=sum(p.bytes or 0 for p in pages),
+            rows=rows,
+            bytes=size,
             cost=node.measured.cost,
             selectivity=node.measured.selectivity,
             last_run=node.measured.last_run,

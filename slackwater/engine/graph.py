@@ -74,6 +74,11 @@ class Node:
         """Admission of the oldest element that waits on an arc; what is set aside makes nobody hurry."""
         return min(q.oldest for q in (self.arcs if any(map(len, self.arcs)) else self.inputs) if len(q))
 
+    def waiting(self) -> tuple[int, int]:
+        """Rows and bytes of the pages that wait here, as far as they are known."""
+        sizes = [queue.size() for queue in self.inputs]
+        return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
+
     def last_admission(self, otherwise: int) -> int:
         """What a source says by itself follows from its last page: it need not wait for what came after that."""
         taken = self.inputs[0].taken if self.is_source else None

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.operators.element import Element
-from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 
@@ -22,10 +21,19 @@ class Entry:
     saved: dict[str, Any] | None = None
     """Where a page's rows are durable, once they are."""
     is_page: bool = field(init=False)
+    _rows: int = field(init=False, default=0)
+    _bytes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         # To ask whether it has all that a page has would take a hundred times as long.
         self.is_page = not isinstance(self.element, (Punctuation, Prod))
+
+    def size(self) -> tuple[int, int]:
+        """Rows and bytes of a page, 0 as long as they are not known; a long queue asks for them at each step."""
+        if self.is_page and not (self._rows and self._bytes):
+            page: Any = self.element
+            self._rows, self._bytes = page.rows or 0, page.bytes or 0
+        return self._rows, self._bytes
 
 
 class Queue:
@@ -92,6 +100,7 @@ class Queue:
         """Admission of the element that waits longest."""
         return self._entries[0].admission
 
-    def pages(self) -> Iterator[Page]:
-        """The pages that wait, in order."""
-        return (entry.element for entry in self._entries if entry.is_page)  # type: ignore[misc]
+    def size(self) -> tuple[int, int]:
+        """Rows and bytes of the pages that wait, as far as they are known."""
+        sizes = [entry.size() for entry in self._entries]
+        return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
