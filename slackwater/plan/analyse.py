@@ -24,7 +24,6 @@ from slackwater.plan.nodes import (
     ResultsNode,
     RollingNode,
     SelectNode,
-    StreamNode,
     WhereNode,
     WindowNode,
     answering,
@@ -289,6 +288,3 @@ def _check_names(names: Sequence[str], what: str) -> None:
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
         if name.startswith("__"):
             raise QueryError(f"{what}: names that begin with two underscores are taken; rename {name!r}")
-
-
-__all__ = ["Analysed", "Analysis", "StreamNode", "analyse"]

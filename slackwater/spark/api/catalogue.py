@@ -41,10 +41,6 @@ class Catalogue:
         """Add a stream."""
         self._streams[stream.node.name] = stream
 
-    def replays(self) -> list[Replay]:
-        """All that are replayed, in the order of their declaration."""
-        return [s.replay for s in self._streams.values() if s.replay is not None]
-
     def stream(self, name: str) -> tuple[StreamNode, FrameRelation]:
         """A declared stream and its rows."""
         if name not in self._streams:
