@@ -139,7 +139,7 @@ def _to_the_end(work: Callable[[], None], tell: Callable[[], None] | None = None
 
 
 def follow(
-    work: Callable[[], None],
+    work: Callable[[], object],
     stop: threading.Event,
     tell: Callable[[], None] | None = None,
     every: float = _STATUS_EVERY,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from slackwater.engine.graph import Graph
 from slackwater.engine.queue import Entry
+from slackwater.errors import RunError
 from slackwater.operators.page import Page
 
 
 class Ticket:
-    """Says when an admitted page is safe."""
+    """Says when an admitted page is safe, or that it will not be."""
 
-    def __init__(self, admission: int) -> None:
+    def __init__(self, admission: int, source: str) -> None:
         self.admission = admission
+        self.source = source
         self.done = False
         self.on_done: Callable[[], None] = lambda: None
+        self.on_refused: Callable[[BaseException], None] = lambda error: None
 
 
 class Admission:
@@ -39,11 +42,13 @@ class Admission:
 
     def admit(self, source: str, page: Page, saved: dict[str, Any] | None) -> Ticket:
         """Let a page in; one that was taken before a crash is acknowledged at once."""
-        ticket = Ticket(self.next())
+        ticket = Ticket(self.next(), source)
         known = self.consumed.get(source)
         if known is not None and page.number <= known:
             ticket.done = True
             return ticket
+        if source not in self._graph:
+            raise RunError(f"no query reads {source} any more")
         node = self._graph.nodes[source]
         node.operator.announce(page)
         node.inputs[0].push(Entry(page, ticket.admission, saved))
@@ -60,3 +65,20 @@ class Admission:
         for ticket in safe:
             ticket.done = True
             ticket.on_done()
+
+    def forget(self, sources: Iterable[str]) -> None:
+        """These are gone for good: whoever comes after them begins with the next page."""
+        for source in sources:
+            self.consumed.pop(source, None)
+
+    def withdraw(self, sources: Mapping[str, int | None], error: BaseException) -> None:
+        """Nobody reads these sources any more: they stand at these pages, and what came later must come again."""
+        for source, number in sources.items():
+            if number is None:
+                self.consumed.pop(source, None)
+            else:
+                self.consumed[source] = number
+        gone = [t for t in self.tickets if t.source in sources]
+        self.tickets = [t for t in self.tickets if t.source not in sources]
+        for ticket in gone:
+            ticket.on_refused(error)

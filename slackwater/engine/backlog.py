@@ -57,11 +57,17 @@ class Backlog:
 
     def settle(self) -> None:
         """A commit is over: rows that no page on an arc needs may go."""
-        waiting = {_key(e.saved) for _, q in self._graph.queues() for e in q if e.saved is not None}
-        for key in [key for key in self._saved if key not in waiting]:
-            saved = self._saved.pop(key)
+        for saved in self._take_unneeded():
             if self._pages is not None:
                 self._pages.drop(saved)
+
+    def let_go(self) -> None:
+        """Queries were set aside: rows that no page on an arc needs any more stay for when they are back."""
+        self._take_unneeded()
+
+    def _take_unneeded(self) -> list[dict[str, Any]]:
+        waiting = {_key(e.saved) for _, q in self._graph.queues() for e in q if e.saved is not None}
+        return [self._saved.pop(key) for key in list(self._saved) if key not in waiting]
 
 
 def _key(saved: dict[str, Any]) -> object:

@@ -25,7 +25,7 @@ from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
-from slackwater.operators.source import Source
+from slackwater.operators.source import Follower, Source
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.describe import line
@@ -41,6 +41,7 @@ from slackwater.plan.nodes import (
     aggregates_of,
     answering,
 )
+from slackwater.progress.clock import Clock
 from slackwater.windows.sideline import Sideline
 
 
@@ -64,6 +65,8 @@ class Settings:
 
     late: Output | None = None
     resident_limit: int = 256 * 2**20
+    clock: Clock | None = None
+    """That of the replay that it reads; without it, the executor's own."""
     early: Early | None = None
     sideline: Sideline | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -90,7 +93,7 @@ def add_query(
 
 def remove_query(executor: Executor, name: str) -> None:
     """Take a query out; parts that others have too stay."""
-    executor.parts.forget(executor.remove(name))
+    executor.remove(name)
 
 
 class _Build:
@@ -126,7 +129,7 @@ class _Build:
     def all(self, output: Output) -> dict[str, str]:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
-            self._executor.add(self._prodder, None, self._name, asks)
+            self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
         top = self._node(self._plan, 0)
         if self._settings.late is not None:
             label = _aggregate_label(self._name, len(self._aggregates) - 1)
@@ -198,7 +201,8 @@ class _Build:
     def _aggregate(self, node: WindowNode | RollingNode, level: int) -> Feed:
         executor, label, settings = self._executor, _aggregate_label(self._name, level), self._settings
         feed = self._node(node.inputs[0], level)
-        pages, clock, limit, inner = executor.pages, executor.clock, settings.resident_limit, level > 0
+        pages, limit, inner = executor.pages, settings.resident_limit, level > 0
+        clock = settings.clock or executor.clock
         assert pages is not None
         late = settings.late is not None
         operator: Operator
@@ -219,7 +223,7 @@ class _Build:
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
             source = Source(label, stream.disorder.tracker(stream.domain), stream.disorder.needs)
-            executor.add(source, about=line(stream))
+            executor.add(source, about=line(stream), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)
         operator = node.operator
@@ -229,7 +233,9 @@ class _Build:
         by_source = isinstance(first, WindowNode) and first.kernel.source is not None
         port = MAIN if policy == stream.disorder else policy.describe()
         teller = self._name if first is None else _aggregate_label(self._name, len(self._aggregates) - 1)
-        operator.follow(self._name, teller, port, policy.tracker(stream.domain), policy.needs, by_source)
+        reach = sum(a.kernel.spec.range for a in self._aggregates if isinstance(a, WindowNode))
+        follower = Follower(teller, policy.needs, by_source, reach)
+        operator.follow(self._name, port, policy.tracker(stream.domain), follower)
         self._sources.append(label)
         return label, port
 

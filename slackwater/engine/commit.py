@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.feedback import Feedback
 from slackwater.engine.graph import Graph, Node
-from slackwater.engine.journal import Emission, Journal, Record, Recovered
+from slackwater.engine.journal import Emission, Journal, Record, Recovered, operator_of
 from slackwater.errors import RunError
 from slackwater.operators.page import Pages
 from slackwater.operators.payload import Staged
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
+
+
+@dataclass
+class Refused:
+    """What the sinks of a query have not taken, and why."""
+
+    error: Exception
+    unwritten: list[Emission] = field(default_factory=list)
 
 
 class Commits:
@@ -29,12 +38,18 @@ class Commits:
         self._step = records[-1].step if records else 0
         self._redo = [] if self._recovered.committed else list(records[-1].emissions)
         """Rows that a crash left between the two halves of a commit."""
+        self._aside = list(records[0].aside) if records else []
+        self._redo += [emission for kept in self._aside for emission in kept.emissions]
         self._everything = False
         self.feedback = Feedback()
+        self.on_refused: Callable[[dict[str, Refused]], None] | None = None
+        """Told of the sinks that could not be written; without it their error is raised."""
         if pages is not None:
             last = records[-1] if records else Record(0, whole=True)
-            staged = [e.payload.location for e in last.emissions if isinstance(e.payload, Staged)]
-            pages.sweep(last.queues, staged, last.consumed)
+            queues = dict(kv for kept in (*self._aside, last) for kv in kept.queues.items())
+            emissions = [e for kept in (*self._aside, last) for e in kept.emissions]
+            staged = [e.payload.location for e in emissions if isinstance(e.payload, Staged)]
+            pages.sweep(queues, staged, last.consumed)
 
     # --- what an earlier process had written
 
@@ -52,33 +67,38 @@ class Commits:
 
     def since(self, label: str) -> int | None:
         """Since which admission an operator has been there; None for one that is new."""
-        times = self._recovered.records[-1].times if self._recovered.records else {}
-        return times[label]["since"] if label in times else None
+        last = self._last_of(label)
+        return None if last is None else last.times[label]["since"]
+
+    def _last_of(self, label: str) -> Record | None:
+        """The last record that speaks of an operator's times and queues."""
+        known = [*self._aside, *self._recovered.records[-1:]]
+        return next((record for record in reversed(known) if label in record.times), None)
 
     def restore(self, node: Node) -> None:
         """Give a new node what the journal knows of it."""
-        label, records = node.label, self._recovered.records
-        states = _states_of(self._recovered, label)
+        label, last = node.label, self._last_of(node.label)
+        states = _states_of([*self._aside, *self._recovered.records], label)
         if states:
             node.operator.restore(states)
-        if not records:
+        if last is None:
             return
-        times = records[-1].times.get(label, {"registers": [], "said": {}})
+        times = last.times[label]
         node.times.update({port: Punctuation.load(time) for port, time in times["said"].items()})
         for queue, time in zip(node.inputs, times["registers"], strict=False):
             queue.time = Punctuation.load(time)
         for n, queue in enumerate(node.inputs):
-            for saved in records[-1].queues.get(f"{label}#{n}", ()):
+            for saved in last.queues.get(f"{label}#{n}", ()):
                 queue.push(self._backlog.revive(saved))
 
     def begin(self) -> None:
         """Something new comes: what waits in the journal for a query that is back must have found its arc."""
         self.check_written()
         queues = self._recovered.records[-1].queues if self._recovered.records else {}
-        present = {label.partition("/")[0] for label in self._graph.nodes}
+        present = {_query_of(label) for label in self._graph.nodes}
         for arc in queues:
-            label = arc.rpartition("#")[0]
-            if label not in self._graph and "/" in label and label.partition("/")[0] in present:
+            label = operator_of(arc)
+            if label not in self._graph and "/" in label and _query_of(label) in present:
                 raise RunError(
                     f"the journal holds pages that wait for {label}, which this query does not have; "
                     "start it as it was"
@@ -103,16 +123,38 @@ class Commits:
         mine = [e for e in self._redo if e.sink == sink.label]
         for emission in mine:
             self._write(emission)
-        self._redo = [e for e in self._redo if e.sink != sink.label]
-        if mine and not self._redo:
-            self.journal.commit(self._recovered.records[-1])
+        self._wrote([e for e in self._redo if e.sink != sink.label])
 
-    def forget(self, prefix: str) -> None:
-        """Rows that a crash has left for operators of these labels are not wanted any more."""
-        left = [e for e in self._redo if not e.sink.startswith(prefix)]
-        if self._redo and not left:
+    def _wrote(self, left: list[Emission]) -> None:
+        if self._redo and not left and not self._recovered.committed:
             self.journal.commit(self._recovered.records[-1])
         self._redo = left
+
+    def forget(self, over: Callable[[str], bool]) -> None:
+        """What the journal holds for some queries, by their names, is not wanted any more."""
+        labels = {label for kept in self._aside for label in kept.labels}
+        self._wrote([e for e in self._redo if not over(_query_of(e.sink))])
+        self._keep_aside({label for label in labels if "/" not in label or not over(_query_of(label))})
+
+    # --- queries that have been taken out, and may come back
+
+    def set_aside(self, labels: Set[str], sources: Sequence[str], unwritten: Sequence[Emission]) -> dict[str, int]:
+        """Keep what the journal says of these operators; gives the pages at which it has their sources."""
+        records = self.journal.read()
+        parts = [replace(record.part(labels), queues={}, times={}, emissions=[]) for record in records]
+        if records:
+            last = records[-1].part(labels)
+            parts[-1] = replace(parts[-1], queues=last.queues, times=last.times, emissions=list(unwritten))
+        self._aside += parts
+        self.changed()
+        consumed = records[-1].consumed if records else {}
+        return {source: consumed[source] for source in sources if source in consumed}
+
+    def _keep_aside(self, labels: Set[str]) -> None:
+        """Of what is set aside, keep only what is said of these operators."""
+        if any(kept.labels - labels for kept in self._aside):
+            self._aside = [part for kept in self._aside if (part := kept.part(labels)).labels]
+            self.changed()
 
     # --- the commit
 
@@ -122,14 +164,36 @@ class Commits:
 
     def commit(self, admission: Admission, settled: Callable[[], None]) -> None:
         """Both halves; `settled` is called when all is durable and out."""
-        record = self._record(admission)
-        self.journal.prepare(record)
-        for emission in record.emissions:
-            self._write(emission)
-        self.journal.commit(record)
+        records = [self._record(admission)]
+        self.journal.prepare(records[0])
+        refused = self._write_all(records[0].emissions)
+        if refused:
+            assert self.on_refused is not None
+            self.on_refused(refused)
+            # What could not be written is kept by a record of its own, before the one that promised it is done.
+            records.append(self._record(admission))
+            self.journal.prepare(records[1])
+        for record in records:
+            self.journal.commit(record)
         for node in self._graph:
             node.operator.settle()
         settled()
+
+    def _write_all(self, emissions: Sequence[Emission]) -> dict[str, Refused]:
+        """Write the sinks; gives what those have not taken that raise, by query. Nothing follows what failed."""
+        refused: dict[str, Refused] = {}
+        for emission in emissions:
+            query = _query_of(emission.sink)
+            try:
+                if query not in refused:
+                    self._write(emission)
+                    continue
+            except Exception as error:
+                if self.on_refused is None:
+                    raise
+                refused[query] = Refused(error)
+            refused[query].unwritten.append(emission)
+        return refused
 
     def _write(self, emission: Emission) -> None:
         sink = self._graph.nodes[emission.sink].operator
@@ -148,13 +212,20 @@ class Commits:
         if not self.journal.durable:
             return Record(self._step, False, emissions=emissions)
         self._step += 1
+        self._keep_aside({label for kept in self._aside for label in kept.labels if label not in self._graph})
         whole = self._everything or self.journal.wants_whole()
         self._everything = False
         queues = self._backlog.record()
         states = {n.label: s for n in self._graph if (s := n.operator.state(whole)) is not None}
         times = {n.label: _times_of(n) for n in self._graph}
         consumed = dict(admission.consumed)
-        return Record(self._step, whole, consumed, states, queues, times, admission.number, emissions)
+        aside = list(self._aside) if whole else []
+        return Record(self._step, whole, consumed, states, queues, times, admission.number, emissions, aside)
+
+
+def _query_of(label: str) -> str:
+    """The query that an operator was made for."""
+    return label.partition("/")[0]
 
 
 def _times_of(node: Node) -> dict[str, Any]:
@@ -166,8 +237,8 @@ def _times_of(node: Node) -> dict[str, Any]:
     }
 
 
-def _states_of(recovered: Recovered, label: str) -> list[Any]:
-    states = [r.states[label] for r in recovered.records if label in r.states]
+def _states_of(records: Sequence[Record], label: str) -> list[Any]:
+    states = [r.states[label] for r in records if label in r.states]
     for n in range(len(states) - 1, -1, -1):
         if states[n].whole:
             return states[n:]

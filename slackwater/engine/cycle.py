@@ -13,6 +13,7 @@ from collections.abc import Callable
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.demand import Demand
+from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.records import Ran
 from slackwater.operators.element import Element
@@ -26,13 +27,10 @@ from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
 class Cycle:
     """Runs operators until nothing is left to do, and says when a commit is due."""
 
-    def __init__(
-        self, graph: Graph, clock: Clock, admission: Admission, backlog: Backlog, strategy: Strategy
-    ) -> None:
+    def __init__(self, graph: Graph, admission: Admission, backlog: Backlog, strategy: Strategy) -> None:
         self.strategy = strategy
-        self.demand = Demand(graph, clock)
+        self.demand = Demand(graph)
         self._graph = graph
-        self._clock = clock
         self._admission = admission
         self._backlog = backlog
         self.dirty = False
@@ -40,12 +38,13 @@ class Cycle:
         self.uncommitted = 0
         """Runs since then."""
         self.runs = 0
-        self._ticked: int | None = None
+        self._ticked: dict[Clock, int] = {}
+        """What each clock said when operators were last told of it."""
         self.on_ran: Callable[[Ran], None] = lambda run: None
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
-        self._ticked = self._clock.now()
+        self._ticked = {clock: clock.now() for clock in self._graph.clocks}
 
     def next(self) -> Node | Act:
         """What to do: a node to run, or a commit first, or nothing but to wait."""
@@ -62,7 +61,7 @@ class Cycle:
             if picked is Act.COMMIT or lull:
                 return picked
             # Nothing is ready: ask everybody who is waited for, once more by the clock.
-            self._ticked = None
+            self._ticked = {}
             self._tick()
             said = self.demand.ask(self._admission.number, lull=True)
             self.dirty |= said
@@ -143,11 +142,15 @@ class Cycle:
 
     def _tick(self) -> None:
         """Time has passed: what watches the clock need not wait until all is done."""
-        now = self._clock.now()
-        if now != self._ticked:
-            self._ticked = now
-            for node in list(self._graph):
-                node.operator.tick(now, self.emitter(node))
+        for clock in self._graph.clocks:
+            now = clock.now()
+            if now != self._ticked.get(clock):
+                self._ticked[clock] = now
+                for node in [n for n in self._graph if n.clock is clock]:
+                    try:
+                        node.operator.tick(now, self.emitter(node))
+                    except Exception as error:
+                        raise OperatorError(node, error) from error
 
     def _ready(self, node: Node) -> Ready:
         operator, inputs = node.operator, node.inputs

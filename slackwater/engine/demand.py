@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.queue import Entry
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN
-from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
 
 class Demand:
     """Finds the sources that somebody waits for, and asks them."""
 
-    def __init__(self, graph: Graph, clock: Clock) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._clock = clock
 
     def ask(self, admission: int, lull: bool) -> bool:
         """Ask the sources that operators wait for; whether one had something to say.
 
         While others are busy, a source is asked only if it is likely to know something new.
         """
-        now = self._clock.now()
         said = [self._tell_again(node, admission) for node in self._graph if node.operator.holds(node.arcs)]
-        asked = [s for s in self.sources() if lull or s.operator.due(now)]
-        said += [self._enable(source, now, admission) for source in asked]
+        asked = [s for s in self.sources() if lull or s.operator.due(s.clock.now())]
+        said += [self._enable(source, admission) for source in asked]
         return any(said)
 
     def sources(self) -> list[Node]:
@@ -70,12 +68,15 @@ class Demand:
                 told = True
         return told
 
-    def _enable(self, source: Node, now: int, admission: int) -> bool:
+    def _enable(self, source: Node, admission: int) -> bool:
         said, admission = False, source.last_admission(admission)
 
         def emit(element: Element, port: str = MAIN) -> None:
             nonlocal said
             said |= source.send(element, admission, port)
 
-        source.operator.enable(now, emit)
+        try:
+            source.operator.enable(source.clock.now(), emit)
+        except Exception as error:
+            raise OperatorError(source, error) from error
         return said

@@ -6,17 +6,18 @@ operator asks (`demand`), and what becomes durable (`commit`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from slackwater.engine.admission import Admission, Ticket
 from slackwater.engine.backlog import Backlog
-from slackwater.engine.commit import Commits
+from slackwater.engine.commit import Commits, Refused
 from slackwater.engine.cycle import Cycle
+from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Feed, Graph, Node
-from slackwater.engine.journal import Journal, NoJournal
+from slackwater.engine.journal import Emission, Journal, NoJournal
 from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
 from slackwater.errors import RunError
@@ -47,25 +48,41 @@ class Executor:
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
-        self._cycle = Cycle(self.graph, clock, self._admission, self._backlog, strategy or Fifo())
+        self._cycle = Cycle(self.graph, self._admission, self._backlog, strategy or Fifo())
         self.between: Callable[[], None] = lambda: None
-        """Called after each expensive run: a chance to admit pages and to prod in the middle of a backlog."""
+        """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None
         """Called when a commit is over, before those who wait for it are told."""
+        self.on_failed: Callable[[str, Exception, bool], None] | None = None
+        """Told of a query that has failed, and whether the journal keeps what it takes to go on. It has been taken
+        out and the rest goes on. Without it the error is raised, and ends all."""
         self.parts = Parts()
         self._failed: BaseException | None = None
         self.held = False
         """Whether to take elements in but not to run: what the journal knows of queries to come must not be
         overwritten."""
+        self.stopping = False
+        """Whether to end after the run under way; set by another thread."""
 
     # --- the graph
 
     def add(
-        self, operator: Operator, feeds: Sequence[Feed] | None = (), query: str | None = None, about: str = ""
+        self,
+        operator: Operator,
+        feeds: Sequence[Feed] | None = (),
+        query: str | None = None,
+        about: str = "",
+        clock: Clock | None = None,
     ) -> Node:
-        """Add an operator behind others' ports, with what the journal knows of it; `about` says what it does."""
+        """Add an operator behind others' ports, with what the journal knows of it; `about` says what it does.
+
+        It goes by the clock of what feeds it, else by `clock` or the executor's own.
+        """
         since = self._commits.since(operator.label)
-        node = self.graph.add(operator, feeds, self._admission.number + 1 if since is None else since)
+        if feeds:
+            clock = self.graph.nodes[feeds[0][0]].clock
+        number = self._admission.number + 1 if since is None else since
+        node = self.graph.add(operator, feeds, clock or self.clock, number)
         node.about = about
         if query is not None:
             node.queries.add(query)
@@ -75,26 +92,60 @@ class Executor:
             self._feed_back()
         return node
 
-    def remove(self, query: str) -> list[str]:
-        """Take a query out, and the operators that work for no other; what they hold is forgotten.
+    def remove(self, query: str) -> None:
+        """Take a query out for good, and the operators that work for no other; what they hold is forgotten."""
+        self._take_out({query})
 
-        A source stays: it knows which pages have been taken.
+    def retire(self, query: str) -> bool:
+        """Take a query out that may come back in a later process; whether it may.
+
+        It may if no other query reads its sources: they would go on without it.
         """
+        self.commit()
+        if query not in set().union(*(node.queries for node in self.graph)):
+            return False  # its sink failed right now
+        return self._retire({query}, RunError(f"query {query!r} has been stopped"))
+
+    def _retire(self, queries: Set[str], error: Exception, unwritten: Sequence[Emission] = ()) -> bool:
+        mine = [node for node in self.graph if node.queries & queries]
+        sources = [node for node in mine if node.is_source]
+        resumable = self._commits.journal.durable and all(s.queries <= queries for s in sources)
+        if resumable:
+            labels = [s.label for s in sources]
+            pages = self._commits.set_aside({node.label for node in mine}, labels, unwritten)
+            self._admission.withdraw({label: pages.get(label) for label in labels}, error)
+        gone = self._take_out(queries)
+        if resumable:
+            self._backlog.let_go()
+        else:
+            self._admission.forget(gone)
+        return resumable
+
+    def _take_out(self, queries: Set[str]) -> list[str]:
         gone = []
-        for node in reversed(list(self.graph)):
-            node.queries.discard(query)
-            node.operator.unfollow(query)
-            if not node.queries and not node.is_source and not any(node.outputs.values()):
+        for node in reversed([n for n in self.graph if n.queries & queries]):
+            node.queries -= queries
+            for query in queries:
+                node.operator.unfollow(query)
+            if not node.queries and not any(node.outputs.values()):
                 self.graph.remove(node.label)
                 node.operator.leave()
                 gone.append(node.label)
+        self.parts.forget(gone)
+        for source in [n for n in self.graph if n.is_source]:
+            source.operator.abandon(self.graph.pages_behind(source), source.clock.now())
         self._commits.changed()
         self._cycle.dirty = True
         return gone
 
-    def forget(self, prefix: str) -> None:
-        """Rows that a crash has left for operators of these labels are not wanted any more."""
-        self._commits.forget(prefix)
+    def forget(self, query: str) -> None:
+        """What the journal holds for a query is not wanted any more."""
+        self._commits.forget(lambda name: name == query)
+        self._cycle.dirty = True
+
+    def keep_only(self, queries: Set[str]) -> None:
+        """Of what a crash has left, only that of these queries is wanted."""
+        self._commits.forget(lambda name: name not in queries)
 
     # --- input
 
@@ -124,12 +175,21 @@ class Executor:
     def resume(self) -> None:
         """All queries of a journal are back on a clock that has gone on without them."""
         for node in self.graph:
-            node.operator.resume(self.clock.now())
+            if node.clock is self.clock:
+                node.operator.resume(self.clock.now())
 
-    def wake_at(self) -> int | None:
-        """When the clock alone could move something."""
-        times = [t for node in self.graph if (t := node.operator.wake_at()) is not None]
-        return min(times, default=None)
+    def wake_at(self, clock: Clock | None = None) -> int | None:
+        """The next instant at which a clock alone, or the executor's own, could move something."""
+        clock = clock or self.clock
+        wakes = (n.operator.wake_at() for n in self.graph if n.clock is clock)
+        # What was due before now has been told of the time, and had nothing to say.
+        return min((t for t in wakes if t is not None and t > clock.now()), default=None)
+
+    def seconds_to_sleep(self) -> float | None:
+        """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
+        wakes = ((n.clock, n.operator.wake_at()) for n in self.graph)
+        left = [clock.until(t) for clock, t in wakes if t is not None]
+        return min((seconds for seconds in left if seconds is not None), default=None)
 
     # --- work
 
@@ -151,15 +211,43 @@ class Executor:
     def _work(self) -> None:
         with self._whole_or_failed():
             self._cycle.begin()
-            while (chosen := self._cycle.next()) is not Act.WAIT:
+            while not self.stopping and (chosen := self._next()) is not Act.WAIT:
                 if isinstance(chosen, Act):
                     self._commit()
                     continue
-                expensive = chosen.operator.expensive(chosen.inputs)
-                self._cycle.run(chosen)
-                if expensive:
-                    self.between()
-                    self._check()
+                self._run(chosen)
+                self.between()
+                self._check()
+
+    def _next(self) -> Node | Act:
+        while True:
+            try:
+                return self._cycle.next()
+            except OperatorError as error:
+                self._fail(error.node, error.cause)
+
+    def _run(self, node: Node) -> None:
+        try:
+            self._cycle.run(node)
+        except Exception as error:
+            self._fail(node, error)
+
+    def _fail(self, node: Node, error: Exception) -> None:
+        """An operator has failed, and with it the queries that it works for."""
+        if self.on_failed is None or not node.queries:
+            raise error
+        queries = frozenset(node.queries)
+        self._tell_failed(queries, error, self._retire(queries, error))
+
+    def _refused(self, refused: dict[str, Refused]) -> None:
+        """Queries whose sinks have raised an error."""
+        for query, of in refused.items():
+            self._tell_failed({query}, of.error, self._retire({query}, of.error, of.unwritten))
+
+    def _tell_failed(self, queries: Set[str], error: Exception, resumable: bool) -> None:
+        assert self.on_failed is not None
+        for query in sorted(queries):
+            self.on_failed(query, error, resumable)
 
     def answer_prods(self) -> None:
         """Run only where prods wait, and commit: their answers need not wait for the end of a backlog."""
@@ -167,24 +255,28 @@ class Executor:
         if self._commits.unwritten or self.held:
             return
         with self._whole_or_failed():
-            while node := self._cycle.next_prodded():
-                self._cycle.run(node)
+            while not self.stopping and (node := self._cycle.next_prodded()):
+                self._run(node)
         self.commit()
 
-    def drain(self) -> None:
-        """There is no more input: close every window."""
+    def fail(self, label: str, error: Exception) -> None:
+        """An operator, such as a source whose stream has ended with an error, cannot go on."""
+        with self._whole_or_failed():
+            self._fail(self.graph.nodes[label], error)
+
+    def drain(self, sources: Sequence[str] | None = None, for_good: bool = True) -> None:
+        """All, or these sources, have no more input for now, or for good: close every window."""
         self._commits.check_written()
         self.run_until_idle()
-        for node in list(self.graph):
-            node.operator.end(self._cycle.emitter(node))
+        for node in [n for n in self.graph if sources is None or n.label in sources]:
+            node.operator.end(self._cycle.emitter(node), for_good)
         self._cycle.dirty = True
         self.run_until_idle()
 
     def _check(self) -> None:
         if self._failed is not None:
-            raise RunError(
-                f"the executor has failed: {self._failed}; start again from the journal"
-            ) from self._failed
+            again = "; start again from the journal" if self._commits.journal.durable else ""
+            raise RunError(f"the executor has failed: {self._failed}{again}") from self._failed
 
     @contextmanager
     def _whole_or_failed(self) -> Iterator[None]:
@@ -208,6 +300,7 @@ class Executor:
         cycle = self._cycle
         if cycle.dirty:
             cycle.dirty, cycle.uncommitted = False, 0
+            self._commits.on_refused = None if self.on_failed is None else self._refused
             self._commits.commit(self._admission, self._backlog.settle)
             self._feed_back()
             self.on_commit()
@@ -218,7 +311,7 @@ class Executor:
     def _feed_back(self) -> None:
         """Send the prods that sinks ask for."""
         for sink, prod in self._commits.feedback.take(self._admission.pages):
-            for query in self.graph.nodes[sink].queries:
+            for query in self.graph.nodes[sink].queries if sink in self.graph else ():
                 self._cycle.prod(replace(prod, query=query))
 
     # --- figures

@@ -12,6 +12,7 @@ from slackwater.errors import RunError
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.prod import Prod
+from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
 #: An operator and the port by which it feeds another.
@@ -36,6 +37,8 @@ class Node:
     feeds: list[Feed | None]
     """The operator and port behind each arc that comes in; None for an inbox."""
     depth: int
+    clock: Clock
+    """The wall clock that it goes by: the machine's, or that of the replay it belongs to."""
     about: str = ""
     """What it does, for people."""
     since: int = 0
@@ -116,6 +119,8 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
+        self.clocks: list[Clock] = []
+        """The clocks that operators go by, each once."""
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes.values())
@@ -123,8 +128,8 @@ class Graph:
     def __contains__(self, label: str) -> bool:
         return label in self.nodes
 
-    def add(self, operator: Operator, feeds: Sequence[Feed] | None = (), since: int = 0) -> Node:
-        """Add an operator behind the ports of others; without any it gets an inbox for admitted pages.
+    def add(self, operator: Operator, feeds: Sequence[Feed] | None, clock: Clock, since: int = 0) -> Node:
+        """Add an operator behind the ports of others; with an empty list it gets an inbox for admitted pages.
 
         With `feeds=None` it stands on no arc. Pages of admissions before `since` do not reach it.
         """
@@ -133,15 +138,17 @@ class Graph:
         depth = 1 + max((self.nodes[label].depth for label, _ in feeds or ()), default=-1)
         behind: list[Feed | None] = [] if feeds is None else list(feeds) or [None]
         queues = [Queue() for _ in range(len(behind) + operator.shelves)]
-        node = Node(operator, queues, behind, depth, since=since)
+        node = Node(operator, queues, behind, depth, clock, since=since)
         for queue, (label, port) in zip(node.inputs, feeds or (), strict=False):
             self.nodes[label].outputs.setdefault(port, []).append(Arc(node, queue))
         self.nodes[operator.label] = node
+        self.clocks = list(dict.fromkeys(n.clock for n in self))
         return node
 
     def remove(self, label: str) -> None:
         """Take an operator out, with the arcs that lead to it."""
         gone = self.nodes.pop(label)
+        self.clocks = list(dict.fromkeys(n.clock for n in self))
         for node in self.nodes.values():
             node.watchers = [w for w in node.watchers if w is not gone]
             for port, arcs in list(node.outputs.items()):
@@ -160,6 +167,15 @@ class Graph:
 
         back(node)
         return list(found.values())
+
+    def pages_behind(self, source: Node) -> set[int]:
+        """Numbers of the pages that wait on the arcs behind a source."""
+        found = set()
+        for node in self:
+            if any(len(q) for q in node.inputs) and source in self.sources_behind(node):
+                waiting = (e.element for q in node.inputs for e in q)
+                found |= {e.number for e in waiting if not isinstance(e, (Punctuation, Prod))}
+        return found
 
     def queues(self) -> Iterator[tuple[str, Queue]]:
         """Every queue with a name that is the same after a restart."""

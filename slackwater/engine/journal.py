@@ -6,7 +6,8 @@ answers are written again under the same commit ids. What no record holds comes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from slackwater.operators.operator import State
@@ -41,6 +42,30 @@ class Record:
     admission: int = 0
     """Number of the last admission."""
     emissions: list[Emission] = field(default_factory=list)
+    aside: list[Record] = field(default_factory=list)
+    """Of a whole record: what is kept of queries that were stopped or have failed, until they are back."""
+
+    def part(self, labels: Set[str]) -> Record:
+        """What it says of these operators."""
+        return replace(
+            self,
+            consumed={},
+            states={label: s for label, s in self.states.items() if label in labels},
+            queues={arc: waiting for arc, waiting in self.queues.items() if operator_of(arc) in labels},
+            times={label: t for label, t in self.times.items() if label in labels},
+            emissions=[e for e in self.emissions if e.sink in labels],
+            aside=[],
+        )
+
+    @property
+    def labels(self) -> set[str]:
+        """The operators that it says something of."""
+        return {*self.states, *self.times, *map(operator_of, self.queues), *(e.sink for e in self.emissions)}
+
+
+def operator_of(arc: str) -> str:
+    """The operator that an arc leads to."""
+    return arc.rpartition("#")[0]
 
 
 @dataclass
@@ -59,6 +84,10 @@ class Journal(Protocol):
 
     def recover(self) -> Recovered:
         """All that is needed to continue; empty for a new journal."""
+        ...
+
+    def read(self) -> list[Record]:
+        """The latest whole record and the changes since, as they are now."""
         ...
 
     def wants_whole(self) -> bool:
@@ -82,6 +111,10 @@ class NoJournal:
     def recover(self) -> Recovered:
         """Nothing."""
         return Recovered()
+
+    def read(self) -> list[Record]:
+        """Nothing."""
+        return []
 
     def wants_whole(self) -> bool:
         """Never: nothing is kept."""

@@ -37,6 +37,9 @@ class Loop:
         self.history = History()
         """Figures for other threads."""
         executor.on_commit = self._publish
+        executor.between = self._serve_urgent
+        self.on_error: Callable[[BaseException], None] = lambda error: None
+        """Told, by the loop's thread, of the error that has ended it."""
         self._thread = threading.Thread(target=self._work, name="slackwater-executor", daemon=True)
         self._thread.start()
 
@@ -48,12 +51,17 @@ class Loop:
         """The same, without waiting for the end of a backlog."""
         return self._post(command, urgent=True).result()  # type: ignore[return-value]
 
-    def interruptible(self) -> None:
-        """From now on let pages and prods in between two runs of an expensive operator.
+    def soon(self, command: Callable[[], object]) -> None:
+        """Have something done between two runs, without waiting for it; also from inside a sink's function."""
+        with self._changed:
+            if not self._stopping:
+                self._urgent.append((command, Future()))
+                self._changed.notify()
 
-        A replay on a standing clock does not, so that no time passes while a page is worked on.
-        """
-        self.executor.between = self._serve_urgent
+    @property
+    def inside(self) -> bool:
+        """Whether the caller is the loop's own thread, as a sink's function is."""
+        return threading.current_thread() is self._thread
 
     def admit(self, pages: Sequence[tuple[str, Page]]) -> None:
         """Let pages in that come to their sources at one instant, and wait until they are safe."""
@@ -81,6 +89,7 @@ class Loop:
         else:
             self._acknowledgements.add(safe)
             ticket.on_done = lambda: self._acknowledge(safe)
+            ticket.on_refused = lambda error: self._acknowledge(safe, error)
 
     def release(self) -> None:
         """All queries are there: work from now on."""
@@ -91,19 +100,22 @@ class Loop:
         self._ended.wait(seconds)
 
     def stop(self) -> None:
-        """End the thread after the command that it is at."""
+        """End the thread after the run that it is at; what has been done is committed, what waits is not run."""
         with self._changed:
-            self._stopping = True
+            self._stopping = self.executor.stopping = True
             self._changed.notify()
-        if threading.current_thread() is not self._thread:
+        if not self.inside:
             self._thread.join()
 
-    def _acknowledge(self, safe: Future[None]) -> None:
+    def _acknowledge(self, safe: Future[None], error: BaseException | None = None) -> None:
         self._acknowledgements.discard(safe)
-        safe.set_result(None)
+        if error is None:
+            safe.set_result(None)
+        else:
+            safe.set_exception(error)
 
     def _post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
-        if threading.current_thread() is self._thread:
+        if self.inside:
             raise RunError(
                 "this was called from a sink's function or a map, for whose end the session waits; to ask for "
                 "early answers, give back sw.prod(…) from the sink's function"
@@ -144,6 +156,7 @@ class Loop:
                 while self._commands:
                     self._serve(*self._commands.popleft())
                 self.executor.run_until_idle()
+            self.executor.run_until_idle()  # it runs nothing any more, but commits
         except BaseException as error:
             self._fail(error)
         else:
@@ -152,13 +165,12 @@ class Loop:
     def _wait(self) -> bool:
         with self._changed:
             if not self._commands and not self._urgent and not self._stopping:
-                wake = None if self.executor.held else self.executor.wake_at()
-                self._changed.wait(None if wake is None else self.executor.clock.until(wake))
+                self._changed.wait(None if self.executor.held else self.executor.seconds_to_sleep())
             return not self._stopping
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
-            if not self._stopping:
+            if not isinstance(error, RunError) or not self._stopping:
                 self.error = error
             self._stopping = True
             waiting = [future for _, future in (*self._urgent, *self._commands)]
@@ -169,6 +181,8 @@ class Loop:
             if not future.done():
                 future.set_exception(error)
         self._ended.set()
+        if self.error is not None:
+            self.on_error(self.error)
 
 
 def _pass_error(asked: Future[object], waiting: Future[None]) -> None:

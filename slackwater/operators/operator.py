@@ -7,7 +7,7 @@ its output. An operator reads registers and never keeps one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -143,8 +143,8 @@ class Operator(ABC):
         """The process is back after a stop or a crash, at this instant of the wall clock."""
         return None
 
-    def end(self, emit: Emit) -> None:
-        """There will be no more input; sources say so with a last punctuation."""
+    def end(self, emit: Emit, for_good: bool) -> None:
+        """There is no more input, for good or for now; sources let time pass so that all windows close."""
         return None
 
     def wake_at(self) -> int | None:
@@ -165,6 +165,10 @@ class Operator(ABC):
 
     def unfollow(self, query: str) -> None:
         """A query is gone."""
+        return None
+
+    def abandon(self, waiting: Set[int], now: int) -> None:
+        """A query is gone: of the pages that a source has sent, only these still wait for somebody."""
         return None
 
     def leave(self) -> None:

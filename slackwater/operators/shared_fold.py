@@ -43,7 +43,13 @@ class SharedFold:
         if folded is None:
             self._folded[page] = folded = self._all(page)
         if mine.common not in folded:
-            folded[mine.common] = page.fold(mine.common)
+            try:
+                folded[mine.common] = page.fold(mine.common)
+            except PartialsTooLarge:
+                raise
+            except Exception:
+                # One of the queries fails; the others must not fail with it.
+                return page.fold(kernel)
         common = folded[mine.common]
         return Folded(mine.partials_of(kernel, common.partials), mine.counts_of(kernel, common.counts))
 
@@ -52,5 +58,5 @@ class SharedFold:
             return {}
         try:
             return dict(page.fold_all([s.common for s in self._sets]))
-        except PartialsTooLarge:
-            return {}
+        except Exception:
+            return {}  # each set is folded alone: too many partials together, or one of them fails

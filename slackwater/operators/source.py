@@ -5,7 +5,7 @@ It is what holds time back for a whole plan: no window closes before the source'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,11 @@ from slackwater.operators.operator import MAIN, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report
-from slackwater.progress.time import MIN_TICK
+from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 #: Every so many pages the distribution of lateness is looked at.
 SKETCH_EVERY = 16
@@ -38,6 +39,8 @@ class Follower:
     needs: frozenset[str]
     by_source: bool
     """Whether it closes its windows by source."""
+    reach: int = 0
+    """How far behind a row the last window ends that it belongs to, through all aggregates of the query."""
 
 
 class _Promise:
@@ -55,6 +58,11 @@ class _Promise:
     def by_source(self) -> bool:
         """Whether some query closes its windows by source."""
         return any(query.by_source for query in self.queries.values())
+
+    @property
+    def reach(self) -> int:
+        """How far behind a row its last window ends."""
+        return max((query.reach for query in self.queries.values()), default=0)
 
     def now(self) -> Punctuation:
         """How far time has come by this policy."""
@@ -81,15 +89,13 @@ class Source(Unary):
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
 
-    def follow(
-        self, query: str, teller: str, port: str, tracker: Tracker, needs: frozenset[str], by_source: bool
-    ) -> None:
+    def follow(self, query: str, port: str, tracker: Tracker, follower: Follower) -> None:
         """A query reads by this port; equal policies are computed once, so the port may be there already."""
         if port not in self._promises:
             self._promises[port] = _Promise(tracker)
             if port in self._kept:
                 self._promises[port].tracker.restore(self._kept.pop(port))
-        self._promises[port].queries[query] = Follower(teller, needs, by_source)
+        self._promises[port].queries[query] = follower
 
     def unfollow(self, query: str) -> None:
         """A query is gone, and with its last query a policy that is not the stream's own."""
@@ -97,6 +103,13 @@ class Source(Unary):
             promise.queries.pop(query, None)
             if port != MAIN and not promise.queries:
                 del self._promises[port]
+
+    def abandon(self, waiting: Set[int], now: int) -> None:
+        """Nobody will read the other pages whose rows are not known yet: they count as empty."""
+        for page in [p for p in self._under_way if p.arrival() is None and p.number not in waiting]:
+            self._under_way.remove(page)
+            for promise in self._promises.values():
+                promise.tracker.arrive(Arrival(0, 0, None, None, now - promise.away(self._away)))
 
     def needs(self, place: int) -> frozenset[str]:
         """What is asked of the page at this place of the stream."""
@@ -154,11 +167,14 @@ class Source(Unary):
         for promise in mine or [self._promises[MAIN]]:
             promise.tracker.hear(report)
 
-    def end(self, emit: Emit) -> None:
-        """Close every window."""
+    def end(self, emit: Emit, for_good: bool) -> None:
+        """Close every window; if more rows may come, no window that has none yet."""
         self._learn()
-        for port in self._promises:
-            emit(Punctuation.END, port)
+        for port, promise in self._promises.items():
+            if for_good:
+                emit(Punctuation.END, port)
+            elif self._highest is not None:
+                emit(Punctuation(Heartbeat(min(self._highest + promise.reach, MAX_TICK - 1))), port)
 
     def wake_at(self) -> int | None:
         """When a policy's timeout, if any, runs out, or a promise falls due."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -209,6 +209,15 @@ def walk(plan: PlanNode) -> Iterator[PlanNode]:
 def streams_of(plan: PlanNode) -> list[StreamNode]:
     """The streams that a plan reads, each once."""
     return list(dict.fromkeys(node for node in walk(plan) if isinstance(node, StreamNode)))
+
+
+def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
+    """The same plan over sources of other names; the declared streams that they read stay the same."""
+    if isinstance(plan, StreamNode):
+        name = names.get(plan.name, plan.name)
+        return plan if name == plan.name else replace(plan, name=name, of=plan.declared)
+    inputs = tuple(with_streams(node, names) for node in plan.inputs)
+    return replace(plan, inputs=inputs)  # type: ignore[type-var]
 
 
 def stream_of(plan: PlanNode) -> StreamNode:

@@ -146,7 +146,7 @@ def test_admit_of_a_page_that_was_taken_returns_at_once(loops: Callable[..., Loo
 
 def test_admit_to_an_unknown_source_is_the_callers_error_alone(loops: Callable[..., Loop]) -> None:
     loop = loops()
-    with pytest.raises(KeyError):
+    with pytest.raises(RunError, match="no query reads nowhere"):
         loop.admit([("nowhere", page(1))])
     assert loop.call(lambda: 42) == 42
 

@@ -229,7 +229,6 @@ def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
 
     script = Script(query(0, (10, 10), slow))
     loop = Loop(script.executor)
-    loop.interruptible()
     loop.call(admit_all)
     loop.call(script.executor.drain)
     loop.stop()

@@ -191,11 +191,3 @@ def test_a_speed_is_a_positive_number(spark: SparkSession) -> None:
             with pytest.raises(sw.QueryError, match=r"speed=.*as in speed=60"):
                 s.run_available(speed=speed)  # type: ignore[arg-type]
         s.run_available(speed=60)
-
-
-def test_replays_and_streams_do_not_mix(spark: SparkSession, rows: sw.Stream, session: sw.Session) -> None:
-    static = spark.createDataFrame([], SCHEMA)
-    past = session.stream("past", static, time="t", arrival="t", disorder=sw.bounded("1 minute"))
-    rows.window("1 minute", "1 minute").agg(n="count(*)").start(hold=True)
-    with pytest.raises(sw.RunError, match="second session"):
-        past.window("1 minute", "1 minute").agg(n="count(*)").start()

@@ -68,7 +68,7 @@ def finals(spark: SparkSession, sink: Path) -> list[tuple[int, int]]:
 
 def handed_over(s: sw.Session) -> None:
     """Wait until Spark has handed over all batches, though the first is still being worked on."""
-    query = s._ingests["rows"].query
+    query = s._running.readers._ingests["rows"].query
     assert query is not None
     query.processAllAvailable()
 

@@ -150,7 +150,7 @@ def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None
         expected = pl.read_parquet(tmp_path / "*.parquet").filter((pl.col("k") == "k1") & pl.col("t").is_not_null())
         assert sum(two.results()["n"].to_pylist()) == expected.height
         assert one.metrics()["pages"] == 4
-        assert s._ingests["rows"].columns == {"t", "k"}
+        assert s._running.readers._ingests["rows"].columns == {"t", "k"}
 
 
 def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_path: Path) -> None:
@@ -160,13 +160,13 @@ def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_pa
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, folder), time="t", disorder=sw.bounded("0 seconds"))
         run = rows.window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start()
-        s._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+        s._running.readers._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
         first = run.metrics()["rows"]
         write_files(tmp_path / "in", files=3)
-        s._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+        s._running.readers._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
         assert (first, run.metrics()["rows"]) == (100, 150)
         run.stop()
-        assert not s._ingests
+        assert not s._running.readers._ingests
 
 
 def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -> None:

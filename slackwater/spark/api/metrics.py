@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from slackwater.engine.build import aggregate_labels, source_label
@@ -21,13 +21,13 @@ _LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_win
 
 
 def run_metrics(
-    run: Run, snapshot: Snapshot, now: int, pages: SparkPages, prod_streams: Iterable[str]
+    run: Run, snapshot: Snapshot, now: int, pages: SparkPages, prod_streams: Mapping[str, str]
 ) -> dict[str, Any]:
     """What `run.metrics()` gives: all from what the executor's thread has published."""
     stream, first = stream_of(run.plan), first_query(run.plan)
     source = snapshot.of(source_label(stream.name))
     windows = [snapshot.of(label) for label in aggregate_labels(run.name, run.plan)]
-    asked = {name: snapshot.of(source_label(name)) for name in prod_streams}
+    asked = {name: snapshot.of(source_label(source)) for name, source in prod_streams.items()}
     own = None if first is None else first.disorder
     port = MAIN if own is None else own.describe()
     beat = source.get("heartbeats", {}).get(port, MIN_TICK)

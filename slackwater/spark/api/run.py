@@ -1,7 +1,8 @@
-"""A running query: its results, its figures, and the way to stop it."""
+"""A running query: its results, its figures, how it stands, and the way to stop it."""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,27 +10,74 @@ import pyarrow as pa
 from slackwater.errors import RunError
 from slackwater.plan.explain import explain
 from slackwater.plan.nodes import PlanNode, streams_of
+from slackwater.spark.api.plays import Play
 from slackwater.spark.storage.sinks import MemorySink
 
 if TYPE_CHECKING:
     from slackwater.spark.api.query import Query
-    from slackwater.spark.api.session import Session
+    from slackwater.spark.api.running import Running
 
 
 class Run:
     """Made by `Query.start`."""
 
-    def __init__(self, session: Session, name: str, query: Query, sink: object, routes_late: bool) -> None:
+    def __init__(
+        self,
+        running: Running,
+        name: str,
+        query: Query,
+        plan: PlanNode,
+        play: Play | None,
+        sink: object,
+        routes_late: bool,
+    ) -> None:
         self.name = name
         self.query = query
-        self.plan: PlanNode = query.plan
-        self.active = True
-        self.ended = False
-        """Whether it has been taken out of the graph."""
-        self._last: dict[str, Any] | None = None
-        self.routes_late = routes_late
-        self._session = session
+        self.plan = plan
+        self.play = play
+        """The replay that it reads; None for live streams."""
         self.sink = sink
+        self.routes_late = routes_late
+        self.resumable = False
+        """Whether the journal keeps what it takes to go on in a later session."""
+        self._running = running
+        self._last: dict[str, Any] | None = None
+        self._ended = threading.Event()
+        self._error: RunError | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether it has neither been stopped nor failed."""
+        return not self._ended.is_set()
+
+    @property
+    def status(self) -> str:
+        """How it stands.
+
+        "waiting": nothing is read for it now, because it was started with `hold=True`, or is a replay before
+        `session.run_available()`, or all there was has been read. "running": its stream is being read.
+        "finished": its replay has come to its end. "stopped": by `stop()`. "failed": `exception()` says why.
+        """
+        self._running.look_after_readers()
+        if not self.active:
+            return "stopped" if self._error is None else "failed"
+        if self.play is not None:
+            return "finished" if self.play.done else "running" if self.play.begun else "waiting"
+        return "running" if self._running.reads(self) else "waiting"
+
+    def exception(self) -> RunError | None:
+        """The error that has ended it, with its cause; None if there is none."""
+        self._running.look_after_readers()
+        return self._error
+
+    @property
+    def failure(self) -> str:
+        """What `exception()` says, without asking Spark."""
+        return str(self._error)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, at most for some seconds."""
+        self._ended.wait(seconds)
 
     def results(self) -> pa.Table:
         """All results so far, for a query that was started without a sink."""
@@ -44,8 +92,9 @@ class Run:
 
         Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
         policy has to say (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
+        Those of a query that has ended stay as they were.
         """
-        return self._session._metrics(self) if self._last is None else self._last
+        return self._running.metrics(self) if self._last is None else self._last
 
     def explain(self) -> str:
         """The operators of the query as text, each with its heartbeat, what waits before it and what it costs."""
@@ -57,21 +106,32 @@ class Run:
         `until` restricts it to windows that end by then (a time of the stream: a datetime or text for timestamps, a
         number else), `where` to groups, by a condition on the group columns. The answer goes to the query's sink.
         """
-        self._session._prod(self, until, where)
+        self._running.prod(self, until, where)
 
-    def await_termination(self) -> None:
-        """Wait until the streams of this query end; an error that stopped it is raised."""
-        for stream in self.streams:
-            self._session._wait(stream)
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends, or its streams do; at most for `timeout` seconds. Whether it has ended.
+
+        An error that has ended it is raised.
+        """
+        over = self._running.await_end(self, timeout)
+        if self._error is not None:
+            raise self._error
+        return over
 
     def stop(self) -> None:
         """Stop the query; its stream stops with the last query that reads it."""
-        if self.active:
-            self._last = self.metrics()
-            self.active = False
-            self._session._stop_run(self)
+        self._running.stop_run(self)
 
     @property
     def streams(self) -> list[str]:
-        """Names of the streams that it reads."""
+        """Names of the sources that it reads."""
         return [stream.name for stream in streams_of(self.plan)]
+
+    def _end(self, error: BaseException | None = None) -> None:
+        """It has been stopped, or has failed."""
+        if self.active:
+            self._last = self._running.metrics(self)
+            if error is not None:
+                self._error = RunError(f"query {self.name!r} has failed: {type(error).__name__}: {error}")
+                self._error.__cause__ = error
+            self._ended.set()

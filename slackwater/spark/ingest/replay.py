@@ -13,8 +13,8 @@ import heapq
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -29,7 +29,7 @@ from pyspark.sql.types import TimestampType
 from slackwater.engine.build import source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, RunError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK, microseconds
@@ -128,7 +128,7 @@ class Due:
         return source_label(self.replay.node.name)
 
 
-def interleaved(replays: Iterable[Replay], pages: SparkPages) -> Iterator[tuple[int, list[Due]]]:
+def interleaved(replays: Iterable[Replay], pages: SparkPages) -> Generator[tuple[int, list[Due]]]:
     """The pages of some replays by the instant at which they are due."""
     streams = (_of(replay, pages) for replay in replays)
     for at, dues in groupby(heapq.merge(*streams, key=lambda due: due.at), key=lambda due: due.at):
@@ -161,36 +161,46 @@ class Replayer:
         controls: Sequence[Replay] = (),
         on_page: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Replay all there is; pages that the journal has seen are passed over.
+        """Replay all there is, as long as a query reads it; pages that the journal has seen are passed over.
 
         Prods of an instant come when its rows have been worked on.
         """
-        both = (interleaved(replays, self.pages) for replays in (streams, controls))
+        both = [interleaved(replays, self.pages) for replays in (streams, controls)]
+        labels = [source_label(replay.node.name) for replay in streams]
         for at, dues in heapq.merge(*both, key=lambda instant: instant[0]):
-            self.come(at, [due for due in dues if not self._known(due)])
+            if not any(label in self.loop.executor.graph for label in labels):
+                for left in both:
+                    left.close()
+                break
+            self.come(at, [due for due in dues if self._wanted(due)])
             for due in dues:
-                told = {"stream": due.replay.node.name, "page": due.number, "rows": due.rows.num_rows}
+                told = {"stream": due.replay.node.declared, "page": due.number, "rows": due.rows.num_rows}
                 if on_page is not None:
                     on_page({**told, "clock": self.clock.now()})
         self.end()
 
-    def _known(self, due: Due) -> bool:
+    def _wanted(self, due: Due) -> bool:
         seen = self.loop.executor.consumed(due.label)
-        return seen is not None and due.number <= seen
+        return due.label in self.loop.executor.graph and (seen is None or due.number > seen)
 
     def come(self, at: int, dues: list[Due]) -> None:
         """Move the clock, stopping where a timeout runs out on the way, and let the pages of an instant in."""
         executor = self.loop.executor
-        while True:
-            wake = self.loop.call(executor.wake_at)
-            if wake is None or wake >= at or wake <= self.clock.now():
-                break
+        while (wake := self.loop.call(lambda: executor.wake_at(self.clock))) is not None and wake < at:
             self.clock.set(wake)
             self.loop.call(executor.run_until_idle)
         self.clock.set(at)
         if dues:
-            self.loop.admit([(due.label, self.page(due)) for due in dues])
+            self.admit(dues)
             self.loop.call(lambda: None)  # an expensive operator may still be at it, though the pages are safe
+
+    def admit(self, dues: list[Due]) -> None:
+        """Let pages in; the last query that reads them may have gone in this moment, and with it the source."""
+        try:
+            self.loop.admit([(due.label, self.page(due)) for due in dues])
+        except RunError:
+            if all(due.label in self.loop.executor.graph for due in dues):
+                raise
 
     def end(self) -> None:
         """All pages have come, and each was worked off before the next."""
@@ -206,14 +216,12 @@ class PacedReplayer(Replayer):
 
     def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float) -> None:
         super().__init__(loop, clock, pages)
-        loop.interruptible()
         self._speed = speed
         self._unsafe: deque[Future[None]] = deque()
 
     def end(self) -> None:
         """Wait until all is worked off."""
-        for safe in self._unsafe:
-            safe.result()
+        wait(self._unsafe)
         self.loop.call(lambda: None)
         self.clock.stand()
 
@@ -231,7 +239,7 @@ class PacedReplayer(Replayer):
         self.loop.pause(left)
         self._unsafe += [self.loop.offer(due.label, self.page(due)) for due in dues]
         while self._unsafe and self._unsafe[0].done():
-            self._unsafe.popleft().result()
+            self._unsafe.popleft()
 
 
 def check_speed(speed: float | None, replay: bool) -> None:

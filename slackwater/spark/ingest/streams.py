@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
+from slackwater.errors import RunError
 from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.embedded import tune_for_pages
@@ -84,15 +85,25 @@ class Ingest:
             with contextlib.suppress(Py4JError):
                 self.query._jsq.streamingQuery().awaitInitialization(20_000)
 
+    @property
+    def active(self) -> bool:
+        """Whether the stream is being read."""
+        return self.query is not None and self.query.isActive
+
     def wait(self) -> None:
         """Wait until the query ends by itself; its error is raised."""
         if self.query is not None:
             self.query.awaitTermination()
 
+    def error(self) -> Exception | None:
+        """What has ended the query, if it was an error."""
+        return None if self.query is None or self.query.isActive else self.query.exception()
+
     def stop(self) -> None:
         """Stop after the batch that is under way."""
         if self.query is not None:
-            self.query.stop()
+            with contextlib.suppress(Py4JError):  # Spark itself may have been stopped before
+                self.query.stop()
             self.query = None
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -114,7 +125,10 @@ class Ingest:
     def _put(self, page: SparkPage) -> None:
         if self._offered is not None and page.number <= self._offered:
             return
-        source = self._loop.executor.graph.nodes[source_label(self.node.name)].operator
+        node = self._loop.executor.graph.nodes.get(source_label(self.node.name))
+        if node is None:
+            raise RunError(f"no query reads stream {self.node.name!r} any more")
+        source = node.operator
         assert isinstance(source, Source)
         page.expect(source.needs(page.number))
         self._offer(self._spool.put(page))

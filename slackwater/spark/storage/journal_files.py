@@ -20,7 +20,7 @@ from slackwater.errors import JournalError
 from slackwater.operators.operator import State
 from slackwater.operators.payload import Payload, Staged
 
-FORMAT = 5
+FORMAT = 6
 _PREPARED, _COMMITTED = ".prepared", ".committed"
 _SMALLEST_WHOLE = 1 << 20
 _SHORT = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -99,6 +99,10 @@ class FileJournal:
         others = (parts for name, parts in self._header["parts"].items() if name != label)
         return frozenset(known for parts in others for known in parts.values())
 
+    def numbers(self, place: str) -> list[int]:
+        """What is kept as a number at some place of the queries' parts."""
+        return [int(parts[place]) for parts in self._header["parts"].values() if place in parts]
+
     def keep_parts(self, label: str, parts: dict[str, str]) -> None:
         """Remember the labels of a query's parts: others may have them too."""
         if self._header["parts"].get(label, {}) != parts:
@@ -118,6 +122,7 @@ class FileJournal:
 
     def recover(self) -> Recovered:
         """Read the latest whole record and all after it."""
+        self._kept, self._since_whole, self._whole_size = [], 0, 0
         found = sorted(self._list())
         records: list[Record] = []
         committed = True
@@ -141,6 +146,15 @@ class FileJournal:
             if step not in kept:
                 self._fs.delete_file(path)
         return Recovered(records, committed)
+
+    def read(self) -> list[Record]:
+        """The latest whole record and the changes since, the last of them perhaps only prepared."""
+        records: list[Record] = []
+        for _, _, path in sorted(self._list(), reverse=True):
+            records.insert(0, self._read(path)[0])
+            if records[0].whole:
+                break
+        return records
 
     def wants_whole(self) -> bool:
         """When the changes have outgrown the state that they change."""
@@ -231,7 +245,10 @@ def _pack(record: Record) -> pa.Buffer:
         "admission": record.admission,
         "states": states,
         "emissions": emissions,
+        "aside": list(range(len(names), len(names) + len(record.aside))),
     }
+    names += ["aside"] * len(record.aside)
+    blobs += [_pack(kept) for kept in record.aside]
     blobs[0] = pa.py_buffer(json.dumps(header).encode())
     data = pa.chunked_array([_binary(blob) for blob in blobs])
     return _table_bytes(pa.table({"name": names, "data": data}, schema=_CONTAINER))
@@ -255,7 +272,8 @@ def _unpack(data: bytes) -> Record:
         payload: Payload = Staged(*entry["staged"]) if "staged" in entry else _table(blobs[entry["table"]])
         emissions.append(Emission(entry["sink"], entry["commit_id"], payload))
     plain = {name: header[name] for name in ("step", "whole", "consumed", "queues", "times", "admission")}
-    return Record(**plain, states=states, emissions=emissions)
+    aside = [_unpack(blobs[n]) for n in header["aside"]]
+    return Record(**plain, states=states, emissions=emissions, aside=aside)
 
 
 def _table_bytes(table: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:

@@ -1,0 +1,14 @@
+"""What an operator's failure is: an error, and the operator at which it came up."""
+
+from __future__ import annotations
+
+from slackwater.engine.graph import Node
+
+
+class OperatorError(Exception):
+    """An operator has raised an error outside of a run; the cause is its own error."""
+
+    def __init__(self, node: Node, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.node = node
+        self.cause = cause

@@ -1,0 +1,77 @@
+"""All there is now: live streams up to what they have, then replays to their end, each on its own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from slackwater.engine.build import source_label
+from slackwater.errors import RunError
+from slackwater.spark.api.plays import Play
+from slackwater.spark.api.running import Running
+from slackwater.spark.ingest.replay import check_speed, replayer
+
+#: Called after each replayed page.
+Progress = Callable[[dict[str, Any]], None]
+
+
+def run_available(running: Running, drain: bool, progress: Progress | None, speed: float | None) -> None:
+    """Process all there is now, then raise the error of a query that has failed meanwhile."""
+    if not running.runs:
+        raise RunError("no query has been started; start one first, as in run = query.start()")
+    runs = [run for run in running.runs.values() if run.active]
+    if not runs:
+        raise RunError("no query is running: all have been stopped or have failed; start one first")
+    check_speed(speed, replay=any(run.play is not None for run in runs))
+    if missing := running.missing():
+        raise RunError(
+            f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
+            "or drop them with session.forget(name)"
+        )
+    with _told(running):
+        if running.live_streams():
+            _run_live(running, drain)
+        for play in [p for p in running.plays.all if any(run.play is p for run in runs)]:
+            _run_play(running, play, drain, progress, speed)
+    for run in runs:
+        if (error := run.exception()) is not None:
+            raise error
+
+
+def _run_live(running: Running, drain: bool) -> None:
+    for name in running.read(available_now=True):
+        try:
+            running.readers.wait(name)
+        except Exception as error:
+            running.stream_failed(name, error)
+        running.readers.stop({name})
+    loop = running.loop
+    loop.call(lambda: None)
+    if drain:
+        sources = [source_label(name) for name in running.live_streams()]
+        loop.call(lambda: loop.executor.drain(sources, for_good=False))
+
+
+def _run_play(running: Running, play: Play, drain: bool, progress: Progress | None, speed: float | None) -> None:
+    loop, streams = running.loop, running.replays(play)
+    if not play.done:
+        play.begun = True
+        player = replayer(loop, play.clock, running.pages, speed)
+        player.run(streams, running.controls.replays(play), progress)
+        play.done = True
+    if drain:
+        sources = [source_label(replay.node.name) for replay in streams]
+        loop.call(lambda: loop.executor.drain(sources))
+
+
+@contextmanager
+def _told(running: Running) -> Iterator[None]:
+    """An error of the executor's thread is told as such, wherever it comes up."""
+    try:
+        yield
+    except Exception as error:
+        cause = running.loop.error
+        if cause is None:
+            raise
+        raise RunError(f"the session has failed: {type(cause).__name__}: {cause}") from error

@@ -1,0 +1,74 @@
+"""Plays: a play is one replay of some streams, on a clock that begins with it (D11).
+
+Queries that are started before a play begins read it together. A query that comes later gets a play of its own,
+from the first row on: its sources have other names, so that the queries of earlier plays see nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from slackwater.errors import RunError
+from slackwater.plan.nodes import PlanNode, StreamNode, streams_of, with_streams
+from slackwater.progress.clock import ReplayClock
+from slackwater.progress.time import MIN_TICK
+
+
+@dataclass(eq=False)
+class Play:
+    """Streams that are replayed together."""
+
+    number: int
+    clock: ReplayClock = field(default_factory=lambda: ReplayClock(MIN_TICK))
+    begun: bool = False
+    """Whether pages have come; nobody joins any more."""
+    done: bool = False
+    """Whether all pages have come."""
+
+    def name(self, stream: str) -> str:
+        """What a stream's source is called in this play.
+
+        >>> Play(1).name("flights"), Play(3).name("flights")
+        ('flights', 'flights#3')
+        """
+        return stream if self.number == 1 else f"{stream}#{self.number}"
+
+    def source(self, stream: StreamNode) -> StreamNode:
+        """A stream as this play reads it."""
+        return with_streams(stream, {stream.name: self.name(stream.name)})  # type: ignore[return-value]
+
+    def plan(self, plan: PlanNode) -> PlanNode:
+        """A plan that reads the streams of this play."""
+        return with_streams(plan, {stream.name: self.name(stream.name) for stream in streams_of(plan)})
+
+
+class Plays:
+    """The plays of a session."""
+
+    def __init__(self) -> None:
+        self.all: list[Play] = []
+
+    def numbered(self, number: int) -> Play:
+        """The play that a journal knows by this number."""
+        known = next((play for play in self.all if play.number == number), None)
+        if known is None:
+            known = Play(number)
+            self.all.append(known)
+        return known
+
+    def next(self, taken: Iterable[int]) -> Play:
+        """The play that has not begun yet; a new one has a number above those that a journal knows."""
+        waiting = next((play for play in self.all if not play.begun), None)
+        return waiting or self.numbered(1 + max((*taken, *(play.number for play in self.all)), default=0))
+
+
+def check_kind(replayed: Iterable[bool]) -> bool:
+    """Whether a query's streams are replayed; refuses a query over both kinds."""
+    kinds = set(replayed)
+    if len(kinds) > 1:
+        raise RunError(
+            "a query reads replays or live streams, not both: a replay has a clock of its own; "
+            "read both with spark.readStream, or both as static DataFrames"
+        )
+    return kinds == {True}

@@ -1,0 +1,346 @@
+"""The running queries of a session: how they start, fail alone, stop, and how their streams are read meanwhile.
+
+The executor's thread does the work. Other threads ask it for something and wait until it is between two runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.executor import Executor
+from slackwater.engine.loop import Loop
+from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.estimates.early import Early
+from slackwater.operators.sink import Output
+from slackwater.plan.columns import needed_columns
+from slackwater.plan.describe import describe
+from slackwater.plan.nodes import StreamNode, has_map, streams_of
+from slackwater.progress.clock import SystemClock
+from slackwater.scheduling.strategy import Strategy
+from slackwater.spark.api.catalogue import Catalogue, Declared
+from slackwater.spark.api.controls import Controls
+from slackwater.spark.api.metrics import run_metrics
+from slackwater.spark.api.plays import Play, Plays, check_kind
+from slackwater.spark.api.prod_streams import Control
+from slackwater.spark.api.prods import check_settings, read_prod
+from slackwater.spark.api.query import Query
+from slackwater.spark.api.readers import Readers
+from slackwater.spark.api.run import Run
+from slackwater.spark.ingest.replay import Replay, come_to
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.sinks import SinkLike, make_sink
+from slackwater.windows.sideline import Sideline
+
+_log = logging.getLogger(__name__)
+#: Under this name the journal keeps the number of a query's play among its parts.
+_PLAY = "play"
+#: How often to look whether Spark has ended a stream.
+_LOOK_SECONDS = 0.1
+
+
+class Running:
+    """Queries by name, the thread that works for them, and the readers of their streams."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        pages: SparkPages,
+        place: Place,
+        journal: FileJournal | None,
+        strategy: Strategy | None,
+        resident_limit: int,
+    ) -> None:
+        self.runs: dict[str, Run] = {}
+        self._catalogue = catalogue
+        self.pages = pages
+        self._journal = journal
+        self._id = journal.id if journal is not None else uuid.uuid4().hex[:8]
+        self._resident_limit = resident_limit
+        self._clock = SystemClock()
+        executor = Executor(self._clock, journal, strategy, pages)
+        if journal is not None:
+            executor.keep_only(journal.queries.keys())
+        self.loop = Loop(executor, held=True)
+        self.loop.executor.on_failed = self._query_failed
+        self.loop.on_error = self._all_failed
+        self.readers = Readers(self.loop, pages, place)
+        self.plays = Plays()
+        self.controls = Controls(self.loop, self.runs)
+        self._inputs: dict[str, Declared] = {}
+        """The streams that queries read, by the names of their sources."""
+        self._open: set[str] = set()
+        """Live streams that are read as rows come, not only by `run_available`."""
+        self._resumed = False
+        self._stopping: threading.Thread | None = None
+
+    # --- start
+
+    def start(
+        self,
+        query: Query,
+        sink: SinkLike,
+        late: SinkLike,
+        name: str | None,
+        hold: bool,
+        early: Early | None,
+        sideline: Sideline | None,
+    ) -> Run:
+        """Start a query; an error leaves everything as it was."""
+        plan, label = query.plan, self._label(name)
+        for stream in streams_of(plan):
+            self.controls.refuse(stream.name)
+        if any(run.active and run.query is query for run in self.runs.values()):
+            raise RunError("this query has been started already; stop its run first, or build the query again")
+        check_settings(plan, early, sideline, late)
+        replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
+        output = make_sink(sink, f"{self._id}-{label}", self.pages, plan)
+        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self.pages)
+        known, reserved, new = dict[str, str](), frozenset[str](), False
+        if self._journal is not None:
+            new = label not in self._journal.queries
+            known, reserved = self._journal.register(label, describe(plan)), self._journal.reserved(label)
+        play = self._play(known) if replayed else None
+        plan = plan if play is None else play.plan(plan)
+        run = Run(self, label, query, plan, play, output, routes_late=late is not None)
+        clock = None if play is None else play.clock
+        settings = Settings(late_output, self._resident_limit, clock, early, sideline, known, reserved)
+        self.runs[label] = run
+        try:
+            self._add(run, output, settings)
+        except BaseException:
+            del self.runs[label]
+            if new and self._journal is not None:
+                self._journal.forget(label)
+            raise
+        if play is None and not hold:
+            self._open |= set(run.streams)
+        if not self.missing():
+            # What waits in the journal for several queries may go on only when all of them are back.
+            self._release()
+            self.read()
+        return run
+
+    def _label(self, name: str | None) -> str:
+        label = next(q for n in count(1) if (q := f"q{n}") not in self.runs) if name is None else name
+        if not isinstance(label, str) or not label or "/" in label:
+            raise QueryError(f"name={label!r}: a query's name is a text without a slash, as in name='late'")
+        if label in self.runs:
+            raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
+        return label
+
+    def _play(self, known: dict[str, str]) -> Play:
+        """The replay that a query reads: the one it read before a restart, or one that has not begun."""
+        if _PLAY in known:
+            return self.plays.numbered(int(known[_PLAY]))
+        return self.plays.next([] if self._journal is None else self._journal.numbers(_PLAY))
+
+    def _add(self, run: Run, output: Output, settings: Settings) -> None:
+        """Add the query's operators; streams that were read without its columns are read anew."""
+        self._inputs.update({stream.name: self._input(stream) for stream in streams_of(run.plan)})
+        self.controls.attach(run.play)
+        for stopped in [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]:
+            self._drop(stopped)
+        again = [self.readers.stop_without(*need) for need in needed_columns(run.plan, run.routes_late).items()]
+        parts = {} if run.play is None else {_PLAY: str(run.play.number)}
+
+        def add() -> None:
+            made = add_query(self.loop.executor, run.name, run.plan, output, settings)
+            if self._journal is not None:
+                self._journal.keep_parts(run.name, {**made, **parts})
+
+        try:
+            self.loop.interrupt(add)
+        except BaseException:
+            run._end()
+            if any(again):
+                self.read()
+            raise
+
+    def _input(self, stream: StreamNode) -> Declared:
+        """What is read for a source: a declared stream, perhaps by another attribute (S4's WATTR)."""
+        declared = self._catalogue[stream.declared]
+        if stream.name == stream.declared:
+            return declared
+        again = None if declared.replay is None else replace(declared.replay, node=stream)
+        return replace(declared, node=stream, replay=again)
+
+    def missing(self) -> list[str]:
+        """Queries that the journal holds and that have not been started again: their pages must wait for them."""
+        return [] if self._journal is None else [q for q in self._journal.queries if q not in self.runs]
+
+    def _release(self) -> None:
+        if not self._resumed:
+            self._resumed = True
+            self.loop.interrupt(self.loop.executor.resume)
+            for play in self.plays.all:
+                play.clock.set(come_to(self.replays(play), self.loop.executor))
+                consumed = (self.loop.executor.consumed(source_label(r.node.name)) for r in self.replays(play))
+                play.begun |= any(number is not None for number in consumed)
+        self.loop.release()
+
+    def forget(self, name: str) -> None:
+        """Drop a query from the journal that will not be started again."""
+        if self._journal is None or name not in self._journal.queries:
+            raise JournalError(f"the journal holds no query {name!r}")
+        if name in self.runs and self.runs[name].active:
+            raise RunError(f"query {name!r} is running; stop it instead")
+        self._journal.forget(name)
+        self.loop.interrupt(lambda: self.loop.executor.forget(name))
+        if not self.missing():
+            self._release()
+
+    def _drop(self, run: Run) -> None:
+        """A query was stopped or has failed, and its stream goes on: it could never catch up."""
+        run.resumable = False
+        self.forget(run.name)
+
+    # --- reading
+
+    def control(self, control: Control, declared: Declared) -> None:
+        """A stream of prods has been declared."""
+        self.controls.declare(control, declared)
+        if self._open:
+            self.read()
+
+    def reads(self, run: Run) -> bool:
+        """Whether a live stream of this query is being read."""
+        return any(self.readers.reads(stream) for stream in run.streams)
+
+    def live_streams(self) -> set[str]:
+        """The live streams that active queries need."""
+        return {name for run in self.runs.values() if run.active and run.play is None for name in run.streams}
+
+    def read(self, available_now: bool = False) -> list[str]:
+        """Have the open streams read, or all of them for what there is now; streams of prods last."""
+        wanted = self.live_streams()
+        self._open = set() if available_now else self._open & wanted
+        names = sorted(wanted if available_now else self._open)
+        for name in names:
+            readers = [r for r in self.runs.values() if r.active and name in r.streams]
+            columns = set().union(*(needed_columns(r.plan, r.routes_late)[name] for r in readers))
+            self.readers.read(self._inputs[name], columns, any(has_map(r.plan) for r in readers), available_now)
+        controls = self.controls.live if names else {}
+        for declared in controls.values():
+            self.readers.read(declared, set(declared.frame.columns), False, available_now)
+        return [*names, *controls]
+
+    def _stop_unread(self) -> None:
+        wanted = self.live_streams()
+        self.readers.stop_all_but(wanted | set(self.controls.live) if wanted else wanted)
+
+    def look_after_readers(self) -> None:
+        """Let the queries of streams fail that Spark has ended with an error."""
+        if not self.loop.inside:
+            for name, error in self.readers.failed().items():
+                self.readers.stop({name})
+                self.stream_failed(name, error)
+
+    def stream_failed(self, name: str, error: Exception) -> None:
+        """Spark has ended a stream with an error: the queries that read it fail."""
+        if self.loop.error is None and source_label(name) in self.loop.executor.graph:
+            self.loop.interrupt(lambda: self.loop.executor.fail(source_label(name), error))
+
+    def await_end(self, run: Run, timeout: float | None) -> bool:
+        """Wait until a query ends, or nothing is read for it any more; whether that is so."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while run.active:
+            self.look_after_readers()
+            playing = run.play is not None and run.play.begun and not run.play.done
+            if run.active and not playing and not self.reads(run):
+                break
+            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
+            if left <= 0:
+                return False
+            run.wait(left)
+        return True
+
+    def replays(self, play: Play) -> list[Replay]:
+        """What a play replays."""
+        runs = [run for run in self.runs.values() if run.active and run.play is play]
+        names = dict.fromkeys(name for run in runs for name in run.streams)
+        return [replay for name in names if (replay := self._inputs[name].replay) is not None]
+
+    # --- figures and prods
+
+    def metrics(self, run: Run) -> dict[str, Any]:
+        """Figures of a query, from what the executor's thread has published."""
+        now = (self._clock if run.play is None else run.play.clock).now()
+        return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run.play))
+
+    def prod(self, run: Run, until: object, where: str | None) -> None:
+        """Ask a query for an answer now."""
+        if not run.active:
+            raise RunError(f"query {run.name!r} has {'been stopped' if run.exception() is None else 'failed'}")
+        prod = replace(read_prod(run.plan, until, where), query=run.name)
+
+        def ask() -> None:
+            self.loop.executor.prod(prod)
+            self.loop.executor.answer_prods()
+
+        self.loop.interrupt(ask)
+
+    # --- stop
+
+    def stop_run(self, run: Run) -> None:
+        """Stop a query after the run under way; also from inside a sink's function, without waiting."""
+        if not run.active:
+            return
+        run._end()
+
+        def retire() -> None:
+            self._over(run, self.loop.executor.retire(run.name))
+
+        if self.loop.inside:
+            self.loop.soon(retire)
+        elif self.loop.error is None:
+            self.loop.interrupt(retire)
+        self._stop_unread()
+
+    def _over(self, run: Run, resumable: bool) -> None:
+        run.resumable = resumable
+        if self._journal is not None and not resumable:
+            self._journal.forget(run.name)
+
+    def _query_failed(self, name: str, error: Exception, resumable: bool) -> None:
+        """Called by the executor's thread: a query has failed and is out."""
+        if self.controls.failed(name, error):
+            return
+        run = self.runs[name]
+        run._end(error)
+        self._over(run, resumable)
+        _log.error("%s", run.failure)
+        self._stop_unread()
+
+    def _all_failed(self, error: BaseException) -> None:
+        """Called by the executor's thread: it has ended with an error."""
+        for run in self.runs.values():
+            run._end(error)
+        self.readers.stop_all_but(set())
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """Stop all, without waiting; what comes after that is done when nothing runs any more."""
+        for run in self.runs.values():
+            run._end()
+        self._stopping = threading.Thread(target=self._stop, args=[then], name="slackwater-stop", daemon=True)
+        self._stopping.start()
+
+    def _stop(self, then: Callable[[], None]) -> None:
+        self.readers.stop_all()
+        self.loop.stop()
+        self.readers.join()
+        then()
+
+    def await_stop(self) -> None:
+        """Wait until nothing runs any more; not inside a sink's function, which runs."""
+        if self._stopping is not None and not self.loop.inside:
+            self._stopping.join()
