@@ -27,6 +27,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
+from tests.kit.expected_windows import NEVER, Expected
 
 SAMPLE = pl.DataFrame({"t": [1]})
 SLACK, RANGES = 4, (5, 10, 20)
@@ -46,29 +47,6 @@ class Flaky(ListSink):
         if self.broken:
             raise OSError("broken")
         super().write(payload, commit_id)
-
-
-@dataclass
-class Expected:
-    """A recomputation: the windows of a query, row by row."""
-
-    length: int
-    beat: int
-    open: dict[int, int] = field(default_factory=dict)
-    closed: dict[int, int] = field(default_factory=dict)
-
-    def page(self, ticks: list[int], beat: int) -> None:
-        for tick in ticks:
-            first = (tick - self.length) // 5 * 5 + 5
-            for start in range(first, tick + 1, 5):
-                if start + self.length - 1 > self.beat:
-                    self.open[start] = self.open.get(start, 0) + 1
-        self.pass_to(beat)
-
-    def pass_to(self, beat: int) -> None:
-        self.beat = max(self.beat, beat)
-        for start in [s for s in self.open if s + self.length - 1 <= self.beat]:
-            self.closed[start] = self.open.pop(start)
 
 
 @dataclass
@@ -97,7 +75,7 @@ class Day:
         self.past: list[Query] = []
         self.names = 0
         self.pages: dict[str, list[list[int]]] = {"a": [], "b": []}
-        self.beats = {"a": -(10**9), "b": -(10**9)}
+        self.beats = {"a": NEVER, "b": NEVER}
         self.highest = {"a": 0, "b": 0}
         self.seen = {"a": False, "b": False}
         self.open()
@@ -129,9 +107,9 @@ class Day:
                 self.executor.forget(name)
         fresh = not any(q.stream == stream for q in self.running.values())
         if fresh and self.folder is None:
-            self.beats[stream], self.seen[stream] = -(10**9), False  # its source begins anew
+            self.beats[stream], self.seen[stream] = NEVER, False  # its source begins anew
         # For a new query nothing has been emitted yet, however far time has come for others.
-        query = Query(f"q{self.names}", stream, length, Expected(length, -(10**9)))
+        query = Query(f"q{self.names}", stream, length, Expected(length))
         self.running[query.name] = query
         self.add(query)
 
@@ -211,7 +189,7 @@ class Day:
         self.restart()
         self.executor.drain()
         for query in self.running.values():
-            query.expected.pass_to(10**9)
+            query.expected.pass_to(-NEVER)
             query.check(whole=not query.sink.broken)
 
 

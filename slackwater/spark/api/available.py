@@ -44,8 +44,8 @@ def _run_live(running: Running, drain: bool) -> None:
         try:
             running.readers.wait(name)
         except Exception as error:
+            running.readers.stop({name})
             running.stream_failed(name, error)
-        running.readers.stop({name})
     loop = running.loop
     loop.call(lambda: None)
     if drain:
@@ -56,9 +56,12 @@ def _run_live(running: Running, drain: bool) -> None:
 def _run_play(running: Running, play: Play, drain: bool, progress: Progress | None, speed: float | None) -> None:
     loop, streams = running.loop, running.replays(play)
     if not play.done:
-        play.begun = True
-        player = replayer(loop, play.clock, running.pages, speed)
-        player.run(streams, running.controls.replays(play), progress)
+        play.begun = play.playing = True
+        try:
+            player = replayer(loop, play.clock, running.pages, speed)
+            player.run(streams, running.controls.replays(play), progress)
+        finally:
+            play.playing = False
         play.done = True
     if drain:
         sources = [source_label(replay.node.name) for replay in streams]

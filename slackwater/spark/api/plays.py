@@ -23,6 +23,8 @@ class Play:
     clock: ReplayClock = field(default_factory=lambda: ReplayClock(MIN_TICK))
     begun: bool = False
     """Whether pages have come; nobody joins any more."""
+    playing: bool = False
+    """Whether pages are coming now."""
     done: bool = False
     """Whether all pages have come."""
 

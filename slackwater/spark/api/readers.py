@@ -58,7 +58,7 @@ class Readers:
 
     def failed(self) -> dict[str, Exception]:
         """Streams whose reading has ended with an error."""
-        errors = {name: ingest.error() for name, ingest in self._ingests.items()}
+        errors = {name: ingest.error() for name, ingest in list(self._ingests.items())}
         return {name: error for name, error in errors.items() if error is not None}
 
     def stop(self, streams: Set[str]) -> None:

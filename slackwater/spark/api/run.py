@@ -62,7 +62,7 @@ class Run:
         if not self.active:
             return "stopped" if self._error is None else "failed"
         if self.play is not None:
-            return "finished" if self.play.done else "running" if self.play.begun else "waiting"
+            return "finished" if self.play.done else "running" if self.play.playing else "waiting"
         return "running" if self._running.reads(self) else "waiting"
 
     def exception(self) -> RunError | None:

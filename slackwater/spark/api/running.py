@@ -255,7 +255,7 @@ class Running:
         until = None if timeout is None else time.monotonic() + timeout
         while run.active:
             self.look_after_readers()
-            playing = run.play is not None and run.play.begun and not run.play.done
+            playing = run.play is not None and run.play.playing
             if run.active and not playing and not self.reads(run):
                 break
             left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
