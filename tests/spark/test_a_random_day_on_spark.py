@@ -121,9 +121,11 @@ class Day:
         path.rename(path.with_name(f"{self.files[stream]:04d}.parquet"))
 
     def work(self) -> None:
-        if not self.asked:
-            return
-        drain, broken = self.random.random() < 0.5, any(query.broken for query in self.asked.values())
+        if self.asked:
+            self.run(drain=self.random.random() < 0.5)
+
+    def run(self, drain: bool) -> None:
+        broken = any(query.broken for query in self.asked.values())
         for stream in LIVE:
             self.read(stream, drain)
         for query in [q for q in self.asked.values() if q.stream == "past"]:
@@ -205,9 +207,10 @@ class Day:
                     query.check()
             self.restart()
             self.start()
-            self.session.run_available()
+            self.run(drain=True)
             for query in self.asked.values():
                 query.check()
+                assert not query.expected.open
         finally:
             self.session.stop()
 
