@@ -14,9 +14,11 @@ from slackwater.operators.page import Page
 class Ticket:
     """Says when an admitted page is safe, or that it will not be."""
 
-    def __init__(self, admission: int, source: str) -> None:
+    def __init__(self, admission: int, source: str, page: int) -> None:
         self.admission = admission
         self.source = source
+        self.page = page
+        """Its number."""
         self.done = False
         self.on_done: Callable[[], None] = lambda: None
         self.on_refused: Callable[[BaseException], None] = lambda error: None
@@ -41,11 +43,11 @@ class Admission:
         return self.number
 
     def admit(self, source: str, page: Page, saved: dict[str, Any] | None) -> Ticket:
-        """Let a page in; one that was taken before a crash is acknowledged at once."""
-        ticket = Ticket(self.next(), source)
+        """Let a page in; one that was taken before is acknowledged as soon as that one is safe."""
+        ticket = Ticket(self.next(), source, page.number)
         known = self.consumed.get(source)
         if known is not None and page.number <= known:
-            ticket.done = True
+            self._come_again(ticket)
             return ticket
         if source not in self._graph:
             raise RunError(f"no query reads {source} any more")
@@ -56,6 +58,14 @@ class Admission:
         self.pages += 1
         self.tickets.append(ticket)
         return ticket
+
+    def _come_again(self, ticket: Ticket) -> None:
+        for first in self.tickets:
+            if (first.source, first.page) == (ticket.source, ticket.page):
+                ticket.admission = first.admission
+                self.tickets.append(ticket)
+                return
+        ticket.done = True
 
     def acknowledge(self, exposed: Iterable[int]) -> None:
         """All is safe but what comes from these admissions."""
