@@ -121,6 +121,8 @@ class Commits:
     def finish(self, sink: Sink) -> None:
         """Write what a crash left for a sink that is back."""
         mine = [e for e in self._redo if e.sink == sink.label]
+        if mine:
+            self.journal.check_owner()
         for emission in mine:
             self._write(emission)
         self._wrote([e for e in self._redo if e.sink != sink.label])

@@ -94,8 +94,12 @@ class Journal(Protocol):
         """Whether the next record should be a whole one, so that older ones can go."""
         ...
 
+    def check_owner(self) -> None:
+        """Refuse to go on if another session has taken the journal. To be asked before a sink is written."""
+        ...
+
     def prepare(self, record: Record) -> None:
-        """Make a record durable."""
+        """Make a record durable, then check the owner."""
         ...
 
     def commit(self, record: Record) -> None:
@@ -119,6 +123,9 @@ class NoJournal:
     def wants_whole(self) -> bool:
         """Never: nothing is kept."""
         return False
+
+    def check_owner(self) -> None:
+        """Nobody else can have it."""
 
     def prepare(self, record: Record) -> None:
         """Keep nothing."""

@@ -55,7 +55,11 @@ class _HalfWritten:
 
 
 class MortalFiles:
-    """The local file system, with a point of death before, in the middle of, and after each change."""
+    """The local file system, with a point of death before, in the middle of, and after each change.
+
+    A move is a copy and a deletion, as on an object store, and death may come between the two; what a rename can
+    leave is among what that leaves.
+    """
 
     def __init__(self, fate: Fate) -> None:
         self._fate = fate
@@ -70,7 +74,9 @@ class MortalFiles:
 
     def move(self, src: str, dest: str) -> None:
         self._fate.step()
-        self._files.move(src, dest)
+        self._files.copy_file(src, dest)
+        self._fate.step()
+        self._files.delete_file(src)
         self._fate.step()
 
     def delete_file(self, path: str) -> None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 CHILD = """
 import os, signal, sys
 import slackwater as sw
+from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.spark.ingest import streams as ingest
 from slackwater.spark.pages import spark_page as page, spilled_panes as spill
@@ -46,7 +47,7 @@ def deadly(owner, name):
         return result
     setattr(owner, name, wrapped)
 
-deadly(FileJournal, "_write")
+deadly(Disk, "write")
 deadly(FileJournal, "commit")
 deadly(sinks.ParquetSink, "write")
 deadly(ingest.Ingest, "_batch")

@@ -24,7 +24,7 @@ from slackwater.spark.api.running import Running
 from slackwater.spark.embedded import embedded, private_copy
 from slackwater.spark.ingest.replay import read_replay
 from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import SinkLike
 from slackwater.windows.sideline import Sideline
@@ -34,8 +34,8 @@ class Session:
     """A data stream management session on Spark.
 
     Without arguments Spark is embedded; `spark` takes any session instead. `journal` is a folder, or an address
-    that pyarrow knows, in which the session outlives a crash. `strategy` says what runs next when there is more
-    to do than one thing: sw.fifo() (as without it) or sw.round_robin().
+    that pyarrow knows, in which the session outlives a crash; with `sync=False` not a power cut. `strategy` says
+    what runs next when there is more to do than one thing: sw.fifo() (as without it) or sw.round_robin().
     """
 
     def __init__(
@@ -44,18 +44,23 @@ class Session:
         journal: str | os.PathLike[str] | None = None,
         resident_limit: int = 256 * 2**20,
         strategy: Strategy | None = None,
+        sync: bool = True,
     ) -> None:
         if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
             raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
         self.spark = spark if spark is not None else embedded()
         self._owns_place = journal is None
         self._place = Place.temporary() if journal is None else Place.of(journal)
-        kept = None if journal is None else FileJournal(self._place.files, self._place.path)
-        pages = SparkPages(private_copy(self.spark), self._place)
+        self._journal = None if journal is None else open_journal(self._place, sync)
+        pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None)
         self._catalogue = Catalogue(self.spark)
         self._analysis = Analysis(self._catalogue)
-        self._running = Running(self._catalogue, pages, self._place, kept, strategy, resident_limit)
         self._stopped = False
+        try:
+            self._running = Running(self._catalogue, pages, self._place, self._journal, strategy, resident_limit)
+        except BaseException:
+            self._close()
+            raise
 
     # --- streams
 
@@ -149,8 +154,14 @@ class Session:
         """
         if not self._stopped:
             self._stopped = True
-            self._running.stop(self._place.delete if self._owns_place else lambda: None)
+            self._running.stop(self._close)
         self._running.await_stop()
+
+    def _close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+        if self._owns_place:
+            self._place.delete()
 
     def __enter__(self) -> Session:
         return self

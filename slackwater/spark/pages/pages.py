@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from slackwater.engine.build import source_label
+from slackwater.errors import JournalError
 from slackwater.operators.page import Page, ResultsOf
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload
@@ -22,7 +26,9 @@ from slackwater.spark.pages.spilled_panes import SpilledPanes
 from slackwater.spark.pages.spilled_records import SpilledRecords
 from slackwater.spark.pages.table_page import results_page, rows_page
 from slackwater.spark.pages.wide_fold import WideFold
+from slackwater.spark.storage.disk import Disk, told
 from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.spark_faults import spark_told
 from slackwater.windows.kernel import PaneKernel
 
 #: Folder of the rows of replays, in the order of their arrival.
@@ -36,9 +42,11 @@ _MOST_WIDE = 64
 class SparkPages:
     """Saved pages, found again as Spark pages."""
 
-    def __init__(self, spark: SparkSession, root: Place) -> None:
+    def __init__(self, spark: SparkSession, root: Place, sync: bool = False) -> None:
+        """`sync` says whether what is saved must outlive a power cut."""
         self.spark = spark
         self.root = root
+        self.disk = Disk(root.files, sync)
         self._shapes: dict[str, Shape] = {}
         self._wide: dict[tuple[PaneKernel, ...], WideFold] = {}
         self.jobs = 0
@@ -52,6 +60,22 @@ class SparkPages:
     def new(self, kind: str) -> Place:
         """A place for one page or one set of rows."""
         return self.root.child(f"{kind}/{uuid.uuid4().hex}")
+
+    @contextmanager
+    def writing(self, place: Place) -> Iterator[None]:
+        """Inside, Spark writes rows to a place; at the end they are on the disk. Faults of storage are told."""
+        with spark_told("write", place):
+            yield
+        self.disk.force_tree(place.path, self.root.path)
+
+    def write_table(self, table: pa.Table, place: Place, name: str) -> None:
+        """Write rows of the driver as a Parquet file in a place; the same holds."""
+        path = f"{place.path}/{name}"
+        with told("write", path):
+            place.files.create_dir(place.path, recursive=True)
+            with place.files.open_output_stream(path) as stream:
+                pq.write_table(table, stream)
+        self.disk.force_tree(place.path, self.root.path, [name])
 
     def note(
         self,
@@ -91,6 +115,12 @@ class SparkPages:
 
     def load(self, saved: dict[str, Any]) -> Any:
         """The page that `SparkPage.save` spoke of."""
+        place = self.root.child(saved["folder"])
+        if not place.names():
+            raise JournalError(
+                f"the rows of a page that the journal has saved in {place.path!r} are missing: restore that "
+                "folder, or start again with an empty folder and empty sinks: all answers then come again"
+            )
         return SparkPage.load(self, saved)
 
     def drop(self, saved: dict[str, Any]) -> None:

@@ -244,7 +244,8 @@ class SparkPage:
         rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
         cell = F.expr(_cell_sql(width)).alias(CELL)
         numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
-        numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
+        with self.origin.pages.writing(place):
+            numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
         self._ran(started, statistics)
         zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
         return pa.schema([(f.name, to_arrow_type(f.dataType, timezone=zone)) for f in rows.schema.fields])
@@ -255,7 +256,8 @@ class SparkPage:
         keys, made = kernel_columns(kernel, False, False, None)
         started = time.perf_counter()
         partials = frame.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
-        partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
+        with self.origin.pages.writing(place):
+            partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
         self._ran(started, statistics)
 
     def arrival(self) -> Arrival | None:
@@ -304,7 +306,8 @@ class SparkPage:
         place = place or self.origin.pages.new("pages")
         frame, statistics = self._observed()
         started = time.perf_counter()
-        frame.write.mode("overwrite").parquet(place.address)
+        with self.origin.pages.writing(place):
+            frame.write.mode("overwrite").parquet(place.address)
         self._ran(started, statistics)
         assert self.origin.arrival is not None
         return self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())

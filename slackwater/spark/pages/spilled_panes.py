@@ -209,7 +209,9 @@ class SpilledPanes:
         return self._root.child(f"__piece={piece}")
 
     def _write(self, partials: DataFrame) -> None:
-        partials.write.mode("overwrite").partitionBy(PANE).parquet(self._place(self._next).address)
+        place = self._place(self._next)
+        with self._pages.writing(place):
+            partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
         self._register(self._next)
 
     def _register(self, piece: int) -> None:

@@ -217,10 +217,8 @@ class SpilledRecords:
         numbered = rows.with_columns((pl.col(TIME) // self._width).alias(CELL)).with_row_index(PLACE)
         place = self._place(self._next)
         for (cell,), part in numbered.group_by(CELL, maintain_order=True):
-            folder = f"{place.path}/{CELL}={cell}"
-            place.files.create_dir(folder, recursive=True)
-            with place.files.open_output_stream(f"{folder}/part-0.parquet") as stream:
-                pq.write_table(part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow(), stream)
+            rows_of_cell = part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow()
+            self._pages.write_table(rows_of_cell, place.child(f"{CELL}={cell}"), "part-0.parquet")
         self._register(self._next, self._width)
 
     def _register(self, piece: int, width: int) -> dict[int, int]:
@@ -278,9 +276,7 @@ class SpilledRecords:
         """Write partials of released rows, for the window buffer after a restart."""
         name = f"window-{self._next_file}.parquet"
         self._next_file += 1
-        self._root.files.create_dir(self._root.path, recursive=True)
-        with self._root.files.open_output_stream(f"{self._root.path}/{name}") as stream:
-            pq.write_table(elements.to_arrow(), stream)
+        self._pages.write_table(elements.to_arrow(), self._root, name)
         self._fresh.append((name, elements.height))
 
     def _forget(self, piece: int, first: int, last: int) -> None:
@@ -322,11 +318,7 @@ class _Parts:
     def _write(self) -> None:
         if self._place is None:
             self._place = self._pages.new("staged")
-            self._place.files.create_dir(self._place.path, recursive=True)
         for table in self._tables:
-            with self._place.files.open_output_stream(
-                f"{self._place.path}/part-{self._files:05d}.parquet"
-            ) as stream:
-                pq.write_table(table, stream)
+            self._pages.write_table(table, self._place, f"part-{self._files:05d}.parquet")
             self._files += 1
         self._tables = []

@@ -12,7 +12,6 @@ from typing import Any
 
 from slackwater.spark.pages.pages import SPOOL, SparkPages
 from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.storage.journal_files import write_whole
 from slackwater.spark.storage.place import Place
 
 _NOTE = "_page.json"
@@ -33,7 +32,7 @@ class Spool:
         """Save a page; after a crash `waiting` gives it again."""
         place = self._place.child(str(page.number))
         saved = page.save(place)
-        write_whole(place.files, f"{place.path}/{_NOTE}", json.dumps(saved).encode())
+        self._pages.disk.write(f"{place.path}/{_NOTE}", json.dumps(saved).encode())
         return saved
 
     def waiting(self, after: int | None) -> Iterator[dict[str, Any]]:

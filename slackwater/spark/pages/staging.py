@@ -29,7 +29,8 @@ def stage(rows: DataFrame, pages: SparkPages) -> Staged:
     """Write rows to the journal's file system, for a sink to take from there."""
     place = pages.new("staged")
     seen = Observation()
-    rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.parquet(place.address)
+    with pages.writing(place):
+        rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.parquet(place.address)
     return Staged(place.path.removeprefix(pages.root.path + "/"), int(seen.get["rows"]))
 
 

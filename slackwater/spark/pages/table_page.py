@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from slackwater.columns import NO_SOURCE, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, ResultsOf
@@ -72,9 +71,7 @@ class TablePage:
     def save(self) -> dict[str, Any]:
         """Write the rows to the journal's file system, without Spark."""
         place = self._pages.new("pages")
-        place.files.create_dir(place.path, recursive=True)
-        with place.files.open_output_stream(f"{place.path}/rows.parquet") as stream:
-            pq.write_table(self._table, stream)
+        self._pages.write_table(self._table, place, "rows.parquet")
         return self._pages.note(place, self.number, self.measure(), self._hidden, self.prod, self.bytes)
 
     @cached_property

@@ -1,58 +1,103 @@
-"""The journal as files on any file system that pyarrow knows; a record is one Arrow file, a commit is a rename.
+"""The journal as files on any file system that pyarrow knows.
 
-journal.json        what the journal is for: format version, and the plan of each query
-steps/12.prepared   a record whose answers may not be out; renamed to 12.committed when they are
+journal.json                 what the journal is for: format version, its id, the plan of each query
+owner.json, lock             who uses it now; see `ownership`
+steps/000000000012-3.record  record 12, written by the third owner; see `record_file`
+commits/000000000012         an empty mark: the answers of record 12 are out
+
+A mark names the newest record that must be there, so that a lost one is known. No file is ever renamed to say
+something: on an object store a rename is a copy and a deletion, and a crash may come between.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 import uuid
-from array import array
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pyarrow import fs
 
-from slackwater.engine.journal import Emission, Record, Recovered
+from slackwater.engine.journal import Record, Recovered
 from slackwater.errors import JournalError
-from slackwater.operators.operator import State
-from slackwater.operators.payload import Payload, Staged
+from slackwater.spark.storage.disk import Disk
+from slackwater.spark.storage.ownership import Lock, Ownership
+from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
 
 FORMAT = 6
-_PREPARED, _COMMITTED = ".prepared", ".committed"
+_RECORD = ".record"
 _SMALLEST_WHOLE = 1 << 20
-_SHORT = pa.ipc.IpcWriteOptions(compression="lz4")
-_CONTAINER = pa.schema([("name", pa.string()), ("data", pa.binary())])
+
+
+class _Name(NamedTuple):
+    """What the name of a record's file says."""
+
+    step: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.step:012d}-{self.epoch}{_RECORD}"
+
+    @staticmethod
+    def read(name: str) -> _Name | None:
+        step, _, epoch = name.removesuffix(_RECORD).partition("-")
+        return (
+            _Name(int(step), int(epoch)) if name.endswith(_RECORD) and step.isdigit() and epoch.isdigit() else None
+        )
 
 
 class FileJournal:
-    """Records under one folder. Opening it twice at once is the user's to avoid."""
+    """Records under one folder. Whoever opens it last owns it: an earlier owner is refused at its next commit.
+
+    `open_journal` also takes a lock where there is one, and so refuses the later owner instead.
+    """
 
     durable = True
 
-    def __init__(self, files: fs.FileSystem, folder: str) -> None:
-        self._fs = files
+    def __init__(self, files: fs.FileSystem, folder: str, sync: bool = True, lock: Lock | None = None) -> None:
         self.folder = folder.rstrip("/")
-        self._steps = f"{self.folder}/steps"
+        self._disk = Disk(files, sync)
+        self._lock = lock
+        self._steps, self._commits = f"{self.folder}/steps", f"{self.folder}/commits"
         self._since_whole = 0
         self._whole_size = 0
-        self._kept: list[int] = []
-        try:
-            self._fs.create_dir(self._steps, recursive=True)
-        except OSError as error:
-            raise JournalError(f"cannot write the journal at {folder!r}: {error}; choose another folder") from error
+        self._kept: list[_Name] = []
+        self._changing = threading.Lock()
+        """Of the header: a query may fail in one thread while another one starts a query."""
+        self._disk.make_folder(self._steps)
+        self._disk.make_folder(self._commits)
         self._header = self._read_header()
+        self._owned = Ownership(self._disk, self.folder, max((n.epoch for n in self._names()), default=0))
+        if not self._header:
+            self._begin()
+
+    def close(self) -> None:
+        """Write nothing more, and let another session have the journal."""
+        self._owned.end()
+        if self._lock is not None:
+            self._lock.release()
+
+    def check_owner(self) -> None:
+        """Refuse to go on if another session has taken the journal."""
+        self._owned.check()
 
     # --- what the journal is for
 
+    def _begin(self) -> None:
+        """The mark comes first: where there is a header there is a mark."""
+        self._disk.mark(self._mark(0))
+        self._header = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}}
+        self._write_header()
+
     def _read_header(self) -> dict[str, Any]:
         path = f"{self.folder}/journal.json"
-        if self._fs.get_file_info(path).type == fs.FileType.NotFound:
-            return {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}}
-        with self._fs.open_input_stream(path) as stream:
-            text = stream.read()
+        text = self._disk.read(path)
+        if text is None:
+            if self._names() or any(self._marks()):
+                raise JournalError(f"{path!r} is missing, but there are records: {_anew('restore that file')}")
+            return {}
         try:
             header = json.loads(text)
             version, _, _ = header["format"], header["queries"], header["id"]
@@ -65,6 +110,8 @@ class FileJournal:
                 f"the journal at {self.folder!r} has format {version}, this version reads format {FORMAT}: "
                 "continue with the version that wrote it, or start again with an empty folder"
             )
+        if header.pop("checksum", None) != _checksum(header):
+            raise JournalError(f"{path!r} is damaged: its checksum is wrong; {_anew('restore that file')}")
         return dict(header)
 
     @property
@@ -82,17 +129,18 @@ class FileJournal:
 
         Gives the labels of its parts, by their place in its plan.
         """
-        known = self._header["queries"].get(label)
-        if known is not None and known != plan:
-            raise JournalError(
-                f"the journal at {self.folder!r} was written by another query.\nIt holds:\n{_indent(known)}\n"
-                f"This is:\n{_indent(plan)}\n"
-                "Give this query a journal of its own, or delete that folder to start again."
-            )
-        if known is None:
-            self._header["queries"][label] = plan
-            self._write_header()
-        return dict(self._header["parts"].get(label, {}))
+        with self._changing:
+            known = self._header["queries"].get(label)
+            if known is not None and known != plan:
+                raise JournalError(
+                    f"the journal at {self.folder!r} was written by another query.\nIt holds:\n{_indent(known)}\n"
+                    f"This is:\n{_indent(plan)}\n"
+                    "Give this query a journal of its own, or delete that folder to start again."
+                )
+            if known is None:
+                self._header["queries"][label] = plan
+                self._write_header()
+            return dict(self._header["parts"].get(label, {}))
 
     def reserved(self, label: str) -> frozenset[str]:
         """Labels of the parts of other queries of this journal."""
@@ -105,53 +153,85 @@ class FileJournal:
 
     def keep_parts(self, label: str, parts: dict[str, str]) -> None:
         """Remember the labels of a query's parts: others may have them too."""
-        if self._header["parts"].get(label, {}) != parts:
-            self._header["parts"][label] = parts
-            self._write_header()
+        with self._changing:
+            if self._header["parts"].get(label, {}) != parts:
+                self._header["parts"][label] = parts
+                self._write_header()
 
     def forget(self, label: str) -> None:
         """A query was stopped for good."""
-        if self._header["queries"].pop(label, None) is not None:
-            self._header["parts"].pop(label, None)
-            self._write_header()
+        with self._changing:
+            if self._header["queries"].pop(label, None) is not None:
+                self._header["parts"].pop(label, None)
+                self._write_header()
 
     def _write_header(self) -> None:
-        self._write(f"{self.folder}/journal.json", json.dumps(self._header, indent=1).encode())
+        self.check_owner()
+        sealed = {**self._header, "checksum": _checksum(self._header)}
+        self._disk.write(f"{self.folder}/journal.json", json.dumps(sealed, indent=1).encode())
 
     # --- records
 
     def recover(self) -> Recovered:
         """Read the latest whole record and all after it."""
-        self._kept, self._since_whole, self._whole_size = [], 0, 0
-        found = sorted(self._list())
+        found = self._names()
+        newest = {name.step: name for name in found}  # of two owners the later one is right
+        marks = sorted(self._marks())
+        marked = marks[-1] if marks else None
+        self._check_newest(max(newest, default=0), marked)
         records: list[Record] = []
-        committed = True
-        for step, done, path in reversed(found):
-            record, size = self._read(path)
-            if not records:
-                committed = done
+        for step in range(max(newest, default=0), 0, -1):
+            if step not in newest:
+                raise JournalError(
+                    f"the journal at {self.folder!r} is not complete: record {step} is missing; "
+                    + _anew("restore its file in the folder steps")
+                )
+            back = self._back(step, step - 1 in newest) if not records else _anew("restore that file")
+            record, size = self._read(newest[step], back)
             records.insert(0, record)
-            self._kept.insert(0, step)
+            self._kept.insert(0, newest[step])
             self._since_whole += size
             if record.whole:
                 self._since_whole, self._whole_size = self._since_whole - size, size
                 break
-        if records and (not records[0].whole or self._kept[-1] - self._kept[0] >= len(records)):
+        for name in set(found) - set(self._kept):
+            self._disk.delete(self._file(name))
+        for mark in marks[:-1]:
+            self._disk.delete(self._mark(mark))
+        return Recovered(records, committed=not records or records[-1].step == marked)
+
+    def _check_newest(self, newest: int, marked: int | None) -> None:
+        """Refuse a journal that has lost its newest records, or the marks that would tell."""
+        if marked is None:
             raise JournalError(
-                f"the journal at {self.folder!r} is not complete: records are missing among or before "
-                f"{self._kept[0]}…{self._kept[-1]}; restore its files, or start again with an empty folder"
+                f"the journal at {self.folder!r} has no mark in its folder commits, so that lost records would not "
+                f"be noticed: restore that folder. If nothing else was lost, an empty file {self._mark(newest)!r} "
+                "will do"
             )
-        kept = set(self._kept)
-        for step, _, path in found:
-            if step not in kept:
-                self._fs.delete_file(path)
-        return Recovered(records, committed)
+        if newest < marked:
+            lost = f"record {marked} is" if newest == marked - 1 else f"the records {newest + 1} to {marked} are"
+            raise JournalError(
+                f"the journal at {self.folder!r} has lost its newest records: {lost} missing; "
+                + self._back(newest + 1, newest > 0)
+            )
+
+    def _back(self, step: int, has_previous: bool) -> str:
+        """How to go on without the records from this one."""
+        anew = _anew("restore the folder steps")
+        if not has_previous:
+            return anew
+        return (
+            f"{anew}. A replay, or a stream whose last batch Spark has not noted as done, can also go back by a "
+            f"step: delete what steps and commits hold from number {step} on, make an empty file "
+            f"{self._mark(step - 1)!r} and start again. Its answers since then come again under the same commit ids"
+        )
 
     def read(self) -> list[Record]:
         """The latest whole record and the changes since, the last of them perhaps only prepared."""
         records: list[Record] = []
-        for _, _, path in sorted(self._list(), reverse=True):
-            records.insert(0, self._read(path)[0])
+        newest = {name.step: name for name in self._names()}
+        for step in sorted(newest, reverse=True):
+            records.insert(0, self._read(newest[step], _anew("restore that file"))[0])
             if records[0].whole:
                 break
         return records
@@ -161,127 +241,78 @@ class FileJournal:
         return not self._kept or self._since_whole > max(self._whole_size, _SMALLEST_WHOLE)
 
     def prepare(self, record: Record) -> None:
-        """Write a record; one without answers needs no second half and is committed at once."""
-        data = _pack(record)
-        suffix = _PREPARED if record.emissions else _COMMITTED
-        self._write(f"{self._steps}/{record.step:012d}{suffix}", data)
+        """Write a record; see in `ownership` why the owner is asked after that."""
+        seal, body = pack(record, Stamp(self.id, self._owned.epoch))
+        try:
+            self._disk.write(self._file(_Name(record.step, self._owned.epoch)), seal, body)
+        finally:
+            # A newer owner may have deleted the half of it: then that is what has gone wrong.
+            self.check_owner()
         if record.whole:
-            self._since_whole, self._whole_size = 0, len(data)
+            self._since_whole, self._whole_size = 0, body.size
         else:
-            self._since_whole += len(data)
+            self._since_whole += body.size
 
     def commit(self, record: Record) -> None:
-        """Rename the record, then delete those that a whole one has made needless."""
-        name = f"{self._steps}/{record.step:012d}"
-        if record.emissions:
-            self._fs.move(name + _PREPARED, name + _COMMITTED)
+        """Mark the record, then delete what a whole one has made needless."""
+        self._disk.mark(self._mark(record.step))
+        self._disk.delete(self._mark(record.step - 1))
         # A record that was recovered only prepared is among the kept ones already.
-        older = [step for step in self._kept if step != record.step]
+        older = [name for name in self._kept if name.step != record.step]
+        same = [name for name in self._kept if name.step == record.step]
         if record.whole:
-            for step in older:
-                self._fs.delete_file(f"{self._steps}/{step:012d}{_COMMITTED}")
+            for name in older:
+                self._disk.delete(self._file(name))
             older = []
-        self._kept = [*older, record.step]
+        self._kept = [*older, *(same or [_Name(record.step, self._owned.epoch)])]
 
-    def _list(self) -> Iterator[tuple[int, bool, str]]:
-        for info in self._fs.get_file_info(fs.FileSelector(self._steps)):
-            stem, _, suffix = info.base_name.partition(".")
-            if stem.isdigit() and f".{suffix}" in (_PREPARED, _COMMITTED):
-                yield int(stem), f".{suffix}" == _COMMITTED, info.path
-            else:
-                self._fs.delete_file(info.path)
+    def _names(self) -> list[_Name]:
+        return sorted(name for n in self._disk.names(self._steps) if (name := _Name.read(n)) is not None)
 
-    def _read(self, path: str) -> tuple[Record, int]:
-        with self._fs.open_input_stream(path) as stream:
-            data = stream.read()
+    def _marks(self) -> list[int]:
+        return [int(name) for name in self._disk.names(self._commits) if name.isdigit()]
+
+    def _file(self, name: _Name) -> str:
+        return f"{self._steps}/{name}"
+
+    def _mark(self, step: int) -> str:
+        return f"{self._commits}/{step:012d}"
+
+    def _read(self, name: _Name, back: str) -> tuple[Record, int]:
+        data = self._disk.read(self._file(name))
+        if data is None:
+            raise JournalError(
+                f"{self._file(name)!r} has just gone: another session uses this journal; stop it first"
+            )
         try:
-            return _unpack(data), len(data)
-        except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
-            raise JournalError(f"the journal file {path!r} cannot be read: {error}") from error
+            record, stamp = unpack(data)
+            if (record.step, stamp) != (name.step, Stamp(self.id, name.epoch)):
+                raise Damaged("it is the file of another record or of another journal")
+        except Damaged as error:
+            raise JournalError(f"the journal file {self._file(name)!r} is damaged: {error}; {back}") from error
+        return record, len(data)
 
-    def _write(self, path: str, data: bytes | pa.Buffer) -> None:
-        write_whole(self._fs, path, data)
+
+def open_journal(place: Place, sync: bool = True) -> FileJournal:
+    """The journal in a folder, for this session alone; on a file system without locks the newest session wins."""
+    if not place.local:
+        return FileJournal(place.files, place.path, sync)
+    Disk(place.files).make_folder(place.path)
+    lock = Lock(place.path)
+    try:
+        return FileJournal(place.files, place.path, sync, lock)
+    except BaseException:
+        lock.release()
+        raise
 
 
-def write_whole(files: fs.FileSystem, path: str, data: bytes | pa.Buffer) -> None:
-    """Write a file so that it is there whole or not at all."""
-    half = f"{path}.half"
-    with files.open_output_stream(half) as stream:
-        stream.write(data)
-    files.move(half, path)
+def _anew(first: str) -> str:
+    return f"{first}, or start again with an empty folder and empty sinks: all answers then come again"
+
+
+def _checksum(header: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
-
-
-def _pack(record: Record) -> pa.Buffer:
-    names, blobs = ["record"], [pa.py_buffer(b"")]
-    states: dict[str, Any] = {}
-    for label, state in record.states.items():
-        tables = {}
-        for name, table in state.tables.items():
-            tables[name] = len(names)
-            names.append(f"{label}/{name}")
-            blobs.append(_table_bytes(table))
-        states[label] = {"values": state.values, "tables": tables, "whole": state.whole}
-    emissions = []
-    for emission in record.emissions:
-        entry: dict[str, Any] = {"sink": emission.sink, "commit_id": emission.commit_id}
-        if isinstance(emission.payload, Staged):
-            entry["staged"] = [emission.payload.location, emission.payload.rows]
-        else:
-            entry["table"] = len(names)
-            names.append(f"{emission.sink}/{emission.commit_id}")
-            # Half of a result's columns say the same in every row.
-            blobs.append(_table_bytes(emission.payload, _SHORT))
-        emissions.append(entry)
-    header = {
-        "step": record.step,
-        "whole": record.whole,
-        "consumed": record.consumed,
-        "queues": record.queues,
-        "times": record.times,
-        "admission": record.admission,
-        "states": states,
-        "emissions": emissions,
-        "aside": list(range(len(names), len(names) + len(record.aside))),
-    }
-    names += ["aside"] * len(record.aside)
-    blobs += [_pack(kept) for kept in record.aside]
-    blobs[0] = pa.py_buffer(json.dumps(header).encode())
-    data = pa.chunked_array([_binary(blob) for blob in blobs])
-    return _table_bytes(pa.table({"name": names, "data": data}, schema=_CONTAINER))
-
-
-def _binary(blob: pa.Buffer) -> pa.Array:
-    """A buffer as an array of one value, without a copy."""
-    ends = pa.py_buffer(array("i", [0, blob.size]))
-    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, blob])
-
-
-def _unpack(data: bytes) -> Record:
-    blobs = _table(data)["data"].to_pylist()
-    header = json.loads(blobs[0])
-    states = {
-        label: State(s["values"], {n: _table(blobs[i]) for n, i in s["tables"].items()}, s["whole"])
-        for label, s in header["states"].items()
-    }
-    emissions = []
-    for entry in header["emissions"]:
-        payload: Payload = Staged(*entry["staged"]) if "staged" in entry else _table(blobs[entry["table"]])
-        emissions.append(Emission(entry["sink"], entry["commit_id"], payload))
-    plain = {name: header[name] for name in ("step", "whole", "consumed", "queues", "times", "admission")}
-    aside = [_unpack(blobs[n]) for n in header["aside"]]
-    return Record(**plain, states=states, emissions=emissions, aside=aside)
-
-
-def _table_bytes(table: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def _table(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from slackwater.errors import SlackwaterError
+from slackwater.spark.storage.disk import told
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,19 @@ class Place:
 
     def delete(self) -> None:
         """Delete the folder, if it is there."""
-        if self.files.get_file_info(self.path).type == fs.FileType.Directory:
-            self.files.delete_dir(self.path)
+        with told("delete", self.path):
+            if self.files.get_file_info(self.path).type == fs.FileType.Directory:
+                self.files.delete_dir(self.path)
 
     def size(self) -> int:
         """Bytes of the files inside."""
-        found = self.files.get_file_info(fs.FileSelector(self.path, recursive=True, allow_not_found=True))
-        return sum(info.size or 0 for info in found)
+        return sum(info.size or 0 for info in self._inside(recursive=True))
 
     def names(self) -> list[str]:
         """What lies inside; nothing if there is no such folder."""
-        found = self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        return sorted(info.base_name for info in found)
+        return sorted(info.base_name for info in self._inside())
+
+    def _inside(self, recursive: bool = False) -> list[fs.FileInfo]:
+        with told("read the folder", self.path):
+            found = fs.FileSelector(self.path, allow_not_found=True, recursive=recursive)
+            return list(self.files.get_file_info(found))

@@ -1,0 +1,140 @@
+"""A journal record as bytes: a seal over all of it, then one Arrow table with a JSON header and the tables.
+
+slw-rec6 | checksum, 16 bytes | length of the body, 8 bytes | body
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.engine.journal import Emission, Record
+from slackwater.operators.operator import State
+from slackwater.operators.payload import Payload, Staged
+
+_MAGIC = b"slw-rec6"
+_DIGEST = 16
+_HEAD = len(_MAGIC) + _DIGEST + 8
+_SHORT = pa.ipc.IpcWriteOptions(compression="lz4")
+_CONTAINER = pa.schema([("name", pa.string()), ("data", pa.binary())])
+
+
+class Damaged(ValueError):
+    """Bytes that are not those which were written."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Who wrote a record: the journal's id, and the epoch of its owner."""
+
+    journal: str
+    epoch: int
+
+
+def pack(record: Record, stamp: Stamp) -> tuple[bytes, pa.Buffer]:
+    """A record as its seal and its body."""
+    body = _body(record, stamp)
+    length = body.size.to_bytes(8, "big")
+    return _MAGIC + _checksum(length, body) + length, body
+
+
+def unpack(data: bytes) -> tuple[Record, Stamp]:
+    """What was packed. Nothing is parsed before the seal has been checked."""
+    head, body = data[:_HEAD], memoryview(data)[_HEAD:]
+    if len(head) < _HEAD or not head.startswith(_MAGIC):
+        raise Damaged("it does not begin as a record does")
+    length = head[-8:]
+    if int.from_bytes(length, "big") != len(body):
+        raise Damaged(
+            f"it should have {int.from_bytes(length, 'big'):,} bytes after its seal and has {len(body):,}"
+        )
+    if _checksum(length, body) != head[len(_MAGIC) : len(_MAGIC) + _DIGEST]:
+        raise Damaged("its checksum is wrong")
+    return _record(body)
+
+
+def _checksum(length: bytes, body: pa.Buffer | memoryview) -> bytes:
+    digest = hashlib.blake2b(length, digest_size=_DIGEST)
+    digest.update(body)
+    return digest.digest()
+
+
+def _body(record: Record, stamp: Stamp) -> pa.Buffer:
+    names, blobs = ["record"], [pa.py_buffer(b"")]
+    states: dict[str, Any] = {}
+    for label, state in record.states.items():
+        tables = {}
+        for name, table in state.tables.items():
+            tables[name] = len(names)
+            names.append(f"{label}/{name}")
+            blobs.append(_table_bytes(table))
+        states[label] = {"values": state.values, "tables": tables, "whole": state.whole}
+    emissions = []
+    for emission in record.emissions:
+        entry: dict[str, Any] = {"sink": emission.sink, "commit_id": emission.commit_id}
+        if isinstance(emission.payload, Staged):
+            entry["staged"] = [emission.payload.location, emission.payload.rows]
+        else:
+            entry["table"] = len(names)
+            names.append(f"{emission.sink}/{emission.commit_id}")
+            # Half of a result's columns say the same in every row.
+            blobs.append(_table_bytes(emission.payload, _SHORT))
+        emissions.append(entry)
+    header = {
+        "journal": stamp.journal,
+        "epoch": stamp.epoch,
+        "step": record.step,
+        "whole": record.whole,
+        "consumed": record.consumed,
+        "queues": record.queues,
+        "times": record.times,
+        "admission": record.admission,
+        "states": states,
+        "emissions": emissions,
+        "aside": list(range(len(names), len(names) + len(record.aside))),
+    }
+    names += ["aside"] * len(record.aside)
+    blobs += [_body(kept, stamp) for kept in record.aside]
+    blobs[0] = pa.py_buffer(json.dumps(header).encode())
+    data = pa.chunked_array([_binary(blob) for blob in blobs])
+    return _table_bytes(pa.table({"name": names, "data": data}, schema=_CONTAINER))
+
+
+def _record(body: bytes | memoryview) -> tuple[Record, Stamp]:
+    blobs = _table(body)["data"].to_pylist()
+    header = json.loads(blobs[0])
+    states = {
+        label: State(s["values"], {n: _table(blobs[i]) for n, i in s["tables"].items()}, s["whole"])
+        for label, s in header["states"].items()
+    }
+    emissions = []
+    for entry in header["emissions"]:
+        payload: Payload = Staged(*entry["staged"]) if "staged" in entry else _table(blobs[entry["table"]])
+        emissions.append(Emission(entry["sink"], entry["commit_id"], payload))
+    plain = {name: header[name] for name in ("step", "whole", "consumed", "queues", "times", "admission")}
+    aside = [_record(blobs[n])[0] for n in header["aside"]]
+    return Record(**plain, states=states, emissions=emissions, aside=aside), Stamp(
+        header["journal"], header["epoch"]
+    )
+
+
+def _binary(blob: pa.Buffer) -> pa.Array:
+    """A buffer as an array of one value, without a copy."""
+    ends = pa.py_buffer(array("i", [0, blob.size]))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, blob])
+
+
+def _table_bytes(table: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _table(data: bytes | memoryview) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
