@@ -37,6 +37,7 @@ from slackwater.spark.api.relation import columns_of
 from slackwater.spark.pages.pages import SORTED, SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.storage.spark_faults import spark_told
 
 _CUT = "__cut"
 
@@ -59,7 +60,8 @@ class Replay:
             _CUT,
             F.expr(f"CAST(floor(({self.arrival} - pmod({self.arrival}, {self.page}L)) / {self.page}) AS BIGINT)"),
         )
-        numbered.where(f"{_CUT} IS NOT NULL").sort(_CUT).write.parquet(place.address)
+        with spark_told("write", place):
+            numbered.where(f"{_CUT} IS NOT NULL").sort(_CUT).write.parquet(place.address)
         pages.spent(time.perf_counter() - started)
         held: list[pa.Table] = []
         current: int | None = None

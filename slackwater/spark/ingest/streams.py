@@ -17,12 +17,14 @@ from slackwater.errors import RunError
 from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.embedded import tune_for_pages
+from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.ingest.direct_files import DirectFiles
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.spool import Spool
 from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.spark_faults import spark_told
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FAST_MANAGERS = (
@@ -51,7 +53,7 @@ class Ingest:
         self._frame = frame
         self._loop = loop
         self._pages = pages
-        self._checkpoint = checkpoint
+        self._checkpoint = Checkpoint(node.name, checkpoint, pages.root)
         self._trigger = trigger
         self._shape = Shape()
         self._direct = DirectFiles(frame)
@@ -72,14 +74,19 @@ class Ingest:
         self.stop()
         self.columns, self._tuned = columns, False
         self._offer_spooled()
+        self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
         frame = self._frame.select(*(f"`{c}`" for c in self._frame.columns if c in columns))
         writer = frame.writeStream.foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", self._checkpoint.address)
+        place = self._checkpoint.place
+        writer = writer.option("checkpointLocation", place.address)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
-        with _fast_checkpoints(self._frame.sparkSession, self._checkpoint):
+        with (
+            _fast_checkpoints(self._frame.sparkSession, place),
+            spark_told("note the batches of a stream in", place),
+        ):
             self.query = writer.start()
             # Sources make their own logs a little later, in the stream's thread: the setting must still be there.
             with contextlib.suppress(Py4JError):
@@ -93,7 +100,8 @@ class Ingest:
     def wait(self) -> None:
         """Wait until the query ends by itself; its error is raised."""
         if self.query is not None:
-            self.query.awaitTermination()
+            with spark_told("note the batches of a stream in", self._checkpoint.place):
+                self.query.awaitTermination()
 
     def error(self) -> Exception | None:
         """What has ended the query, if it was an error."""
@@ -111,6 +119,8 @@ class Ingest:
             # Spark runs all batches of a start in a copy of the session that is its alone.
             tune_for_pages(frame.sparkSession)
             self._tuned = True
+        self._checkpoint.check(batch_id, self._taken)
+        self._checkpoint.force(batch_id, self._pages.disk)
         direct = self._direct.read(frame) if self._shape.large else None
         frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
@@ -139,9 +149,15 @@ class Ingest:
 
     def _offer_spooled(self) -> None:
         """What an earlier process has left, or a start of this one."""
-        numbers = (self._loop.executor.consumed(source_label(self.node.name)), self._offered)
-        for saved in self._spool.waiting(after=max((n for n in numbers if n is not None), default=None)):
+        for saved in self._spool.waiting(after=self._taken):
+            self._checkpoint.check(saved["number"], self._taken)
             self._offer(saved)
+
+    @property
+    def _taken(self) -> int | None:
+        """Number of the last batch that the executor or the spool has; None if there was none."""
+        numbers = (self._loop.executor.consumed(source_label(self.node.name)), self._offered)
+        return max((n for n in numbers if n is not None), default=None)
 
 
 @contextlib.contextmanager
