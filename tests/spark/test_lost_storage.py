@@ -14,10 +14,13 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import JournalError, RunError
+from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.spark_faults import spark_told
 from tests.kit.faulty_files import newest
 
 pytestmark = pytest.mark.spark
@@ -191,3 +194,42 @@ def test_state_that_cannot_be_spilled_is_told(spark: SparkSession, tmp_path: Pat
     (tmp_path / "journal" / "spill").write_text("a file")
     with pytest.raises(RunError, match=r"Spark cannot write .*journal/spill/.*the right to write there"):
         run(spark, tmp_path, resident_limit=0)
+
+
+def test_a_checkpoint_that_another_query_of_spark_reads_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path / "in", 0, 1)
+    run(spark, tmp_path)
+    frame = spark.readStream.schema("t BIGINT").option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    checkpoint = str(tmp_path / "journal" / "checkpoints" / "rows")
+    setting = "spark.sql.streaming.stopActiveRunOnRestart"
+    spark.conf.set(setting, "false")
+    other = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    try:
+        with pytest.raises(RunError, match=r"checkpoints/rows.*another session reads this stream.*stop it"):
+            run(spark, tmp_path)
+    finally:
+        other.stop()
+        spark.conf.unset(setting)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Job aborted.\njava.io.IOException: No space left on device\n\tat java.io.F",
+            "the disk is full: make room",
+        ),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another session reads this stream"),
+        ("java.io.FileNotFoundException: /j/pages/7/part-0 (Permission denied)", "give Spark the right to write"),
+    ],
+)
+def test_faults_of_storage_are_said_in_our_words(text: str, told: str) -> None:
+    with pytest.raises(RunError, match=told) as error, spark_told("write", Place.of("/j/pages/7")):
+        raise PySparkException(text)
+    assert isinstance(error.value.__cause__, PySparkException)
+
+
+def test_other_errors_of_spark_pass_as_they_are() -> None:
+    elsewhere = "java.io.FileNotFoundException: /data/secret (Permission denied)"
+    with pytest.raises(PySparkException), spark_told("write", Place.of("/j/pages/7")):
+        raise PySparkException(elsewhere)

@@ -46,6 +46,8 @@ class Checkpoint:
 
         Else a power cut could leave a record of the batch, and Spark would fill the same number with other rows.
         """
+        if not disk.forces:
+            return
         sources = self.place.child("sources")
         folders = [self.place.child("offsets"), *(sources.child(name) for name in sources.names())]
         for folder in folders:

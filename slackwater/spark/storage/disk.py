@@ -23,7 +23,8 @@ class Disk:
 
     def __init__(self, files: fs.FileSystem, sync: bool = True) -> None:
         self._files = files
-        self._sync = sync and isinstance(files, fs.LocalFileSystem)
+        self.forces = sync and isinstance(files, fs.LocalFileSystem)
+        """Whether it has files forced to the disk."""
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it."""
@@ -43,7 +44,7 @@ class Disk:
 
     def force(self, folder: str, names: Iterable[str] = (), entries: bool = True) -> None:
         """Force files of a folder to the disk, and the folder's entries."""
-        if self._sync:
+        if self.forces:
             with told("force to the disk", folder):
                 for name in names:
                     _force(f"{folder}/{name}")
@@ -52,7 +53,7 @@ class Disk:
 
     def force_tree(self, folder: str, root: str, names: Iterable[str] | None = None) -> None:
         """Force files of a folder, or all it holds, and the entries of the folders from there up to a root."""
-        if not self._sync:
+        if not self.forces:
             return
         if names is None:
             for here, _, inside in os.walk(folder):

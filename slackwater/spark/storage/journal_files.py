@@ -88,6 +88,7 @@ class FileJournal:
     def _begin(self) -> None:
         """The mark comes first: where there is a header there is a mark."""
         self._disk.mark(self._mark(0))
+        self._disk.force(self._commits)
         self._header = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}}
         self._write_header()
 

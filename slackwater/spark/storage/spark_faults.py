@@ -14,7 +14,9 @@ from slackwater.errors import RunError
 from slackwater.spark.storage.place import Place
 
 _FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
-_IN_USE = re.compile(r"is already active|CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently")
+_IN_USE = re.compile(
+    r"is already active|CONCURRENT_QUERY|CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are"
+)
 _CLOSED = re.compile(
     r"Permission denied|Read-only file system|Mkdirs failed|mkdir of|Cannot create directory|Not a directory|"
     r"ParentNotDirectory|AccessControlException|FileAlreadyExistsException"
