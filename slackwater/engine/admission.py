@@ -76,11 +76,6 @@ class Admission:
             ticket.done = True
             ticket.on_done()
 
-    def forget(self, sources: Iterable[str]) -> None:
-        """These are gone for good: whoever comes after them begins with the next page."""
-        for source in sources:
-            self.consumed.pop(source, None)
-
     def withdraw(self, sources: Mapping[str, int | None], error: BaseException) -> None:
         """Nobody reads these sources any more: they stand at these pages, and what came later must come again."""
         for source, number in sources.items():

@@ -114,14 +114,12 @@ class Executor:
             labels = [s.label for s in sources]
             pages = self._commits.set_aside({node.label for node in mine}, labels, unwritten)
             self._admission.withdraw({label: pages.get(label) for label in labels}, error)
-        gone = self._take_out(queries)
+        self._take_out(queries)
         if resumable:
             self._backlog.let_go()
-        else:
-            self._admission.forget(gone)
         return resumable
 
-    def _take_out(self, queries: Set[str]) -> list[str]:
+    def _take_out(self, queries: Set[str]) -> None:
         gone = []
         for node in reversed([n for n in self.graph if n.queries & queries]):
             node.queries -= queries
@@ -136,7 +134,6 @@ class Executor:
             source.operator.abandon(self.graph.pages_behind(source), source.clock.now())
         self._commits.changed()
         self._cycle.dirty = True
-        return gone
 
     def forget(self, query: str) -> None:
         """What the journal holds for a query is not wanted any more."""
@@ -152,6 +149,10 @@ class Executor:
     def consumed(self, source: str) -> int | None:
         """Number of the last page that a source has taken for good."""
         return self._admission.consumed.get(source)
+
+    def known_sources(self) -> list[str]:
+        """Sources that have taken pages, here or before a restart."""
+        return list(self._admission.consumed)
 
     def admit(self, source: str, page: Page, saved: dict[str, Any] | None = None) -> Ticket:
         """Let a page in. One that was taken before a crash is acknowledged at once.

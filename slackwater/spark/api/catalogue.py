@@ -37,6 +37,11 @@ class Catalogue:
     def __getitem__(self, name: str) -> Declared:
         return self._streams[name]
 
+    @property
+    def live(self) -> list[str]:
+        """The streams whose rows arrive by themselves."""
+        return [name for name, declared in self._streams.items() if declared.replay is None]
+
     def declare(self, stream: Declared) -> None:
         """Add a stream."""
         self._streams[stream.node.name] = stream

@@ -59,10 +59,25 @@ class Plays:
             self.all.append(known)
         return known
 
-    def next(self, taken: Iterable[int]) -> Play:
-        """The play that has not begun yet; a new one has a number above those that a journal knows."""
+    def next(self, taken: Iterable[int], sources: Iterable[str]) -> Play:
+        """The play that has not begun yet; a new one has a number above those that a journal knows.
+
+        These are the numbers of its queries' plays, and those of sources that have taken pages: a source of that
+        name would pass over its first pages.
+        """
         waiting = next((play for play in self.all if not play.begun), None)
-        return waiting or self.numbered(1 + max((*taken, *(play.number for play in self.all)), default=0))
+        known = (*taken, *map(_number, sources), *(play.number for play in self.all))
+        return waiting or self.numbered(1 + max(known, default=0))
+
+
+def _number(source: str) -> int:
+    """The play that a source belongs to.
+
+    >>> _number("source:flights"), _number("source:flights#3")
+    (1, 3)
+    """
+    _, _, number = source.rpartition("#")
+    return int(number) if number.isdigit() and number != source else 1
 
 
 def check_kind(replayed: Iterable[bool]) -> bool:

@@ -142,7 +142,10 @@ class Running:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
         if _PLAY in known:
             return self.plays.numbered(int(known[_PLAY]))
-        return self.plays.next([] if self._journal is None else self._journal.numbers(_PLAY))
+        taken = [] if self._journal is None else self._journal.numbers(_PLAY)
+        live = [source_label(name) for name in self._catalogue.live]
+        sources = [label for label in self.loop.executor.known_sources() if label not in live]
+        return self.plays.next(taken, sources)
 
     def _add(self, run: Run, output: Output, settings: Settings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
