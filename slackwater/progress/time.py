@@ -18,6 +18,12 @@ MIN_TICK = -(2**63)
 #: Above every timestamp a stream can carry; a heartbeat here says the stream has ended.
 MAX_TICK = 2**63 - 1
 
+#: Times of rows lie from the one to the other, so that arithmetic on them and their windows stays within 64 bits.
+#: A row that is further out counts as one without a time.
+FIRST_TIME, LAST_TIME = -(2**62), 2**62 - 1
+#: No range, slide or offset is longer.
+LONGEST_SPAN = 2**60
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {
     "microsecond": 1,

@@ -25,7 +25,7 @@ from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode, WindowNode
 from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
 from slackwater.progress.sources import Ints
-from slackwater.progress.time import MIN_TICK
+from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END
@@ -56,7 +56,8 @@ class ArrowPage:
     ) -> None:
         hidden = []
         if time is not None:
-            hidden.append(pl.sql_expr(time).cast(pl.Int64).alias(TIME))
+            ticks = pl.sql_expr(time).cast(pl.Int64)
+            hidden.append(pl.when(ticks.is_between(FIRST_TIME, LAST_TIME)).then(ticks).alias(TIME))
         if source is not None:
             hidden.append(source_text(pl.sql_expr(source)).alias(SOURCE))
         if punctuation is not None:

@@ -15,10 +15,11 @@ from slackwater.columns import BEFORE, CLOSED, SOURCE
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.sources import Ints
+from slackwater.progress.time import LAST_TIME, LONGEST_SPAN
 from slackwater.windows.spec import WindowSpec
 
-#: Ticks further out than this are no times of rows; window arithmetic on them would overflow.
-_FAR = 2**61
+#: All windows of rows end before this. Heartbeats further out would leave 64 bits in window arithmetic.
+_FAR = LAST_TIME + 2 * LONGEST_SPAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +209,7 @@ def ends_reached(spec: WindowSpec, ticks: Ints) -> Ints:
     [19, 29, 29, 39]
     """
     ends: Ints = _last_closed(spec, ticks) * spec.slide + (spec.offset + spec.range - 1)
-    return np.where(np.abs(ticks) < _FAR, ends, ticks)
+    return np.where((ticks > -_FAR) & (ticks < _FAR), ends, ticks)
 
 
 def _larger(one: int | None, other: int) -> int:

@@ -19,6 +19,17 @@ def source_text(source: pl.Expr) -> pl.Expr:
     return source.cast(pl.String).fill_null(NO_SOURCE)
 
 
+def floor_division(dividend: str, divisor: int) -> str:
+    """Spark SQL of a whole-number division that rounds down, exact to 64 bits.
+
+    `div` rounds toward zero, so the remainder goes first; `/` would go by floating-point numbers.
+
+    >>> floor_division("x", 10)
+    '(x - pmod(x, 10L)) div 10L'
+    """
+    return f"({dividend} - pmod({dividend}, {divisor}L)) div {divisor}L"
+
+
 @dataclass(frozen=True)
 class Group:
     """A group column: its name and the Spark SQL that gives it."""
@@ -65,9 +76,9 @@ class PaneKernel(Kernel):
     """The group column that holds the stream's source, if one does: its groups close on their own heartbeats."""
 
     def pane_sql(self) -> str:
-        """The pane of a row; `div` truncates toward zero, so the remainder goes first (times before 1970)."""
+        """The pane of a row."""
         since = f"({TIME} - {self.spec.offset}L)" if self.spec.offset else TIME
-        return f"({since} - pmod({since}, {self.spec.pane}L)) div {self.spec.pane}L"
+        return floor_division(since, self.spec.pane)
 
     @property
     def source_of(self) -> pl.Expr:

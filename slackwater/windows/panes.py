@@ -5,6 +5,9 @@ State is proportional to open panes x groups: pages are merged into it, closed p
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -19,6 +22,8 @@ _BEFORE, _AFTER = "__before", "__after"
 #: Appended partials are merged into the base once there are this many pieces, or more rows than the base has.
 _MOST_PIECES = 64
 _SMALL = 20_000
+#: Panes further apart than so many windows are laid apart: polars goes through every window between them.
+_LONG_GAP = 1_000_000
 
 
 class PaneRing:
@@ -105,10 +110,19 @@ class PaneRing:
         copying their partials.
         """
         slid = slide(self._kernel, panes, first, last)
-        if slid is not None:
-            return slid
+        return slid if slid is not None else pl.concat(self._laid_near(part) for part in self._stretches(panes))
+
+    def _stretches(self, panes: pl.DataFrame) -> list[pl.DataFrame]:
+        """The panes in order, cut where a long gap is between them."""
+        spec, panes = self._kernel.spec, panes.sort(PANE)
+        gaps = np.diff(panes[PANE].to_numpy()) > spec.panes_per_window + _LONG_GAP * spec.panes_per_slide
+        ends = [0, *(np.flatnonzero(gaps) + 1).tolist(), panes.height]
+        return [panes.slice(start, end - start) for start, end in pairwise(ends)]
+
+    def _laid_near(self, panes: pl.DataFrame) -> pl.DataFrame:
+        """Windows over panes in order, none of them far from the next."""
         keys, span, step = self._kernel.keys, self._kernel.spec.panes_per_window, self._kernel.spec.panes_per_slide
-        windows = panes.sort(PANE).group_by_dynamic(
+        windows = panes.group_by_dynamic(
             PANE,
             every=f"{step}i",
             period=f"{span}i",

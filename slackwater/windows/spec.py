@@ -10,7 +10,7 @@ import numpy as np
 from slackwater.errors import QueryError
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.sources import Ints
-from slackwater.progress.time import Span, TimeDomain
+from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class WindowSpec:
         length = domain.span(range, "range")
         if length <= 0:
             raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
+        if length > LONGEST_SPAN:
+            raise QueryError(f"range={range!r} is too long; the longest is {domain.show_span(LONGEST_SPAN)}")
         step = domain.span(slide, "slide")
         if step <= 0:
             raise QueryError(

@@ -19,6 +19,7 @@ from slackwater.aggregates.percentile import Quantiles, kll_of, kll_quantile
 from slackwater.aggregates.spread import Moments
 from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, ROWS, WINDOW
+from slackwater.progress.time import FIRST_TIME, LAST_TIME
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.panes import PaneRing
@@ -193,3 +194,13 @@ def test_windows_made_from_each_other_take_sparse_groups_and_repeated_partials()
     assert dense.equals(dense.sort(WINDOW, "k"))
     apart = frame.with_columns(pl.int_range(pl.len()).cast(pl.Float64).alias("k"))
     assert slide(kernel, apart, -7, 19) is None
+
+
+@pytest.mark.timeout(20)
+def test_panes_at_both_ends_of_time_are_laid_without_the_windows_between_them() -> None:
+    rows = pl.DataFrame({PANE: [FIRST_TIME, 0, LAST_TIME], "k": ["a"] * 3, "x": [1, 2, 3]})
+    spec = WindowSpec(3, 2)
+    made = ring(spec, rows, ["k"]).windows(Closed(), Closed(spec.last_window(LAST_TIME)))
+    assert made is not None
+    wanted = {w for p in (FIRST_TIME, 0, LAST_TIME) for w in (spec.first_window(p), spec.last_window(p))}
+    assert set(made[WINDOW]) == wanted

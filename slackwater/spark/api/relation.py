@@ -12,7 +12,6 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ByteType,
     DataType,
@@ -29,7 +28,8 @@ from pyspark.sql.types import (
 
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import FIRST_TIME, LAST_TIME, TimeDomain
+from slackwater.spark.types import arrow_of
 
 # PySpark logs every such error at length; ours say it in the user's words.
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -81,26 +81,27 @@ def arrow_type(frame: DataFrame, sql: str, what: str) -> pa.DataType:
 
 def to_arrow(kind: DataType, what: str) -> pa.DataType:
     """Arrow type of a Spark type."""
-    try:
-        return to_arrow_type(kind, timezone="UTC")
-    except PySparkException:
-        raise QueryError(
-            f"{what}: type {kind.simpleString()} cannot be a result; cast it, to string for example"
-        ) from None
+    made = arrow_of(kind)
+    if made is None:
+        raise QueryError(f"{what}: type {kind.simpleString()} cannot be a result; cast it, to string for example")
+    return made
 
 
 def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str, TimeDomain]:
     """Spark SQL that gives the time in ticks, and the domain, for a time column or expression."""
     ((_, kind),) = columns_of(frame, [time], what)
     if isinstance(kind, TimestampType):
-        return f"unix_micros({time})", TimeDomain.TIMESTAMP
+        return _within_reach(f"unix_micros({time})"), TimeDomain.TIMESTAMP
     if isinstance(kind, TimestampNTZType):
-        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})", TimeDomain.TIMESTAMP
+        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})"
+        return _within_reach(since), TimeDomain.TIMESTAMP
     if isinstance(kind, DateType):
         return f"unix_date({time}) * 86400000000L", TimeDomain.TIMESTAMP
     if isinstance(kind, DecimalType) and kind.precision <= 18:
         return f"CAST(({time}) * {10**kind.scale}BD AS BIGINT)", TimeDomain.decimal(kind.precision, kind.scale)
-    if isinstance(kind, (ByteType, ShortType, IntegerType, LongType)):
+    if isinstance(kind, LongType):
+        return _within_reach(f"({time})"), TimeDomain.SEQUENCE
+    if isinstance(kind, (ByteType, ShortType, IntegerType)):
         return f"CAST({time} AS BIGINT)", TimeDomain.SEQUENCE
     remedy = (
         f"{what}='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"{what}='CAST({time} AS BIGINT)'"
@@ -110,6 +111,11 @@ def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str,
         "decimal of at most 18 digits: "
         f"write for example {remedy}"
     )
+
+
+def _within_reach(ticks: str) -> str:
+    """Null for what is further out than the time of a row can be."""
+    return f"CASE WHEN {ticks} BETWEEN {FIRST_TIME}L AND {LAST_TIME}L THEN {ticks} END"
 
 
 @dataclass(frozen=True)
@@ -158,14 +164,7 @@ class FrameRelation:
 
     def schema(self) -> pa.Schema:
         """Arrow types of the columns; null for those that Arrow has no type for, which cannot be results."""
-        return pa.schema([(f.name, _or_null(f.dataType)) for f in self.frame.schema.fields])
-
-
-def _or_null(kind: DataType) -> pa.DataType:
-    try:
-        return to_arrow(kind, "")
-    except QueryError:
-        return pa.null()
+        return pa.schema([(f.name, arrow_of(f.dataType) or pa.null()) for f in self.frame.schema.fields])
 
 
 def _check_text(sql: object, what: str) -> None:

@@ -38,6 +38,7 @@ from slackwater.spark.pages.pages import SORTED, SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.storage.spark_faults import spark_told
+from slackwater.windows.kernel import floor_division
 
 _CUT = "__cut"
 
@@ -58,7 +59,7 @@ class Replay:
         place, started = pages.new(SORTED), time.perf_counter()
         numbered = self.frame.withColumn(
             _CUT,
-            F.expr(f"CAST(floor(({self.arrival} - pmod({self.arrival}, {self.page}L)) / {self.page}) AS BIGINT)"),
+            F.expr(floor_division(self.arrival, self.page)),
         )
         with spark_told("write", place):
             numbered.where(f"{_CUT} IS NOT NULL").sort(_CUT).write.parquet(place.address)

@@ -8,10 +8,10 @@ from functools import lru_cache
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode
+from slackwater.spark.types import spark_schema
 
 
 @lru_cache(maxsize=64)
@@ -24,5 +24,5 @@ def arrow_function(node: MapNode) -> Callable[[Column], Column]:
 
     # Spark goes by the annotations, which are text here.
     run.__annotations__ = {"rows": pa.Array, "return": pa.Array}
-    udf: Callable[[Column], Column] = F.arrow_udf(run, from_arrow_schema(node.schema))  # type: ignore[attr-defined]
+    udf: Callable[[Column], Column] = F.arrow_udf(run, spark_schema(node.schema))  # type: ignore[attr-defined]
     return udf

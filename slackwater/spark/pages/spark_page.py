@@ -19,7 +19,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 
 from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
@@ -40,8 +39,9 @@ from slackwater.spark.pages.statistics import (
     sketch_column,
 )
 from slackwater.spark.storage.place import Place
+from slackwater.spark.types import arrow_of
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.kernel import PaneKernel, floor_division
 from slackwater.windows.per_row.rolling import RollingKernel
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class SparkPage:
 
     def cells_of(self, width: int) -> int:
         """One job: into about how many cells of this width the rows fall."""
-        row = self._kept().agg(F.approx_count_distinct(F.expr(_cell_sql(width)))).first()
+        row = self._kept().agg(F.approx_count_distinct(F.expr(floor_division(TIME, width)))).first()
         assert row is not None
         return int(row[0])
 
@@ -242,13 +242,12 @@ class SparkPage:
         made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
         started = time.perf_counter()
         rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
-        cell = F.expr(_cell_sql(width)).alias(CELL)
+        cell = F.expr(floor_division(TIME, width)).alias(CELL)
         numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
         with self.origin.pages.writing(place):
             numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
         self._ran(started, statistics)
-        zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
-        return pa.schema([(f.name, to_arrow_type(f.dataType, timezone=zone)) for f in rows.schema.fields])
+        return pa.schema([(f.name, arrow_of(f.dataType)) for f in rows.schema.fields])
 
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""
@@ -357,10 +356,6 @@ class SparkPage:
             return
         row = pl.DataFrame([{c: seen[c] for c in COLUMNS if c in seen}])
         self.origin.arrived(row, statistics if "sketch" in seen else None)
-
-
-def _cell_sql(width: int) -> str:
-    return f"({TIME} - pmod({TIME}, {width}L)) div {width}L"
 
 
 @lru_cache(maxsize=4096)

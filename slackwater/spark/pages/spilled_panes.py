@@ -17,19 +17,20 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType
 
 from slackwater.columns import CLOSED, NO_SOURCE, PANE, ROWS, SOURCE, WINDOW
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes, Results
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.staging import stage, too_large
 from slackwater.spark.storage.place import Place
+from slackwater.spark.types import spark_of
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import PaneKernel, source_text
+from slackwater.windows.kernel import PaneKernel, floor_division, source_text
 from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"
 #: Before all windows.
-_NONE = -(2**62)
+_NONE = MIN_TICK
 
 
 class SpilledPanes:
@@ -129,9 +130,10 @@ class SpilledPanes:
             if pane in held
         ]
         partials = self._pages.spark.read.option("basePath", self._root.address).parquet(*paths)
-        # First window = ceil((pane - panes_per_window + 1) / panes_per_slide), by floors of negatives.
-        last_of = f"CAST(floor({PANE} / {spec.panes_per_slide}D) AS BIGINT)"
-        first_of = f"CAST(ceil(({PANE} - {spec.panes_per_window - 1}) / {spec.panes_per_slide}D) AS BIGINT)"
+        partials = partials.withColumn(PANE, F.col(PANE).cast("bigint"))  # Spark guesses a type from the folders
+        # As `WindowSpec.first_window` and `last_window` do it.
+        last_of = floor_division(PANE, spec.panes_per_slide)
+        first_of = f"-({floor_division(f'({spec.panes_per_window - 1}L - {PANE})', spec.panes_per_slide)})"
         limited = self._limited(partials, before, after)
         ends = limited.withColumn(_FROM, F.expr(f"greatest({first_of}, {_BEFORE} + 1)")).withColumn(
             _TO, F.expr(f"least({last_of}, {_AFTER})")
@@ -237,5 +239,5 @@ class SpilledPanes:
         return counted
 
 
-def _spark_types(schema: pa.Schema) -> dict[str, str]:
-    return {f.name: from_arrow_type(f.type).simpleString() for f in schema}
+def _spark_types(schema: pa.Schema) -> dict[str, DataType]:
+    return {f.name: spark_of(f.type) for f in schema}

@@ -40,7 +40,7 @@ from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.staging import too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, time_statistics
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import Group, PaneKernel, source_text
+from slackwater.windows.kernel import Group, PaneKernel, floor_division, source_text
 
 _FIXED = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
 _KEYS = (*_FIXED, StringType, BinaryType)
@@ -232,7 +232,7 @@ class WideFold:
             return folded
         number = F.expr(f"CAST(pmod({PANE}, {many}L) AS INT)").alias(_PLACE)
         rest = [c for c in folded.columns if c != PANE]
-        return folded.select(F.expr(f"({PANE} - pmod({PANE}, {many}L)) div {many}L").alias(PANE), number, *rest)
+        return folded.select(F.expr(floor_division(PANE, many)).alias(PANE), number, *rest)
 
     def _aggregates(self) -> Iterator[Column]:
         for partial, names in self._partials.items():

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
 
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Staged
@@ -23,6 +22,7 @@ from slackwater.plan.nodes import PlanNode, answering
 from slackwater.spark.api.prods import read_prod
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.place import Place
+from slackwater.spark.types import spark_of
 from slackwater.windows.results import KIND
 
 _log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class CallableSink:
             place = self._pages.root.child(payload.location)
             rows = self._pages.spark.read.parquet(place.address)
             missing = [f for f in self._schema or () if f.name not in rows.columns]
-            nulls = {f.name: F.lit(None).cast(from_arrow_type(f.type)) for f in missing}
+            nulls = {f.name: F.lit(None).cast(spark_of(f.type)) for f in missing}
             asked = self._function(rows.withColumns(nulls) if nulls else rows, commit_id)
         else:
             rows = self._pages.spark.createDataFrame(_in_full(payload, self._schema))

@@ -12,13 +12,10 @@ from slackwater.aggregates.aggregate import Aggregate
 from slackwater.aggregates.partial import RunningPartial
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
-from slackwater.progress.time import Span, TimeDomain
+from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 from slackwater.windows.kernel import Group, Kernel
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
 from slackwater.windows.spec import WindowSpec
-
-#: No range or count may exceed this: sums of two of them still fit into 64 bits.
-_LARGEST = 2**61
 
 
 @dataclass(frozen=True)
@@ -44,13 +41,15 @@ class RollingSpec:
                 raise QueryError(
                     f"range={range!r} and rows={rows!r}: a window has one length; leave one of them out"
                 )
-            if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= _LARGEST:
+            if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= LONGEST_SPAN:
                 raise QueryError(f"rows={rows!r}: write how many rows a window has, as in rows=100")
             return RollingSpec(rows=rows)
         if range is None:
             raise QueryError("a window needs a length: write range='30 seconds' or rows=100")
         length = domain.span(range, "range")
-        if not 0 < length <= _LARGEST:
+        if length > LONGEST_SPAN:
+            raise QueryError(f"range={range!r} is too long; the longest is {domain.show_span(LONGEST_SPAN)}")
+        if length <= 0:
             raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
         return RollingSpec(range=length)
 
