@@ -6,17 +6,31 @@ import os
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
-#: Measured choices for many small jobs; docs/rooms/spark.md says what each is worth.
+#: What pages run under, whatever the user has set; docs/rooms/spark.md says what each is worth.
 PAGE_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Results lie beside files that pyarrow has written.
+    # A row that does not fit must not end the stream: a bad cast is null, not an exception.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    # Files that pyarrow reads, and files beside those that it has written. INT96 wraps around after 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.sources.partitionOverwriteMode": "static",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
+#: All other settings of this name are Spark's own; but the committer goes with the file system.
+_PARQUET, _COMMITTER = "spark.sql.parquet.", "spark.sql.parquet.output.committer.class"
 
 
 def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSession:
@@ -33,8 +47,6 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET.as_uri()}")
-        # A row that does not fit must not end the stream: a bad cast is null, not an exception.
-        .config("spark.sql.ansi.enabled", "false")
         .config("spark.sql.streaming.stopTimeout", "60s")
     )
     for key, value in PAGE_SETTINGS.items():
@@ -46,6 +58,9 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
 
 def tune_for_pages(spark: SparkSession) -> None:
     """Set what pages run under, on a session that nobody else uses."""
+    for key in spark.conf.getAll:
+        if key.startswith(_PARQUET) and key != _COMMITTER:
+            spark.conf.unset(key)
     for key, value in PAGE_SETTINGS.items():
         spark.conf.set(key, value)
     spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism)
@@ -56,3 +71,14 @@ def private_copy(spark: SparkSession) -> SparkSession:
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     tune_for_pages(copy)
     return copy
+
+
+def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The same rows in another session: what is added to them, and where they are written, goes by its settings.
+
+    What the user wrote keeps its meaning, such as texts that were read as timestamps of the user's time zone.
+    """
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    plan = frame._jdf.queryExecution().analyzed()
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -1,7 +1,7 @@
 """Spilled panes give exact window numbers and exact decimals: as resident ones, and as Python's own numbers do.
 
-Times lie where floating-point numbers have gaps, below zero, and at the ends of what a time can be. Decimals have all
-38 digits.
+Times lie where floating-point numbers have gaps, below zero, and at the ends of what a time can be. Decimals have
+all 38 digits.
 """
 
 from __future__ import annotations

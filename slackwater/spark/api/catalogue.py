@@ -11,7 +11,9 @@ from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.api.declare import check_policy
 from slackwater.spark.api.relation import FrameRelation, fields_of, to_arrow
+from slackwater.spark.embedded import moved_to
 from slackwater.spark.ingest.replay import Replay
+from slackwater.spark.types import spark_schema
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,13 @@ class Declared:
 
     node: StreamNode
     frame: DataFrame
+    """As the user gave it: a stream of Spark runs in the user's session."""
     replay: Replay | None
     trigger: str | None
 
 
 class Catalogue:
-    """Declared streams by name."""
+    """Declared streams by name; expressions are tried in the session that pages run in."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -51,11 +54,11 @@ class Catalogue:
         if name not in self._streams:
             known = ", ".join(self._streams) or "none"
             raise QueryError(f"there is no stream {name!r}; there are {known}")
-        return self._streams[name].node, FrameRelation(self._streams[name].frame)
+        return self._streams[name].node, FrameRelation(moved_to(self._spark, self._streams[name].frame))
 
     def relation(self, schema: pa.Schema) -> FrameRelation:
         """Rows of this shape."""
-        return FrameRelation(self._spark.createDataFrame(schema.empty_table()))
+        return FrameRelation(self._spark.createDataFrame(schema.empty_table(), spark_schema(schema)))
 
     def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
         """Columns that a user has written down."""

@@ -12,6 +12,21 @@ from slackwater.progress.disorder import Disorder
 from slackwater.spark.api.relation import FrameRelation, columns_of, time_in_ticks
 
 
+def check_frame(name: object, df: object) -> None:
+    """Refuse what is no DataFrame of Spark."""
+    if not isinstance(df, DataFrame):
+        raise QueryError(
+            f"stream {name!r}: {_shown(df)} is no DataFrame of Spark; write for example "
+            "spark.readStream.schema(…).parquet('in'), or spark.createDataFrame(…) for rows to be replayed"
+        )
+
+
+def _shown(value: object) -> str:
+    """A value in a message; a long one by its type alone."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"
+
+
 def stream_node(
     name: str,
     df: DataFrame,

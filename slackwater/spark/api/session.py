@@ -16,12 +16,12 @@ from slackwater.progress.disorder import Disorder
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
-from slackwater.spark.api.declare import stream_node
+from slackwater.spark.api.declare import check_frame, stream_node
 from slackwater.spark.api.prod_streams import check_role, read_control
 from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
-from slackwater.spark.embedded import embedded, private_copy
+from slackwater.spark.embedded import embedded, moved_to, private_copy
 from slackwater.spark.ingest.replay import read_replay
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.journal_files import open_journal
@@ -53,7 +53,7 @@ class Session:
         self._place = Place.temporary() if journal is None else Place.of(journal)
         self._journal = None if journal is None else open_journal(self._place, sync)
         pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None)
-        self._catalogue = Catalogue(self.spark)
+        self._catalogue = Catalogue(pages.spark)
         self._analysis = Analysis(self._catalogue)
         self._stopped = False
         try:
@@ -91,14 +91,16 @@ class Session:
         """
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
+        check_frame(name, df)
+        rows = moved_to(self._running.pages.spark, df)
         if check_role(name, role, {"disorder": disorder, "source": source}):
-            control = read_control(name, df, time)
-            declared = Declared(control.node, df, read_replay(control.node, df, arrival, page), trigger)
+            control = read_control(name, rows, time)
+            declared = Declared(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
             self._catalogue.declare(declared)
             self._running.control(control, declared)
         else:
-            node = stream_node(name, df, time, source, disorder)
-            self._catalogue.declare(Declared(node, df, read_replay(node, df, arrival, page), trigger))
+            node = stream_node(name, rows, time, source, disorder)
+            self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
 
     # --- queries

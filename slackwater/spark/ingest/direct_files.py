@@ -13,6 +13,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
+from slackwater.spark.embedded import moved_to
+
 #: Options of the stream that mean nothing to a reader.
 _STREAMING = {
     "path",
@@ -35,6 +37,7 @@ class DirectFiles:
         self._format: str | None = None
         self._options: dict[str, str] = {}
         self._schema = frame.schema
+        self._spark = frame.sparkSession
         try:
             self._learn(frame)
         except (Py4JError, AttributeError):
@@ -61,8 +64,9 @@ class DirectFiles:
             files = None
         if not files or any(c in path for path in files for c in "[]{}*?=,"):
             return None
-        reader = batch.sparkSession.read.format(self._format).schema(self._schema).options(**self._options)
-        return reader.load(files).select(*(f"`{c}`" for c in batch.columns))
+        # In the user's session, as the stream itself: its settings say how the user's files are read.
+        reader = self._spark.read.format(self._format).schema(self._schema).options(**self._options)
+        return moved_to(batch.sparkSession, reader.load(files).select(*(f"`{c}`" for c in batch.columns)))
 
 
 def _files(batch: DataFrame) -> list[str] | None:

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from slackwater.engine.build import source_label
 from slackwater.engine.executor import Executor
@@ -33,10 +33,11 @@ from slackwater.errors import QueryError, RunError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK, microseconds
-from slackwater.spark.api.relation import columns_of
+from slackwater.spark.api.relation import columns_of, time_in_ticks
 from slackwater.spark.pages.pages import SORTED, SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.spark_faults import spark_told
 from slackwater.windows.kernel import floor_division
 
@@ -55,35 +56,52 @@ class Replay:
     """Length of a page in microseconds of arrival time."""
 
     def cuts(self, pages: SparkPages) -> Iterator[tuple[int, pa.Table]]:
-        """Page numbers and rows, in the order of arrival; a row without arrival has never arrived."""
+        """Page numbers and rows, in the order of arrival; rows without an arrival come with the first page."""
         place, started = pages.new(SORTED), time.perf_counter()
         numbered = self.frame.withColumn(
             _CUT,
             F.expr(floor_division(self.arrival, self.page)),
         )
-        with spark_told("write", place):
-            numbered.where(f"{_CUT} IS NOT NULL").sort(_CUT).write.parquet(place.address)
-        pages.spent(time.perf_counter() - started)
-        held: list[pa.Table] = []
-        current: int | None = None
-        for name in place.names():
-            if not name.endswith(".parquet"):
-                continue
-            with pq.ParquetFile(place.files.open_input_file(f"{place.path}/{name}")) as file:
-                for batch in file.iter_batches(batch_size=1 << 18):
-                    for number, rows in _runs(pa.Table.from_batches([batch])):
-                        if current is not None and number != current:
-                            yield current, pa.concat_tables(held)
-                            held = []
-                        current = number
-                        held.append(rows)
-        if current is not None:
-            yield current, pa.concat_tables(held)
-        place.delete()
+        try:
+            with spark_told("write", place):
+                numbered.sort(F.col(_CUT).asc_nulls_first()).write.parquet(place.address)
+            pages.spent(time.perf_counter() - started)
+            yield from _read_cuts(place)
+        finally:
+            place.delete()  # also when nobody wants the rest
+
+    @property
+    def arriving(self) -> StreamNode:
+        """The stream whose pages come: a row without an arrival counts as one without a time."""
+        punctuation = self.node.punctuation
+        return replace(
+            self.node,
+            time=f"CASE WHEN {self.arrival} IS NOT NULL THEN {self.node.time} END",
+            punctuation=punctuation and f"CASE WHEN {self.arrival} IS NOT NULL THEN {punctuation} END",
+        )
 
 
-def _runs(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Stretches of equal page numbers in a sorted table."""
+def _read_cuts(place: Place) -> Iterator[tuple[int, pa.Table]]:
+    """The pages of sorted files."""
+    held: list[pa.Table] = []
+    current: int | None = None
+    for name in place.names():
+        if not name.endswith(".parquet"):
+            continue
+        with pq.ParquetFile(place.files.open_input_file(f"{place.path}/{name}")) as file:
+            for batch in file.iter_batches(batch_size=1 << 18):
+                for number, rows in _runs(pa.Table.from_batches([batch])):
+                    if current is not None and number != current:
+                        yield current, pa.concat_tables(held)
+                        held = []
+                    current = number
+                    held.append(rows)
+    if held:
+        yield current or 0, pa.concat_tables(held)
+
+
+def _runs(table: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
+    """Stretches of equal page numbers in a sorted table; None where rows have no arrival."""
     numbers = table[_CUT]
     rows = table.drop_columns([_CUT])
     start = 0
@@ -107,12 +125,13 @@ def read_replay(node: StreamNode, df: DataFrame, arrival: str | None, page: str)
             "arrival='received', or read it with spark.readStream"
         )
     ((_, kind),) = columns_of(df, [arrival], "arrival")
-    if not isinstance(kind, TimestampType):
+    if not isinstance(kind, (TimestampType, TimestampNTZType)):
         raise QueryError(f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp")
+    instant, _ = time_in_ticks(df, arrival, "arrival")
     length = microseconds(page)
     if length <= 0:
         raise QueryError(f"page={page!r} must be longer than nothing, as in page='10 seconds'")
-    return Replay(node, df, f"unix_micros({arrival})", length)
+    return Replay(node, df, instant, length)
 
 
 @dataclass(frozen=True)
@@ -211,7 +230,7 @@ class Replayer:
     def page(self, due: Due) -> SparkPage:
         """Its rows as Spark's."""
         frame = self.pages.spark.createDataFrame(due.rows, schema=due.replay.frame.schema)
-        return SparkPage.arrive(frame, due.replay.node, due.number, due.at, due.shape, self.pages)
+        return SparkPage.arrive(frame, due.replay.arriving, due.number, due.at, due.shape, self.pages)
 
 
 class PacedReplayer(Replayer):

@@ -27,7 +27,7 @@ from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.staging import stage, too_large
 from slackwater.spark.storage.place import Place
-from slackwater.spark.types import spark_of
+from slackwater.spark.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel, floor_division, source_text
@@ -58,7 +58,7 @@ class SpilledPanes:
         self._doomed: list[Place] = []
         table = resident.ring.all()
         if table is not None:
-            self._write(pages.spark.createDataFrame(table))
+            self._write(pages.spark.createDataFrame(table, spark_schema(table.schema)))
 
     def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
         """One Spark job writes the page's partials; their rows are counted from the files."""

@@ -19,6 +19,7 @@ from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.types import spark_schema
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END
@@ -76,7 +77,7 @@ class TablePage:
 
     @cached_property
     def _on_spark(self) -> SparkPage:
-        frame = self._pages.spark.createDataFrame(self._table)
+        frame = self._pages.spark.createDataFrame(self._table, spark_schema(self._table.schema))
         return SparkPage.known(
             frame, self.number, self._hidden, self.measure(), self._shape, self._pages, self.prod
         )

@@ -22,7 +22,7 @@ from slackwater.plan.nodes import PlanNode, answering
 from slackwater.spark.api.prods import read_prod
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.place import Place
-from slackwater.spark.types import spark_of
+from slackwater.spark.types import spark_of, spark_schema
 from slackwater.windows.results import KIND
 
 _log = logging.getLogger(__name__)
@@ -128,7 +128,8 @@ class CallableSink:
             nulls = {f.name: F.lit(None).cast(spark_of(f.type)) for f in missing}
             asked = self._function(rows.withColumns(nulls) if nulls else rows, commit_id)
         else:
-            rows = self._pages.spark.createDataFrame(_in_full(payload, self._schema))
+            full = _in_full(payload, self._schema)
+            rows = self._pages.spark.createDataFrame(full, spark_schema(full.schema))
             asked = self._function(rows, commit_id)
         if asked is True:
             asked = Ask()
