@@ -2,10 +2,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench format clean
+.PHONY: help setup demo test test-spark bench format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with the package and its tools; see that Java is there
 	@bash scripts/setup.sh
@@ -19,6 +19,9 @@ test: setup ## Check style, types and import rules, then run the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
+
+test-spark: ## Run the tests with another version of Spark, as in make test-spark VERSION=4.1.4
+	@bash scripts/test_spark.sh "$(VERSION)"
 
 bench: setup ## Measure the throughput
 	$(BIN)/python benchmarks/throughput.py

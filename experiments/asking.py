@@ -27,7 +27,7 @@ QUERY = Query(
     "30 seconds",
     f"{_SLIDE} seconds",
     {"max": "max(value)", "sum": "sum(value)"},
-    sw.early(),
+    Early(),
     sw.punctuated("upto"),
     "0.5 seconds",
 )
@@ -90,9 +90,9 @@ def _askers(length: int) -> dict[str, Asker]:
 
     return {
         f"the clock, at {_AT} s": Asker(sw.early(at=f"{_AT} seconds")),
-        f"a control stream, at {_AT} s": Asker(sw.early(), control=control),
-        f"a user, at {_AT} s": Asker(sw.early(), user=refresh),
-        "the sink, for the next window": Asker(sw.early(), sink=next_window),
+        f"a control stream, at {_AT} s": Asker(Early(), control=control),
+        f"a user, at {_AT} s": Asker(Early(), user=refresh),
+        "the sink, for the next window": Asker(Early(), sink=next_window),
     }
 
 
@@ -127,7 +127,7 @@ def targets(bench: Bench) -> None:
         flights.range,
         flights.slide,
         {"count": "count(*)"},
-        sw.early(),
+        Early(),
         sw.bounded(flights.slack),
         flights.page,
     )

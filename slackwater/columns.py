@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 #: The application time of a row, in ticks.
 TIME = "__time"
 #: The source of a row, as text.
@@ -22,3 +25,16 @@ BEFORE = "__before"
 
 #: Of spilled rows: their stretch of time, and their place in the page.
 CELL, PLACE = "__cell", "__place"
+
+#: A name that needs no backticks in Spark SQL.
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def unquoted(text: str, names: Iterable[str]) -> str | None:
+    """The first of some names that stands in an expression without the backticks that it needs.
+
+    >>> unquoted("sum(a.b)", ["k", "a.b"]), unquoted("sum(`a.b`)", ["k", "a.b"])
+    ('a.b', None)
+    """
+    needs = (name for name in names if not PLAIN_NAME.match(name))
+    return next((name for name in needs if name in text and f"`{name}`" not in text), None)

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import Partial
+from slackwater.aggregates.types import NUMBERS, Takes, spoken
 from slackwater.errors import QueryError
 
 #: Gives the Arrow type of a Spark SQL expression over the query's rows, aggregates included.
@@ -32,10 +33,12 @@ class Call:
     first: str
     """The first argument as Spark SQL; a star if there is none."""
     type_of: TypeOf
+    written: str
+    """What the user wrote: the call, or an expression that it is a part of."""
 
     def error(self, wrong: str) -> QueryError:
-        """An error that names the call and what is wrong with it."""
-        return QueryError(f"{self.name}={self.text!r}: {wrong}")
+        """An error that names what was written and what is wrong with it."""
+        return QueryError(f"{self.name}={self.written!r}: {wrong}")
 
     def type(self) -> pa.DataType:
         """The type that Spark gives for the call of one argument."""
@@ -57,6 +60,8 @@ class Aggregate(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     """What they may call it, too; not said in messages."""
     growth: ClassVar[Growth] = Growth.SETTLES
+    takes: ClassVar[Takes] = NUMBERS
+    """What its first argument may be."""
     takes_star: ClassVar[bool] = False
     written: ClassVar[str] = "column"
     """What stands between the parentheses, as an example."""
@@ -65,6 +70,7 @@ class Aggregate(ABC):
     def read(cls, call: Call) -> Self:
         """Read a call of one of its functions."""
         cls.check_single(call)
+        cls.type_of_argument(call)
         return cls(call.name, call.text, call.first, call.type())
 
     @classmethod
@@ -72,6 +78,17 @@ class Aggregate(ABC):
         """Refuse a call that has not one argument; none will do where a star would."""
         if len(call.arguments) > 1 or (not call.arguments and not cls.takes_star):
             raise call.error(f"{call.function} takes one expression, as in {call.function}(x)")
+
+    @classmethod
+    def type_of_argument(cls, call: Call) -> pa.DataType:
+        """The type of the first argument; refused if it is not what the function takes."""
+        kind = call.type_of(call.first)
+        if not cls.takes.fits(kind):
+            raise call.error(
+                f"{call.function} takes {cls.takes.words}; {call.first} is {spoken(kind)}: take a part of it, or "
+                "cast it"
+            )
+        return kind
 
     @abstractmethod
     def partials(self) -> tuple[Partial, ...]:

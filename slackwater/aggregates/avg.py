@@ -13,6 +13,7 @@ from slackwater.aggregates.aggregate import Aggregate, Call
 from slackwater.aggregates.count import Count
 from slackwater.aggregates.partial import Partial
 from slackwater.aggregates.sum import DoubleSum, sum_of
+from slackwater.aggregates.types import number_sql
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Avg(Aggregate):
     @classmethod
     def read(cls, call: Call) -> Self:
         cls.check_single(call)
-        return cls(call.name, call.text, call.first, call.type(), call.type_of(call.first))
+        kind = cls.type_of_argument(call)
+        return cls(call.name, call.text, number_sql(call.first, kind), call.type(), kind)
 
     def partials(self) -> tuple[Partial, ...]:
         kind = self.of

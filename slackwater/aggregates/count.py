@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import polars as pl
+import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Single
+from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import RunningPartial, Within, given
+from slackwater.aggregates.types import ANYTHING
 
 
 @dataclass(frozen=True)
@@ -49,5 +52,11 @@ class CountOf(Single):
 
     functions = ("count",)
     growth = Growth.COUNTS
+    takes = ANYTHING
     takes_star = True
     kind = Count
+
+    @classmethod
+    def read(cls, call: Call) -> Self:
+        cls.check_single(call)
+        return cls(call.name, call.text, call.first, pa.int64())

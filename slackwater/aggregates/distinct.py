@@ -14,6 +14,7 @@ from slackwater.aggregates.aggregate import Aggregate, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import Partial, given
 from slackwater.aggregates.sketches import of_sketches, over_lists, over_values
+from slackwater.aggregates.types import HASHED
 
 HLL_LG_K = 12
 
@@ -44,11 +45,12 @@ class ApproxDistinct(Aggregate):
     functions = ("approx_count_distinct",)
     aliases = ("approx_distinct",)
     growth = Growth.SPREADS
+    takes = HASHED
 
     @classmethod
     def read(cls, call: Call) -> Self:
         cls.check_single(call)
-        return cls(call.name, call.text, _hashable(call.first, call.type_of(call.first)), pa.int64())
+        return cls(call.name, call.text, _hashable(call.first, cls.type_of_argument(call)), pa.int64())
 
     def partials(self) -> tuple[Partial, ...]:
         return (Distinct(self.argument),)
@@ -89,4 +91,6 @@ def _hashable(argument: str, kind: pa.DataType) -> str:
         return f"CAST({argument} AS BIGINT)"
     if pa.types.is_floating(kind):
         return f"CAST(CASE WHEN {argument} = 0 THEN 0 ELSE {argument} END AS STRING)"  # -0.0 is 0.0
+    if pa.types.is_binary(kind):
+        return f"hex({argument}) || '.'"  # as texts, bytes that are none would all be the same
     return f"CAST({argument} AS STRING) || '.'"  # sketches pass over what is empty; an empty text is a value

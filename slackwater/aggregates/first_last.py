@@ -12,6 +12,7 @@ import polars as pl
 from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import RunningPartial, Within, given
+from slackwater.aggregates.types import VALUES
 from slackwater.columns import TIME
 
 
@@ -101,11 +102,12 @@ class _Placed(Single):
     """An aggregate that is one of the values."""
 
     growth = Growth.JUMPS
+    takes = VALUES
 
     @classmethod
     def read(cls, call: Call) -> Self:
         cls.check_single(call)
-        return cls(call.name, call.text, call.first, call.type_of(call.first))
+        return cls(call.name, call.text, call.first, cls.type_of_argument(call))
 
 
 class FirstOf(_Placed):

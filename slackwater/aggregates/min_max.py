@@ -10,6 +10,7 @@ import polars as pl
 from slackwater.aggregates.aggregate import Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import RunningPartial, Within, given
+from slackwater.aggregates.types import PLAIN
 
 _NAN = pl.lit(float("nan"))
 
@@ -93,6 +94,7 @@ class MinOf(Single):
     """min(expression)."""
 
     functions = ("min",)
+    takes = PLAIN
     growth = Growth.FALLS
     kind = Min
 
@@ -101,5 +103,6 @@ class MaxOf(Single):
     """max(expression)."""
 
     functions = ("max",)
+    takes = PLAIN
     growth = Growth.RISES
     kind = Max

@@ -7,11 +7,12 @@ from sqlglot import exp
 
 from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
 from slackwater.aggregates.registry import BY_FUNCTION, KNOWN
-from slackwater.errors import QueryError
+from slackwater.aggregates.user_text import first_argument
+from slackwater.errors import QueryError, did_you_mean
 
 
-def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
-    """Read one aggregate.
+def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None = None) -> Aggregate:
+    """Read one aggregate; `written` is the expression that it was taken out of, for messages.
 
     >>> import pyarrow as pa
     >>> parse_aggregate("n", "count(*)", lambda sql: pa.int64()).partials()
@@ -21,38 +22,41 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf) -> Aggregate:
     ...
     slackwater.errors.QueryError: n='median(x)': unknown aggregate 'median'; known are count, sum, avg, ...
     """
-    function, arguments = _call(name, text)
-    call = Call(name, text, function, tuple(arguments), _argument(text, arguments), type_of)
+    shown = text if written is None else written
+    function, arguments = _call(name, text, shown)
+    call = Call(name, text, function, tuple(arguments), _argument(text, arguments), type_of, shown)
     if any(isinstance(a, exp.Distinct) for a in arguments):
         raise call.error("exact DISTINCT has no small partial; write approx_count_distinct(…)")
     kind = BY_FUNCTION.get(function)
-    if arguments and call.first == "*" and (kind is None or not kind.takes_star):
-        written = Aggregate.written if kind is None else kind.written
-        raise call.error(f"only count takes a star; write {function}({written})")
     if kind is None:
-        raise call.error(f"unknown aggregate {function!r}; known are {KNOWN}")
+        # A function that sqlglot knows is no slip of the pen.
+        misspelt = isinstance(sqlglot.parse_one(text, dialect="spark"), exp.Anonymous)
+        hint = did_you_mean(function, BY_FUNCTION) if misspelt else ""
+        raise call.error(f"unknown aggregate {function!r}; {hint}known are {KNOWN}")
+    if arguments and call.first == "*" and not kind.takes_star:
+        raise call.error(f"only count takes a star; write {function}({kind.written})")
     return kind.read(call)
 
 
-def _call(name: str, text: str) -> tuple[str, list[exp.Expression]]:
+def _call(name: str, text: str, shown: str) -> tuple[str, list[exp.Expression]]:
     try:
         tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         found = getattr(error, "errors", None)
         raise QueryError(
-            f"{name}={text!r} is not an expression: {found[0]['description'] if found else error}"
+            f"{name}={shown!r} is not an expression: {found[0]['description'] if found else error}"
         ) from None
     if not isinstance(tree, exp.Func):
-        raise QueryError(f"{name}={text!r} is not an aggregate call; write one of {KNOWN}, as in {name}='sum(x)'")
+        raise QueryError(f"{name}={shown!r} is not an aggregate call; write one of {KNOWN}, as in {name}='sum(x)'")
     function = text.strip().split("(", 1)[0].strip().lower()
     if not text.strip().endswith(")") or (isinstance(tree, exp.Anonymous) and not tree.name):
-        raise QueryError(f"{name}={text!r} is not a single aggregate call, as in {name}='sum(x)'")
+        raise QueryError(f"{name}={shown!r} is not a single aggregate call, as in {name}='sum(x)'")
     if not is_aggregate(tree) and any(is_aggregate(inner) for inner in tree.find_all(exp.Func)):
-        raise QueryError(f"{name}={text!r}: the outermost call must be the aggregate, as in {name}='sum(x)'")
+        raise QueryError(f"{name}={shown!r}: the outermost call must be the aggregate, as in {name}='sum(x)'")
     arguments = [a for a in tree.args.values() if isinstance(a, exp.Expression)]
     arguments += [a for v in tree.args.values() if isinstance(v, list) for a in v if isinstance(a, exp.Expression)]
     if any(is_aggregate(inner) for a in arguments for inner in a.find_all(exp.Func)):
-        raise QueryError(f"{name}={text!r}: an aggregate inside an aggregate; aggregate a plain expression")
+        raise QueryError(f"{name}={shown!r}: an aggregate inside an aggregate; aggregate a plain expression")
     return function, arguments
 
 
@@ -64,7 +68,5 @@ def is_aggregate(call: object) -> bool:
 
 
 def _argument(text: str, arguments: list[exp.Expression]) -> str:
-    """The first argument; in the user's own words if it is the only one, so that nothing is lost in translation."""
-    if len(arguments) == 1:
-        return text.strip()[text.strip().index("(") + 1 : -1].strip()
-    return arguments[0].sql(dialect="spark") if arguments else "*"
+    """The first argument, in the user's own words."""
+    return first_argument(text) if arguments else "*"

@@ -51,6 +51,7 @@ class ApproxPercentile(Aggregate):
     def read(cls, call: Call) -> Self:
         if len(call.arguments) > 2:
             raise call.error(f"{call.function} takes an expression and a share; its accuracy is fixed")
+        cls.type_of_argument(call)
         return cls(call.name, call.text, call.first, pa.float64(), _share(call))
 
     def partials(self) -> tuple[Partial, ...]:

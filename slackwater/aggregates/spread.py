@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate, Call
 from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
+from slackwater.aggregates.types import number_sql
 
 #: By name: whether it is of a sample, and whether it is the root.
 _KINDS = {
@@ -109,7 +110,8 @@ class Spread(Aggregate):
     @classmethod
     def read(cls, call: Call) -> Self:
         cls.check_single(call)
-        return cls(call.name, call.text, call.first, pa.float64(), *_KINDS[call.function])
+        argument = number_sql(call.first, cls.type_of_argument(call))
+        return cls(call.name, call.text, argument, pa.float64(), *_KINDS[call.function])
 
     def partials(self) -> tuple[Partial, ...]:
         return (Moments(self.argument),)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
+from slackwater.aggregates.types import number_sql
 
 #: The largest decimal, in units of its last digit.
 _LARGEST = 10**38 - 1
@@ -131,7 +132,8 @@ class SumOf(Single):
     @classmethod
     def read(cls, call: Call) -> Self:
         cls.check_single(call)
-        return cls(call.name, call.text, call.first, call.type(), call.type_of(call.first))
+        kind = cls.type_of_argument(call)
+        return cls(call.name, call.text, number_sql(call.first, kind), call.type(), kind)
 
     def partials(self) -> tuple[Partial, ...]:
         return (sum_of(self.argument, self.of),)

@@ -63,6 +63,11 @@ def early(
         accuracy: hold the accuracy of the answers to these prods at this by moving `at`.
         coverage: share of final values that should lie within `<name>_low` and `<name>_high`.
     """
+    if at is None and every is None and accuracy is None and coverage == 0.9:
+        raise QueryError(
+            "early() asks for nothing; say when to answer, as in early(at=0.75), early(every='5 seconds') or "
+            "early(accuracy=0.98)"
+        )
     share = _place(at)
     held = None if accuracy is None else _share("accuracy", accuracy, 0.98)
     if held is not None and share is None:

@@ -10,12 +10,13 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.aggregates.growth import Growth
+from slackwater.aggregates.types import is_number
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
 from slackwater.estimates.age_profile import AgeProfile, Guess
 from slackwater.estimates.completeness import Curve, Floats
 from slackwater.estimates.early import Early
-from slackwater.estimates.fit_to_type import cast_to_type, fit_to_type, is_number
+from slackwater.estimates.fit_to_type import cast_to_type, fit_to_type
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
 from slackwater.estimates.pending import Pending, Waiting, arrays_to_table, table_to_arrays
 from slackwater.estimates.prod_timing import BEHIND, ProdTiming

@@ -12,11 +12,6 @@ from slackwater.estimates.completeness import Floats
 _LARGE = 2.0**62
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type can be estimated."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def limits(kind: pa.DataType) -> tuple[float, float]:
     """The least and the largest value that a type can hold.
 

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate
 from slackwater.aggregates.parse import parse_aggregate
+from slackwater.aggregates.types import is_value, spoken
+from slackwater.columns import unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart, attribute, on_stream
@@ -153,7 +155,7 @@ class Analysis:
         panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
         kernel = PaneKernel(panes, groups, made, None if rolling else source_group(node, groups))
         relation.check(kernel.make_sql().values(), "agg")
-        kinds = [relation.type_of(g.sql, "group_by") for g in groups]
+        kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
         plan: WindowNode | RollingNode = WindowNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
@@ -164,10 +166,20 @@ class Analysis:
     def _aggregates(self, relation: Relation, query: L.Aggregate) -> tuple[tuple[Aggregate, ...], dict[str, str]]:
         """The aggregates, hidden ones last, and the expressions over them by name."""
 
-        def parsed(name: str, text: str, hidden: str | None = None) -> Aggregate:
-            aggregate = parse_aggregate(name, text, lambda sql: relation.type_of(sql, f"{name}="))
+        def parsed(name: str, written: str, call: str, hidden: str | None = None) -> Aggregate:
+            def type_of(sql: str) -> pa.DataType:
+                return relation.compared_type_of(sql, f"{name}=", written)
+
+            try:
+                aggregate = parse_aggregate(name, call, type_of, written)
+            except QueryError:
+                bare = unquoted(written, relation.names)
+                if bare is None:
+                    raise
+                wrong = f"{bare!r} is no plain name; write it in backticks, `{bare}`"
+                raise QueryError(f"{name}={written!r}: {wrong}") from None
             if aggregate.argument != "*":
-                relation.type_of(aggregate.argument, f"{name}=")
+                relation.type_of(aggregate.argument, f"{name}=", written)
             return aggregate if hidden is None else replace(aggregate, name=hidden)
 
         known = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
@@ -177,10 +189,10 @@ class Analysis:
         for name, written in query.aggregates:
             parts = split(written, known)
             if parts is None:
-                plain.append(parsed(name, written))
+                plain.append(parsed(name, written, written))
                 continue
             expressions[name] = parts.expression
-            hidden += [parsed(name, call, own) for own, call in parts.calls]
+            hidden += [parsed(name, written, call, own) for own, call in parts.calls]
         return (*plain, *hidden), expressions
 
     def _finished(
@@ -200,6 +212,7 @@ class Analysis:
         for name, written in query.aggregates:
             if name in expressions:
                 check_over_aggregates(name, written, expressions[name], known)
+                _try(relation, plan, name, written, expressions[name])
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
         if answering(node) is not None:
@@ -268,6 +281,25 @@ def _named(
     return tuple(pairs)
 
 
+def _group_type(relation: Relation, group: Group) -> pa.DataType:
+    kind = relation.compared_type_of(group.sql, "group_by")
+    if not is_value(kind):
+        raise QueryError(f"group_by {group.sql!r}: rows cannot be grouped by what is {spoken(kind)}; cast it")
+    return kind
+
+
+def _try(relation: Relation, plan: WindowNode | RollingNode, name: str, written: str, expression: str) -> None:
+    """Refuse an expression over aggregates that Spark does not take, in the user's words."""
+    try:
+        relation.type_of(expression, f"{name}=", written)
+    except QueryError as error:
+        said = str(error)
+        for aggregate in plan.kernel.aggregates:
+            if aggregate.name.startswith("__"):
+                said = said.replace(f"`{aggregate.name}`", aggregate.text).replace(aggregate.name, aggregate.text)
+        raise QueryError(said) from None
+
+
 def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
 
@@ -275,16 +307,23 @@ def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
 def _check_early_names(plan: WindowNode | RollingNode) -> None:
     """Refuse columns that early results have beside the final ones."""
     names = [] if plan.early_schema is None else plan.early_schema.names[len(plan.schema.names) :]
-    for name in names:
-        if name in plan.schema.names:
+    final = {name.lower(): name for name in plan.schema.names}
+    for early in names:
+        if early.lower() in final:
+            name = final[early.lower()]
             raise QueryError(f"agg: {name!r} is a column of early results; choose another name")
 
 
 def _check_names(names: Sequence[str], what: str) -> None:
+    lower = [name.lower() for name in names]
     for name in names:
-        if list(names).count(name) > 1:
-            raise QueryError(f"{what}: the name {name!r} is used twice; give each column a name of its own")
-        if name in RESULT_COLUMNS and what != "select":
+        if lower.count(name.lower()) > 1:
+            raise QueryError(
+                f"{what}: the name {name!r} is used twice; name each column apart (capitals do not count)"
+            )
+        if "`" in name:
+            raise QueryError(f"{what}: a name has no backtick in it; rename {name!r}")
+        if name.lower() in RESULT_COLUMNS and what != "select":
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
         if name.startswith("__"):
             raise QueryError(f"{what}: names that begin with two underscores are taken; rename {name!r}")

@@ -19,7 +19,8 @@ def attribute(node: PlanNode, written: str) -> str:
                 "column of the stream, or before the map"
             )
         if isinstance(node, SelectNode):
-            written = dict(node.columns).get(written.strip().strip("`"), written)
+            named = {name.lower(): sql for name, sql in node.columns}
+            written = named.get(written.strip().strip("`").lower(), written)
         node = node.inputs[0]
     return written
 

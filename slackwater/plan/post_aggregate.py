@@ -8,6 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from slackwater.aggregates.parse import is_aggregate
+from slackwater.aggregates.user_text import replace_calls
 
 #: Results that only an expression speaks of have names that no user can give.
 _HIDDEN = "__post{}"
@@ -29,7 +30,7 @@ def split(text: object, known: dict[str, str]) -> Split | None:
     `known` has the names of aggregates by their text; what is taken out is added to it.
 
     >>> split("sum(a) / sum(b)", {"SUM(b)": "b"})
-    Split(expression='`__post0` / `b`', calls=(('__post0', 'SUM(a)'),))
+    Split(expression='`__post0` / `b`', calls=(('__post0', 'sum(a)'),))
     >>> split("sum(a)", {}) is None
     True
     """
@@ -43,24 +44,23 @@ def split(text: object, known: dict[str, str]) -> Split | None:
         return None
     calls: list[tuple[str, str]] = []
 
-    def taken(node: exp.Expression) -> exp.Expression:
-        if not is_aggregate(node):
-            return node
-        call = node.sql(dialect="spark")
-        if call not in known:
-            known[call] = _HIDDEN.format(sum(name.startswith("__post") for name in known.values()))
-            calls.append((known[call], call))
-        return exp.column(exp.to_identifier(known[call], quoted=True))
+    def taken(call: str) -> str:
+        key = spelled(call) or call
+        if key not in known:
+            known[key] = _HIDDEN.format(sum(name.startswith("__post") for name in known.values()))
+            calls.append((known[key], call))
+        return f"`{known[key]}`"
 
-    expression = tree.transform(taken)
-    used = {column.name for column in expression.find_all(exp.Column)}
-    if not used & set(known.values()):
+    expression = replace_calls(text, is_aggregate, taken)
+    columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
+    used = {column.name.lower() for column in columns}
+    if not used & {name.lower() for name in known.values()}:
         return None
-    return Split(expression.sql(dialect="spark"), tuple(calls))
+    return Split(expression, tuple(calls))
 
 
 def spelled(text: object) -> str | None:
-    """The text of an aggregate call as `split` writes it; None for what is none."""
+    """The text of an aggregate call by which equal ones are found; None for what is none."""
     try:
         tree = sqlglot.parse_one(text, dialect="spark") if isinstance(text, str) else None
     except sqlglot.errors.SqlglotError:

@@ -34,8 +34,15 @@ class Relation(Protocol):
         """The name that an expression gives its column."""
         ...
 
-    def type_of(self, sql: str, what: str) -> pa.DataType:
-        """Arrow type of an expression; aggregates are allowed."""
+    def type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """Arrow type of an expression; aggregates are allowed.
+
+        Errors show what was `written`, where the expression was made of it.
+        """
+        ...
+
+    def compared_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """The same for values that the driver compares too: refuses what only Spark can compare."""
         ...
 
     def check(self, expressions: Iterable[str], what: str) -> None:

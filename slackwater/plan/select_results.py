@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
 
+from slackwater.aggregates.user_text import replace_columns
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import PlanNode, SelectNode
 from slackwater.plan.relation import Relation
@@ -22,7 +21,7 @@ def results_select(
     """A projection of results, and the rows that it gives."""
     pairs = tuple((name, sql) for name, sql in columns if not _is_column(name, sql))
     for name, _ in pairs:
-        if name in RESULT_COLUMNS:
+        if name.lower() in RESULT_COLUMNS:
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
     carried = tuple((name, f"`{name}`") for name in RESULT_COLUMNS)
     made = relation.select([*pairs, *carried], what)
@@ -31,9 +30,9 @@ def results_select(
     early, early_schema = None, None
     if node.early_schema is not None:
         beside = [entry for pair in pairs for entry in _beside(*pair, node.early_schema, made)]
-        taken = [name for name, _ in pairs]
+        taken = {name.lower() for name, _ in pairs}
         for name, _, _ in beside:
-            if name in taken:
+            if name.lower() in taken:
                 raise QueryError(f"{what}: {name!r} is a column of early results; choose another name")
         early = (*pairs, *carried, *((name, sql) for name, sql, _ in beside))
         early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in beside)])
@@ -42,13 +41,13 @@ def results_select(
 
 def _is_column(name: str, sql: str) -> bool:
     """Whether it names a column that every result has anyway."""
-    return name in RESULT_COLUMNS and sql.strip().strip("`") == name
+    return name.lower() in RESULT_COLUMNS and sql.strip().strip("`").lower() == name.lower()
 
 
 def _beside(name: str, sql: str, early: pa.Schema, made: Relation) -> Sequence[tuple[str, str, pa.DataType]]:
     """What early results say beside a column: S5's value, and an interval where the column is one that has it."""
-    plain = sql.strip().strip("`")
-    if seen(plain) in early.names and low(plain) in early.names:
+    plain = _estimated(early).get(sql.strip().strip("`").lower())
+    if plain is not None:
         of_value = [(seen(name), seen(plain), early.field(seen(plain)).type)]
         of_ends = [(end(name), end(plain), pa.float64()) for end in (low, high)]
         return [(c, f"`{of}`", kind) for c, of, kind in of_value + of_ends]
@@ -61,15 +60,10 @@ def _beside(name: str, sql: str, early: pa.Schema, made: Relation) -> Sequence[t
 
 def _of_seen(sql: str, early: pa.Schema) -> str | None:
     """The expression over what has arrived, in the place of estimates; None where it speaks of no aggregate."""
-    tree = sqlglot.parse_one(sql, dialect="spark")
-    found = False
+    by_seen = replace_columns(sql, {name: f"`{seen(plain)}`" for name, plain in _estimated(early).items()})
+    return by_seen if by_seen != sql else None
 
-    def by_seen(node: exp.Expression) -> exp.Expression:
-        nonlocal found
-        if isinstance(node, exp.Column) and {seen(node.name), low(node.name)} <= set(early.names):
-            found = True
-            return exp.column(exp.to_identifier(seen(node.name), quoted=True))
-        return node
 
-    made = tree.transform(by_seen)
-    return made.sql(dialect="spark") if found else None
+def _estimated(early: pa.Schema) -> dict[str, str]:
+    """The columns that early results say more of, by their names in small letters: Spark does not mind capitals."""
+    return {name.lower(): name for name in early.names if {seen(name), low(name)} <= set(early.names)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slackwater.columns import PLAIN_NAME
 from slackwater.plan.nodes import MapNode, PlanNode, ResultsNode, SelectNode, StreamNode
 from slackwater.windows.kernel import Group
 
@@ -24,11 +25,12 @@ def source_group(node: PlanNode, groups: Iterable[Group]) -> str | None:
 def _is_source(node: PlanNode, text: str) -> bool:
     while not isinstance(node, StreamNode):
         if isinstance(node, ResultsNode):
-            return text == node.inputs[0].kernel.source
-        if isinstance(node, MapNode) and text not in dict(node.columns):
+            source = node.inputs[0].kernel.source
+            return source is not None and text == column_text(source)
+        if isinstance(node, MapNode) and text not in {column_text(name) for name, _ in node.columns}:
             return False
         if isinstance(node, SelectNode):
-            columns = dict(node.columns)
+            columns = {column_text(name): sql for name, sql in node.columns}
             if text not in columns:
                 return False
             text = _bare(columns[text])
@@ -36,6 +38,17 @@ def _is_source(node: PlanNode, text: str) -> bool:
     return node.source is not None and text == _bare(node.source)
 
 
+def column_text(name: str) -> str:
+    """A column's name as the text that means it, the same for all ways to write it.
+
+    >>> column_text("Station"), column_text("a.b")
+    ('station', '`a.b`')
+    """
+    return name.lower() if PLAIN_NAME.match(name) else f"`{name.lower()}`"
+
+
 def _bare(sql: str) -> str:
+    """An expression; a name in the form of `column_text`."""
     text = sql.strip()
-    return text[1:-1] if text.startswith("`") and text.endswith("`") and "`" not in text[1:-1] else text
+    quoted = text.startswith("`") and text.endswith("`") and "`" not in text[1:-1]
+    return column_text(text[1:-1]) if quoted else text.lower() if PLAIN_NAME.match(text) else text

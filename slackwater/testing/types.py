@@ -50,7 +50,11 @@ class SampleRelation:
         """The name that an expression gives its column."""
         return pl.sql_expr(sql).meta.output_name()
 
-    def type_of(self, sql: str, what: str) -> pa.DataType:
+    def compared_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """All values of polars can be compared."""
+        return self.type_of(sql, what, written)
+
+    def type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
         """Arrow type; those of counts, sums and averages are Spark's, not polars'."""
         call = _CALL.match(sql)
         if call is not None:

@@ -111,7 +111,7 @@ def test_without_history_there_is_no_interval_and_the_value_is_what_is_seen() ->
 def test_the_same_stream_gives_the_same_answers_and_finals_are_those_without_prods() -> None:
     a, b = (streams.play(small(), sw.early(at=0.5)) for _ in range(2))
     assert a.results == b.results
-    calm = streams.play(small(), sw.early())
+    calm = streams.play(small(), Early())
     assert rows_of(a, "final") == rows_of(calm, "final")
 
 

@@ -61,7 +61,7 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
         ["speed", "t, n, k, v"],
     ),
     ("wrong type in agg", lambda r: r.window("1 minute", "1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
-    ("no order", lambda r: r.window("1 minute", "1 minute").agg(m="first(map(k, v))"), ["agg", "map(k, v)"]),
+    ("no order", lambda r: r.window("1 minute", "1 minute").agg(m="first(map(k, v))"), ["m=", "is a map"]),
     ("distinct", lambda r: r.window("1 minute", "1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
     ("no aggregate", lambda r: r.window("1 minute", "1 minute").agg(), ["agg()", "count(*)"]),
     ("name twice", lambda r: r.window("1 minute", "1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
@@ -81,6 +81,51 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("share for early", lambda r: count(r).start(early=0.75), ["early=0.75", "sw.early(at=0.75)"]),
     ("flag for early", lambda r: count(r).start(early=True), ["early=True", "sw.early(at=0.75)"]),
     ("number for sideline", lambda r: count(r).start(sideline=4), ["sideline=4", "sw.sideline(ratio=4)"]),
+    ("misspelt column", lambda r: r.where("kk = 'a'"), ["no column 'kk'", "did you mean k?", "t, n, k, v"]),
+    ("misspelt function", lambda r: r.select(x="uper(k)"), ["no function 'uper'", "did you mean upper?"]),
+    (
+        "misspelt aggregate",
+        lambda r: r.window("1 minute", "1 minute").agg(m="cuont(*)"),
+        ["m='cuont(*)'", "unknown aggregate 'cuont'", "did you mean count?"],
+    ),
+    (
+        "unknown aggregate in an expression",
+        lambda r: r.window("1 minute", "1 minute").agg(m="median(v)/2"),
+        ["m='median(v)/2': unknown aggregate 'median'", "approx_percentile"],
+    ),
+    (
+        "misspelt aggregate in an expression",
+        lambda r: r.window("1 minute", "1 minute").agg(m="sum(v)/cuont(*)"),
+        ["m='sum(v)/cuont(*)'", "'cuont'", "did you mean count?"],
+    ),
+    (
+        "unknown column in an expression",
+        lambda r: r.window("1 minute", "1 minute").agg(m="sum(speed)/2"),
+        ["m='sum(speed)/2': there is no column 'speed'"],
+    ),
+    (
+        "wrong type in an expression",
+        lambda r: r.window("1 minute", "1 minute").agg(m="array_max(sum(v))+1"),
+        ["m='array_max(sum(v))+1': ", "array_max(sum(v))"],
+    ),
+    (
+        "name twice but for capitals",
+        lambda r: r.window("1 minute", "1 minute").agg(m="count(*)", M="sum(v)"),
+        ["'m' is used twice", "capitals"],
+    ),
+    ("reserved name in capitals", lambda r: r.window("1 minute", "1 minute").agg(Kind="count(*)"), ["'Kind'"]),
+    (
+        "name of an early column in capitals",
+        lambda r: r.window("1 minute", "1 minute").agg(n="count(*)", N_Seen="sum(v)"),
+        ["'N_Seen'", "early results"],
+    ),
+    ("backtick in a name", lambda r: r.select(**{"a`b": "k"}), ["backtick", "rename"]),
+    ("nothing early", lambda r: sw.early(), ["early()", "early(at=0.75)"]),
+    (
+        "sideline without windows",
+        lambda r: r.where("v > 0").start(sideline=sw.sideline(ratio=4)),
+        ["sideline=: a query without windows", "leave it out"],
+    ),
     ("hidden name", lambda r: r.window("1 minute", "1 minute").agg(__n="count(*)"), ["__n", "rename"]),
 ]
 
@@ -112,6 +157,7 @@ def test_a_wrong_time_column_is_named(session: sw.Session, tmp_path: Path, time:
 def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
     df, late = session._catalogue["rows"].frame, sw.bounded("1 minute")
     static = session.spark.createDataFrame([], SCHEMA)
+    twice = df.withColumns({"k": df.k}).select("*", df.v.alias("K"))
     wrong: list[tuple[str, Callable[[], object]]] = [
         ("already a stream 'rows'", lambda: session.stream("rows", df, time="t", disorder=late)),
         ("disorder=sw.bounded", lambda: session.stream("s", df, time="t")),
@@ -121,6 +167,8 @@ def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
         ("arrival='received'", lambda: session.stream("s", static, time="t", disorder=late)),
         ("arrival is a timestamp", lambda: session.stream("s", static, time="t", disorder=late, arrival="n")),
         ("page='0 s'", lambda: session.stream("s", static, time="t", disorder=late, arrival="t", page="0 s")),
+        ("'s': \\[1\\] is no DataFrame", lambda: session.stream("s", [1], time="t", disorder=late)),  # type: ignore[arg-type]
+        ("'k' and 'K' have one name", lambda: session.stream("s", twice, time="t", disorder=late)),
         ("rename '__x'", lambda: session.stream("s", df.withColumn("__x", df.v), time="t", disorder=late)),
     ]
     for words, write in wrong:

@@ -41,6 +41,7 @@ def stream_node(
     hidden = [c for c in df.columns if c.startswith("__")]
     if hidden:
         raise QueryError(f"stream {name!r}: names that begin with two underscores are taken; rename {hidden[0]!r}")
+    _check_columns(name, df.columns)
     ticks, domain = time_in_ticks(df, time, what)
     if source is not None:
         _check_source(df, source)
@@ -56,6 +57,20 @@ def stream_node(
     node = StreamNode(name, rows.columns, ticks, time, domain, disorder, source, punctuation, rows.schema())
     check_policy(node)
     return node
+
+
+def _check_columns(stream: str, names: list[str]) -> None:
+    """Refuse names that Spark SQL cannot tell apart, or that cannot be written in backticks."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if "`" in name:
+            raise QueryError(f"stream {stream!r}: a name has no backtick in it; rename {name!r}")
+        if name.lower() in seen:
+            raise QueryError(
+                f"stream {stream!r}: the columns {seen[name.lower()]!r} and {name!r} have one name (capitals do "
+                "not count); rename one"
+            )
+        seen[name.lower()] = name
 
 
 def check_policy(stream: StreamNode) -> None:

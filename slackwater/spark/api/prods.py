@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import polars as pl
 
+from slackwater.aggregates.types import is_number
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
-from slackwater.estimates.fit_to_type import is_number
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import matching_groups
 from slackwater.plan.nodes import PlanNode, WindowNode, answering, first_query, has_map
@@ -51,6 +51,11 @@ def check_early(plan: PlanNode, early: Early) -> None:
 
 def check_sideline(plan: PlanNode) -> None:
     """Refuse a sideline where no page could wait on it."""
+    if answering(plan) is None:
+        raise QueryError(
+            "sideline=: a query without windows is never prodded, so nothing is set aside; leave it out, or give "
+            "it a window"
+        )
     if not isinstance(answering(plan), WindowNode):
         raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
     if not has_map(plan):

@@ -26,8 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from slackwater.columns import TIME
-from slackwater.errors import QueryError
+from slackwater.columns import TIME, unquoted
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, TimeDomain
 from slackwater.spark.types import arrow_of
 
@@ -49,12 +49,14 @@ def _explained(frame: DataFrame, what: str, text: str) -> Iterator[None]:
         _quiet.reset(token)
 
 
-def columns_of(frame: DataFrame, expressions: Iterable[str], what: str) -> list[tuple[str, DataType]]:
-    """Names and types that some Spark SQL expressions give."""
+def columns_of(
+    frame: DataFrame, expressions: Iterable[str], what: str, written: str | None = None
+) -> list[tuple[str, DataType]]:
+    """Names and types that some Spark SQL expressions give; errors show what was `written`, if it is another."""
     texts = list(expressions)
     for text in texts:
         _check_text(text, what)
-    with _explained(frame, what, ", ".join(texts)):
+    with _explained(frame, what, ", ".join(texts) if written is None else written):
         return [(f.name, f.dataType) for f in frame.selectExpr(*texts).schema.fields]
 
 
@@ -71,12 +73,6 @@ def fields_of(schema: str, what: str) -> list[tuple[str, DataType]]:
     if not isinstance(read, StructType) or not read.fields:
         raise QueryError(f"{what} schema={schema!r}: write names and types, as in schema='a INT, b DOUBLE'")
     return [(f.name, f.dataType) for f in read.fields]
-
-
-def arrow_type(frame: DataFrame, sql: str, what: str) -> pa.DataType:
-    """Arrow type of an expression; aggregates are allowed."""
-    ((_, kind),) = columns_of(frame, [sql], what)
-    return to_arrow(kind, what)
 
 
 def to_arrow(kind: DataType, what: str) -> pa.DataType:
@@ -150,9 +146,18 @@ class FrameRelation:
         """The name that an expression gives its column."""
         return columns_of(self.frame, [sql], what)[0][0]
 
-    def type_of(self, sql: str, what: str) -> pa.DataType:
+    def type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
         """Arrow type of an expression; aggregates are allowed."""
-        return arrow_type(self.frame, sql, what)
+        ((_, kind),) = columns_of(self.frame, [sql], what, written)
+        return to_arrow(kind, _said(what, sql if written is None else written))
+
+    def compared_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """The same; text with a collation is refused, the driver goes by its bytes."""
+        ((_, kind),) = columns_of(self.frame, [sql], what, written)
+        said = _said(what, sql if written is None else written)
+        if " collate " in kind.simpleString():
+            raise QueryError(f"{said}: {sql} has a collation; write ({sql}) COLLATE UTF8_BINARY")
+        return to_arrow(kind, said)
 
     def check(self, expressions: Iterable[str], what: str) -> None:
         """Refuse expressions that make no sense; the hidden time of a row is there too."""
@@ -172,14 +177,24 @@ def _check_text(sql: object, what: str) -> None:
         raise QueryError(f"{what} {sql!r}: write Spark SQL as text, as in {what}('delay > 15')")
 
 
+def _said(what: str, text: str) -> str:
+    return f"{what}{text!r}" if what.endswith("=") else f"{what} {text!r}"
+
+
 def _explain(error: PySparkException, frame: DataFrame, what: str, text: str) -> QueryError:
-    said = f"{what}{text!r}" if what.endswith("=") else f"{what} {text!r}"
+    said = _said(what, text)
+    names = [c for c in frame.columns if not c.startswith("__")]
+    bare = unquoted(text, names)
+    if bare is not None:
+        return QueryError(f"{said}: {bare!r} is no plain name; write it in backticks, `{bare}`")
     condition = (error.getCondition() or "") if isinstance(error, (AnalysisException, ParseException)) else ""
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = (error.getMessageParameters() or {}).get("objectName", "?").replace("`", "")
-        shown = ", ".join(c for c in frame.columns if not c.startswith("__"))
-        return QueryError(f"{said}: there is no column {name!r}; there are {shown}")
+        return QueryError(
+            f"{said}: there is no column {name!r}; {did_you_mean(name, names)}there are {', '.join(names)}"
+        )
     if condition.startswith("UNRESOLVED_ROUTINE"):
         name = (error.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
-        return QueryError(f"{said}: Spark knows no function {name!r}")
+        known = [row[0] for row in frame.sparkSession.sql("SHOW FUNCTIONS").collect()]
+        return QueryError(f"{said}: Spark knows no function {name!r}; {did_you_mean(name, known)}".rstrip("; "))
     return QueryError(f"{said}: {str(error).strip().splitlines()[0]}")

@@ -1,0 +1,94 @@
+"""Expressions in the user's own words: pieces are found by their tokens, all else stays as it was written.
+
+What sqlglot writes of a tree is not always what it has read: `parse_json(x)` becomes `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+
+
+def first_argument(call: str) -> str:
+    """What stands before the first comma of a call.
+
+    >>> first_argument("approx_percentile(if(a > 0, a, b), 0.5)")
+    'if(a > 0, a, b)'
+    """
+    tokens = _tokens(call)
+    opening = next(n for n, token in enumerate(tokens) if token.token_type is TokenType.L_PAREN)
+    depth = 0
+    for token in tokens[opening:]:
+        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        if depth == 0 or (depth == 1 and token.token_type is TokenType.COMMA):
+            return call[tokens[opening].end + 1 : token.start].strip()
+    return call[tokens[opening].end + 1 :].strip()
+
+
+def replace_calls(text: str, wanted: Callable[[exp.Expression], bool], by: Callable[[str], str]) -> str:
+    """The text with each wanted call replaced; calls inside of one that is wanted go with it.
+
+    >>> replace_calls("Sum(a) / least(1, count(b))", lambda tree: tree.key != "least", lambda call: f"<{call}>")
+    '<Sum(a)> / least(1, <count(b)>)'
+    """
+    tokens, made, at, n = _tokens(text), "", 0, 0
+    while n < len(tokens) - 1:
+        end = _call_end(tokens, n)
+        call = None if end is None else text[tokens[n].start : tokens[end].end + 1]
+        if end is None or call is None or not _is(call, wanted):
+            n += 1
+            continue
+        made += text[at : tokens[n].start] + by(call)
+        at, n = tokens[end].end + 1, end + 1
+    return made + text[at:]
+
+
+def replace_columns(text: str, by: Mapping[str, str]) -> str:
+    """The text with some columns replaced, which are given in small letters.
+
+    >>> replace_columns("round(100 * Share, 1)", {"share": "`share_seen`", "round": "x"})
+    'round(100 * `share_seen`, 1)'
+    """
+    tokens, made, at = _tokens(text), "", 0
+    for n, token in enumerate(tokens):
+        new = by.get(token.text.lower()) if token.token_type is not TokenType.STRING else None
+        called = n + 1 < len(tokens) and tokens[n + 1].token_type is TokenType.L_PAREN
+        field = n > 0 and tokens[n - 1].token_type is TokenType.DOT
+        if new is not None and not called and not field:
+            made += text[at : token.start] + new
+            at = token.end + 1
+    return made + text[at:]
+
+
+def _tokens(text: str) -> list[Token]:
+    return list(sqlglot.tokenize(text, read="spark"))
+
+
+def _call_end(tokens: list[Token], n: int) -> int | None:
+    """Where the call ends whose name is this token; None if it is no name of a call."""
+    if tokens[n + 1].token_type is not TokenType.L_PAREN or not tokens[n].text.isidentifier():
+        return None
+    depth = 0
+    for place, token in _from(tokens, n + 1):
+        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        if depth == 0:
+            return place
+    return None
+
+
+def _from(tokens: list[Token], first: int) -> Iterator[tuple[int, Token]]:
+    return enumerate(tokens[first:], first)
+
+
+def _is(call: str, wanted: Callable[[exp.Expression], bool]) -> bool:
+    try:
+        tree = sqlglot.parse_one(call, dialect="spark")
+        return isinstance(tree, exp.Expression) and wanted(tree)
+    except sqlglot.errors.SqlglotError:
+        return False
