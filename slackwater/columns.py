@@ -18,10 +18,10 @@ PUNCTUATION = "__punctuation"
 PANE, WINDOW = "__pane", "__window"
 #: How many rows a partial is made of.
 ROWS = "__rows"
-#: The last window that has been emitted for a source.
+#: The last window of a source that time has passed.
 CLOSED = "__closed"
-#: Limits by source, in ticks.
-BEFORE = "__before"
+#: Limits by source, in ticks: from the one on, and below the other.
+SINCE, BEFORE = "__since", "__before"
 
 #: Of spilled rows: their stretch of time, and their place in the page.
 CELL, PLACE = "__cell", "__place"

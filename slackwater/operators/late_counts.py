@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from slackwater.columns import CLOSED, PANE, ROWS, SOURCE
-from slackwater.progress.report import Report
+from slackwater.columns import PANE, ROWS, SOURCE
+from slackwater.progress.report import Report, RowsBySource
+from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.closed import Closed
+from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
 
 #: So many sources and windows are counted one by one; the windows are the latest.
@@ -31,12 +35,21 @@ class LateCounts:
         """(row, window) pairs lost."""
         self.all_pairs = 0
         """All pairs, lost or not."""
+        self.sources_that_lost: list[str] = []
+        """By source: those with late rows in the page that was counted last."""
+        self._lost_of: Ints = np.zeros(0, np.int64)
+        """By source: the lost pairs of each entry of that page."""
         self._by_source: Counter[str] = Counter()
         self._by_window: Counter[int] = Counter()
 
     def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> Report:
         """Take a page's rows by pane; gives the report for the source."""
-        lost = self._count_lost(counts, closed) + self._count_ahead(counts, closed)
+        by_source = None
+        if closed.given is not None:
+            lost = self._count_given(counts, closed.given)
+            by_source = partial(_by_source, counts, self._lost_of, self._spec)
+        else:
+            lost = self._count_lost(counts, closed) + self._count_ahead(counts, closed)
         self.pairs += lost
         if len(self._by_window) > MOST:
             for window in sorted(self._by_window)[:-MOST]:
@@ -44,23 +57,41 @@ class LateCounts:
         panes = counts.group_by(PANE).agg(pl.col(ROWS).sum())
         last_ticks, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
         self.all_pairs += int(pairs.sum())
-        return Report(label, page, last_ticks, pairs, lost)
+        return Report(label, page, last_ticks, pairs, lost, by_source)
 
     def _count_lost(self, counts: pl.DataFrame, closed: Closed) -> int:
-        if counts.height == 0 or (closed.emitted_through is None and closed.named is None):
+        through = closed.emitted_through
+        if counts.height == 0 or through is None:
             return 0
-        spec = self._spec
-        end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
-        late = closed.beside(counts, pl.col(SOURCE) if SOURCE in counts.columns else pl.lit(None, pl.String))
-        late = late.filter(pl.col(PANE) < end)
+        late = counts.filter(pl.col(PANE) < self._spec.panes(through)[1])
         self._count_rows(late)
         lost = 0
-        for pane, last, rows in late.group_by(PANE, CLOSED).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():
-            first, last = spec.first_window(pane), min(last, spec.last_window(pane))
+        for pane, rows in late.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():
+            first, last = self._spec.first_window(pane), min(through, self._spec.last_window(pane))
             lost += (last - first + 1) * rows
             for window in range(max(first, last - MOST), last + 1):
                 self._by_window[window] += rows
         return lost
+
+    def _count_given(self, counts: pl.DataFrame, given: GivenWindows) -> int:
+        """Pairs lost to windows that have been given for the row's own source."""
+        self.sources_that_lost, self._lost_of = [], np.zeros(counts.height, np.int64)
+        if counts.height == 0 or given.highest is None:
+            return 0
+        # Rows on time are in later windows than any that was given.
+        passed = counts[PANE].to_numpy() < self._spec.panes(given.highest)[1]
+        late = counts.filter(pl.Series(passed))
+        sources, rows = late[SOURCE].to_list(), late[ROWS].to_numpy()
+        first, last = self._spec.windows_of(late[PANE].to_numpy())
+        lost = given.count(sources, first, last)
+        if not lost.any():
+            return 0
+        self._lost_of[passed] = lost * rows
+        late = late.filter(pl.Series(lost > 0))
+        self._count_rows(late)
+        self.sources_that_lost = late[SOURCE].unique().sort().to_list()
+        self._by_window.update(dict(given.lost_by_window(sources, first, last, rows, MOST)))
+        return int(self._lost_of.sum())
 
     def _count_ahead(self, counts: pl.DataFrame, closed: Closed) -> int:
         """Pairs lost to windows emitted ahead; a row that lost an earlier window too has been counted already."""
@@ -105,3 +136,8 @@ class LateCounts:
             "late_by_source": dict(self._by_source.most_common(SHOWN)),
             "lost_by_window": {self._domain.show(self._spec.bounds(w)[0]): n for w, n in latest},
         }
+
+
+def _by_source(counts: pl.DataFrame, lost: Ints, spec: WindowSpec) -> RowsBySource:
+    rows, panes = counts[ROWS].to_numpy(), counts[PANE].to_numpy()
+    return RowsBySource(counts[SOURCE].to_list(), panes, rows, lost, spec.rows_by_window)

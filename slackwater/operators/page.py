@@ -108,12 +108,12 @@ class Page(Protocol):
         ...
 
     def late(
-        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+        self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None
     ) -> Page | None:
         """Run: the rows with a time below `before`, or with none; None if there are no such rows.
 
-        Also those `within` some [from, to).
-        `by_source` names sources (SOURCE) with limits (BEFORE) of their own.
+        Also those `within` some [from, to). `by_source` names sources (SOURCE) whose rows from SINCE to below
+        BEFORE are late too; the stretches of a source lie apart.
         """
         ...
 

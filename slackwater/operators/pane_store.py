@@ -9,7 +9,7 @@ from typing import Protocol
 import polars as pl
 import pyarrow as pa
 
-from slackwater.columns import WINDOW
+from slackwater.columns import PANE, ROWS, SOURCE, WINDOW
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload
@@ -28,6 +28,8 @@ class Results:
     windows: int
     values: pl.DataFrame | None = None
     """Their values, by window (WINDOW) and group, where these are in the driver."""
+    given: pl.DataFrame | None = None
+    """By source: which windows (WINDOW) have results for which source (SOURCE)."""
 
 
 class PaneStore(Protocol):
@@ -43,7 +45,10 @@ class PaneStore(Protocol):
         ...
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
-        """Final results of the windows that are closed `after` and were not `before`; nothing is purged."""
+        """Final results of the windows that are closed `after` and were not `before`; nothing is purged.
+
+        Where `before` tells which windows have been given, also of those that were closed and not given.
+        """
         ...
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
@@ -101,7 +106,7 @@ class ResidentPanes:
         """Fold a page into the ring."""
         folded = self._fold.fold(page, self.kernel)
         self.ring.add(folded.partials, closed)
-        return folded.counts
+        return folded.counts if self.kernel.source is None else _by_source(self.kernel, folded.partials)
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Merge the panes of these windows."""
@@ -110,7 +115,8 @@ class ResidentPanes:
             return None
         values = ordered_values(self.kernel, merged)
         rows = result_rows(self.kernel, values, self.schema, emitted_at)
-        return Results(rows, merged[WINDOW].n_unique(), values)
+        given = None if self.kernel.source is None else windows_by_source(self.kernel, values)
+        return Results(rows, merged[WINDOW].n_unique(), values, given)
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merge the panes of these windows."""
@@ -152,3 +158,15 @@ class ResidentPanes:
     def size(self) -> dict[str, int]:
         """Panes, partials and bytes held."""
         return {"panes": self.ring.pane_count, "partials": self.ring.rows, "state_bytes": self.ring.bytes}
+
+
+def _by_source(kernel: PaneKernel, partials: pl.DataFrame) -> pl.DataFrame:
+    """Rows by pane and by the source that closes their groups: after a map, that is what the map has given."""
+    counts = partials.select(PANE, kernel.source_of.alias(SOURCE), ROWS)
+    return counts if len(kernel.keys) == 1 else counts.group_by([PANE, SOURCE]).agg(pl.col(ROWS).sum())
+
+
+def windows_by_source(kernel: PaneKernel, results: pl.DataFrame) -> pl.DataFrame:
+    """The windows (WINDOW) of some results, each once for each source (SOURCE)."""
+    found = results.select(kernel.source_of.alias(SOURCE), WINDOW)
+    return found if len(kernel.keys) == 1 else found.unique()

@@ -1,7 +1,8 @@
 """The window aggregate (S5 section 2.3): folds pages into panes, answers a window when time has passed its end.
 
 A row is lost to a window only when that window has been emitted; it still counts for the open ones (D3). Where the
-groups contain the stream's source, each group's windows end by its own source's heartbeat (D4).
+groups contain the stream's source, each group's windows end by its own source's heartbeat (D4), and a row is lost
+only to a window that has been emitted for its source (D10).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from slackwater.progress.report import Report
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.closed import Closed, ends_reached
 from slackwater.windows.frames import frame_of
+from slackwater.windows.given import GivenWindows
 from slackwater.windows.results import early_rows, ordered_values
 
 
@@ -70,7 +72,8 @@ class WindowAggregate(Unary):
         self._panes: PaneStore = ResidentPanes(node.kernel, node.schema, self._fold)
         self._given = 0
         """Pages of results so far."""
-        self._closed = Closed(by_source=node.kernel.source is not None)
+        by_source = node.kernel.source is not None
+        self._closed = Closed(by_source=by_source, given=GivenWindows() if by_source else None)
         self._kept_closed: pl.DataFrame | None = None
         """What the journal knows of the sources' windows."""
         self._late = LateCounts(self._spec, node.domain)
@@ -96,12 +99,20 @@ class WindowAggregate(Unary):
         self._estimates.page(self._clock.now(), report.last_ticks, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
-            before, by_source = self._closed.late_before(self._spec)
-            late = page.late(before, by_source, self._closed.late_within(self._spec))
-            if late is not None:  # a filter may have dropped those without a time
-                emit(late, LATE)
+            self._send_late(page, emit)
+        if self._closed.reopened(counts, self._spec).height:
+            # Time has passed these windows already, but their sources had no row in them.
+            self._emit_final(self._closed, self._closed, emit, ended=False)
+            self._panes.purge(self._closed)
         if self._panes.kind == ResidentPanes.kind and self._panes.bytes > self._limit:
             self._go_large()
+
+    def _send_late(self, page: Page, emit: Emit) -> None:
+        given = self._closed.given
+        by_source = None if given is None else given.late_ranges(self._late.sources_that_lost, self._spec)
+        late = page.late(self._closed.late_before(self._spec), self._closed.late_within(self._spec), by_source)
+        if late is not None:  # a filter may have dropped those without a time
+            emit(late, LATE)
 
     def report(self) -> list[Report]:
         """How the page's rows fell on windows."""
@@ -118,7 +129,8 @@ class WindowAggregate(Unary):
         for after, until in time.ranges:
             closed = closed.ranged(self._spec, after, Heartbeat(until))
         if closed is not self._closed:
-            for before, after_all in self._closed.steps(closed):
+            # What was closed has been given; only a page can open such windows again.
+            for before, after_all in replace(self._closed, given=None).steps(closed):
                 self._emit_final(before, after_all, emit, time.heartbeat == Heartbeat.END)
             self._closed = closed
             self._estimates.closed(closed)
@@ -148,6 +160,8 @@ class WindowAggregate(Unary):
         results = self._panes.results(before, after, self._clock.now())
         if results is not None and results.values is not None:
             self._estimates.final(results.values, self._clock.now(), ended)
+        if results is not None and results.given is not None and self._closed.given is not None:
+            self._closed.given.add(results.given[SOURCE].to_list(), results.given[WINDOW].to_numpy())
         if results is not None and payload_rows(results.payload):
             self._results += payload_rows(results.payload)
             self._windows += results.windows
@@ -190,7 +204,7 @@ class WindowAggregate(Unary):
         if span is None:
             return None
         until = self._spec.bounds(self._spec.last_window(span[1]))[1] if prod.until is None else prod.until
-        before = self._closed
+        before = replace(self._closed, given=None)
         if prod.after is not None:
             before = before.advanced(self._spec, Heartbeat(prod.after - 1), None)
         after = before.advanced(self._spec, Heartbeat(until - 1), None)
@@ -240,6 +254,9 @@ class WindowAggregate(Unary):
             news = named if whole or known is None else named.join(known, on=named.columns, how="anti")
             kept.tables["closed"] = news.to_arrow()
         self._kept_closed = named
+        given = None if self._closed.given is None else self._closed.given.table(whole)
+        if given is not None:
+            kept.tables["given"] = given.to_arrow()
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
@@ -252,6 +269,8 @@ class WindowAggregate(Unary):
         ahead = tuple((first, last) for first, last in values.get("ahead", ()))
         self._closed = replace(self._closed, emitted_through=values["closed"], named=_named(states), ahead=ahead)
         self._kept_closed = self._closed.named
+        if self._closed.given is not None:
+            self._closed.given.restore([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
         kind = values["store"]
         if kind != self._panes.kind:
             self._go_large()

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from datasketches import kll_doubles_sketch
+from numpy.typing import NDArray
 
 from slackwater.progress.sources import Ints
 
 #: Accuracy of the sketch of times: ranks are off by about a thousandth. A larger one costs no more time.
 SKETCH_K = 4096
+
+
+def sketch_of(times: Ints | NDArray[np.float64]) -> bytes:
+    """The sketch of some times; of up to SKETCH_K it holds each."""
+    sketch = kll_doubles_sketch(SKETCH_K)
+    sketch.update(times.astype(np.float64))
+    return bytes(sketch.serialize())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

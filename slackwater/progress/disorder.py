@@ -20,7 +20,9 @@ class SourceHeartbeats:
     names: list[str]
     ticks: Ints
     others: int
-    """The heartbeat, as a tick, of every source that is not named: it has not sent anything yet."""
+    """The heartbeat, as a tick, of every source that is not named, for it has not sent anything yet.
+
+    MIN_TICK where nothing is promised of such a source (D10)."""
 
 
 class Tracker(ABC):
@@ -42,7 +44,10 @@ class Tracker(ABC):
         """The strongest promise that holds now, for the stream as a whole."""
 
     def by_source(self) -> SourceHeartbeats | None:
-        """The same for each source, none below the stream's own; None where the policy knows no sources."""
+        """The same for each source; None where the policy knows no sources.
+
+        A source that came late may be below the stream's own, which does not go back for it (D10).
+        """
         return None
 
     @abstractmethod

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from slackwater.progress.sources import Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsBySource:
+    """How a page's rows fell on the panes of a query: arrays side by side, an entry for each source and pane."""
+
+    names: list[str]
+    panes: Ints
+    rows: Ints
+    lost: Ints
+    """Pairs of the entry whose window had been emitted."""
+    pairs_of: Callable[[Ints, Ints], tuple[Ints, Ints]]
+    """Of panes, each named once, and their rows: last ticks and pairs of windows, as in a report."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +39,8 @@ class Report:
     """How many of the page's rows fall into that window."""
     lost: int
     """Pairs whose window had been emitted."""
+    by_source: Callable[[], RowsBySource] | None = None
+    """The same by source, for a policy that asks, in a query that groups by the source."""
 
     @property
     def all(self) -> int:

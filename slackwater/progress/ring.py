@@ -95,6 +95,11 @@ class Ring:
             cells[slot] = MIN_TICK
             self._used[slot] = False
 
+    def highest(self) -> Ints:
+        """The highest that is promised to each stream, for now or for later."""
+        found: Ints = np.maximum(self.beats, self._ahead.reshape(self.cells, -1).max(0))
+        return found
+
     def next_due(self) -> int | None:
         """The next instant at which the clock raises a heartbeat."""
         for due, cell in self._in_order():

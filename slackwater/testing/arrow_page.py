@@ -11,20 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import datasketches as ds
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
+from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME
 from slackwater.operators.page import Folded, ResultsOf
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode, WindowNode
-from slackwater.progress.arrival import SKETCH_K, Arrival, SourceArrivals
-from slackwater.progress.sources import Ints
+from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -167,15 +165,17 @@ class ArrowPage:
         return self._origin.arrival[0]
 
     def late(
-        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+        self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None
     ) -> ArrowPage | None:
         """Rows below `before`, or in a stretch of time, or without a time."""
         self._execute()
-        limited = _limited(self._frame, before, by_source)
-        missed = pl.col(TIME).is_null() | (pl.col(TIME) < pl.col(BEFORE))
+        missed = pl.col(TIME).is_null() | (pl.col(TIME) < before)
         for low, high in within:
             missed |= pl.col(TIME).is_between(low, high, closed="left")
-        late = limited.filter(missed).drop(BEFORE)
+        if by_source is not None and SOURCE in self._frame.columns:
+            for source, low, high in by_source.select(SOURCE, SINCE, BEFORE).iter_rows():
+                missed |= (pl.col(SOURCE) == source) & pl.col(TIME).is_between(low, high, closed="left")
+        late = self._frame.filter(missed)
         return self._next(late) if late.height else None
 
     def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
@@ -259,13 +259,6 @@ def _measured(origin: _Origin) -> Arrival:
         said,
         _by_source(frame) if SOURCE in frame.columns else None,
     )
-
-
-def sketch_of(times: Ints) -> bytes:
-    """The sketch of some times; of up to SKETCH_K it holds each."""
-    sketch = ds.kll_doubles_sketch(SKETCH_K)
-    sketch.update(times.astype(np.float64))
-    return bytes(sketch.serialize())
 
 
 def _by_source(frame: pl.DataFrame) -> SourceArrivals:

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.progress.arrival import Arrival
+from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
-from slackwater.testing.arrow_page import sketch_of
 from slackwater.windows.spec import WindowSpec
 
 

@@ -1,5 +1,6 @@
-"""Which windows have been emitted: up to one window for the whole stream, or up to one for each source (D4).
+"""Which windows time has closed: up to one window for the whole stream, or up to one for each source (D4).
 
+A window is emitted when it is closed. By source, one that had no row then is emitted if a row comes later (D10).
 Range punctuations (S5 section 6.2) close windows ahead of that one, while earlier ones wait for sidelined rows.
 """
 
@@ -11,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from slackwater.columns import BEFORE, CLOSED, SOURCE
+from slackwater.columns import CLOSED, PANE, SOURCE
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import LAST_TIME, LONGEST_SPAN
+from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
 
 #: All windows of rows end before this. Heartbeats further out would leave 64 bits in window arithmetic.
@@ -24,7 +26,7 @@ _FAR = LAST_TIME + 2 * LONGEST_SPAN
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """The last window up to which all have been emitted; None where none has.
+    """The last window up to which all are closed; None where none is.
 
     Most pages close windows for every source at once.
 
@@ -45,6 +47,10 @@ class Closed:
     named: pl.DataFrame | None = None
     """SOURCE and CLOSED."""
     by_source: bool = False
+    given: GivenWindows | None = None
+    """By source: the closed windows that have been emitted. One object for all that follow from each other.
+
+    None where these are all closed windows."""
     ahead: tuple[tuple[int, int], ...] = ()
     """Windows emitted ahead of that one, as first and last of each run: in order, apart, few. Not by source."""
 
@@ -108,29 +114,24 @@ class Closed:
             if not self.ahead:
                 return replace(self, emitted_through=_larger(self.emitted_through, reached), named=lifted)
             return self._with(_larger(self.emitted_through, reached), self.ahead)
-        rest = int(_last_closed(spec, np.array([sources.others]))[0])
+        # Most policies promise nothing of a source that they have not seen.
+        through = self.emitted_through
+        if sources.others > -_FAR:
+            through = _larger(through, int(_last_closed(spec, np.array([sources.others]))[0]))
         named = pl.DataFrame(
             {SOURCE: sources.names, CLOSED: _last_closed(spec, sources.ticks)},
             schema={SOURCE: pl.String, CLOSED: pl.Int64},
         )
-        if self.named is None:
-            return replace(self, emitted_through=_larger(self.emitted_through, rest), named=self._lifted(named))
-        # Usually the same sources in the same order.
         known = self.named
-        if known.height == named.height and known[SOURCE].equals(named[SOURCE]):
+        if known is not None and known.height == named.height and known[SOURCE].equals(named[SOURCE]):
+            # Usually the same sources in the same order.
             highest = pl.max_horizontal(known[CLOSED], named[CLOSED])
             named = known.with_columns(pl.select(highest).to_series().alias(CLOSED))
-        else:
-            named = pl.concat([known, self._lifted(named)]).group_by(SOURCE, maintain_order=True).max()
-        if named.equals(known) and self._emitted_reaches(rest):
+        elif known is not None:
+            named = pl.concat([known, named]).group_by(SOURCE, maintain_order=True).max()
+        if known is not None and named.equals(known) and through == self.emitted_through:
             return self
-        return replace(self, emitted_through=_larger(self.emitted_through, rest), named=named)
-
-    def _lifted(self, named: pl.DataFrame) -> pl.DataFrame:
-        """A source that was not named before had what was emitted for the unnamed sources."""
-        if self.emitted_through is None:
-            return named
-        return named.with_columns(pl.max_horizontal(CLOSED, pl.lit(self.emitted_through)))
+        return replace(self, emitted_through=through, named=named)
 
     def _emitted_reaches(self, window: int) -> bool:
         return self.emitted_through is not None and self.emitted_through >= window
@@ -141,7 +142,7 @@ class Closed:
         return self._emitted_reaches(window) and (lowest is None or lowest >= window)
 
     def beside(self, frame: pl.DataFrame, source: pl.Expr, name: str = CLOSED) -> pl.DataFrame:
-        """The frame with a column of the last emitted window of each row; null where there is none."""
+        """The frame with a column of the last closed window of each row; null where there is none."""
         rest = pl.lit(self.emitted_through, pl.Int64)
         if self.named is None:
             return frame.with_columns(rest.alias(name))
@@ -150,7 +151,7 @@ class Closed:
         return joined.with_columns(pl.col(name).fill_null(rest))
 
     def open_panes(self, frame: pl.DataFrame, spec: WindowSpec, pane: str, source: pl.Expr) -> pl.DataFrame:
-        """The rows whose pane counts for some window that has not been emitted."""
+        """The rows whose pane counts for some window that is not closed."""
         if self.named is None:
             for first, last in self.ahead:
                 between = pl.col(pane).is_between(spec.panes(first - 1)[1], spec.panes(last + 1)[0], closed="left")
@@ -161,34 +162,55 @@ class Closed:
         low = (pl.col(CLOSED) + 1) * spec.panes_per_slide
         return self.beside(frame, source).filter(low.is_null() | (pl.col(pane) >= low)).drop(CLOSED)
 
+    def taken(self, frame: pl.DataFrame, spec: WindowSpec, pane: str, source: pl.Expr) -> pl.DataFrame:
+        """The rows whose pane counts for some window that has not been emitted."""
+        if self.given is None:
+            return self.open_panes(frame, spec, pane, source)
+        low = (pl.col(CLOSED) + 1) * spec.panes_per_slide
+        passed = (pl.col(pane) < low).fill_null(False)
+        beside = self.beside(frame, source).with_columns(passed.alias(CLOSED))
+        asked = beside.filter(CLOSED).drop(CLOSED)
+        if asked.height == 0:
+            return frame
+        first, last = spec.windows_of(asked[pane].to_numpy())
+        lost = self.given.count(asked.select(source).to_series().to_list(), first, last)
+        return pl.concat(
+            [beside.filter(~pl.col(CLOSED)).drop(CLOSED), asked.filter(pl.Series(lost <= last - first))]
+        )
+
+    def reopened(self, counts: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
+        """Of rows by pane and source those that count for a window which is closed and was not emitted."""
+        if self.given is None or counts.height == 0:
+            return counts.clear()
+        end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
+        passed = self.beside(counts, pl.col(SOURCE)).filter(pl.col(PANE) < end)
+        if passed.height == 0:
+            return passed
+        first, last = spec.windows_of(passed[PANE].to_numpy())
+        last = np.minimum(last, passed[CLOSED].to_numpy())
+        missing = last - first + 1 - self.given.count(passed[SOURCE].to_list(), first, last)
+        return passed.filter(pl.Series(missing > 0))
+
     def lowest_open_pane(self, spec: WindowSpec) -> int | None:
-        """No source needs a pane below this one; None if all may be needed."""
-        if self.emitted_through is None:
-            return None
+        """No source that is known needs a pane below this one; None if all may be needed."""
         least = self.emitted_through
         if self.named is not None and self.named.height:
             lowest = self.named[CLOSED].min()
             assert isinstance(lowest, int)
-            least = min(least, lowest)
-        return (least + 1) * spec.panes_per_slide
+            least = lowest if least is None else min(least, lowest)
+        return None if least is None else (least + 1) * spec.panes_per_slide
 
     def highest_closed(self) -> int | None:
-        """The last window that has been emitted for any source."""
+        """The last window that is closed for any source."""
         highest = None if self.named is None else self.named[CLOSED].max()
         assert highest is None or isinstance(highest, int)
         return self.emitted_through if highest is None else _larger(self.emitted_through, highest)
 
-    def late_before(self, spec: WindowSpec) -> tuple[int, pl.DataFrame | None]:
-        """A row below this tick is in an emitted window: of all sources, and by source where that differs."""
-        before = (
-            -(2**63)
-            if self.emitted_through is None
-            else max(-(2**63), min(spec.bounds(self.emitted_through)[1], 2**63 - 1))
-        )
-        if self.named is None:
-            return before, None
-        end = pl.col(CLOSED) * spec.slide + (spec.offset + spec.range)
-        return before, self.named.select(SOURCE, end.alias(BEFORE))
+    def late_before(self, spec: WindowSpec) -> int:
+        """A row below this tick is in an emitted window; by source `given` tells."""
+        if self.emitted_through is None or self.given is not None:
+            return -(2**63)
+        return max(-(2**63), min(spec.bounds(self.emitted_through)[1], 2**63 - 1))
 
     def late_within(self, spec: WindowSpec) -> list[tuple[int, int]]:
         """A row from the one tick on and before the other is in a window that was emitted ahead."""

@@ -36,8 +36,8 @@ class PaneRing:
         self._fresh: list[pl.DataFrame] = []
 
     def add(self, partials: pl.DataFrame, closed: Closed) -> None:
-        """Take partials of a page; those that count for no open window are passed over."""
-        partials = closed.open_panes(partials, self._kernel.spec, PANE, self._kernel.source_of)
+        """Take partials of a page; those that count only for emitted windows are passed over."""
+        partials = closed.taken(partials, self._kernel.spec, PANE, self._kernel.source_of)
         if partials.height == 0:
             return
         self._pieces.append(partials)
@@ -60,12 +60,15 @@ class PaneRing:
         return self._base is None and not self._pieces
 
     def windows(self, before: Closed, after: Closed) -> pl.DataFrame | None:
-        """Merged partials of the windows that `after` has closed and `before` had not, by window and group."""
+        """Merged partials of the windows that `after` has closed and `before` had not, by window and group.
+
+        Where `before` tells which windows have been given, also of those that it had closed and not given.
+        """
         span = self.span()
         if span is None:
             return None
         spec = self._kernel.spec
-        if before.named is not None or after.named is not None:
+        if before.named is not None or after.named is not None or before.given is not None:
             return self._windows_by_source(before, after)
         assert after.emitted_through is not None
         first, last = spec.first_window(span[0]), min(after.emitted_through, spec.last_window(span[1]))
@@ -86,8 +89,10 @@ class PaneRing:
         low = (pl.col(_BEFORE) + 1) * spec.panes_per_slide
         high = pl.col(_AFTER) * spec.panes_per_slide + spec.panes_per_window
         panes = after.beside(before.beside(pl.concat(self._parts()), source, _BEFORE), source, _AFTER)
-        rises = pl.col(_BEFORE).is_null() | (pl.col(_AFTER) > pl.col(_BEFORE))
-        inside = panes.filter(rises & (pl.col(PANE) < high) & (low.is_null() | (pl.col(PANE) >= low)))
+        inside = panes.filter(pl.col(PANE) < high)
+        if before.given is None:
+            rises = pl.col(_BEFORE).is_null() | (pl.col(_AFTER) > pl.col(_BEFORE))
+            inside = inside.filter(rises & (low.is_null() | (pl.col(PANE) >= low)))
         if inside.height == 0:
             return None
         lowest, highest, some, most = inside.select(
@@ -97,11 +102,21 @@ class PaneRing:
             pl.col(_AFTER).max(),
         ).row(0)
         first, last = spec.first_window(lowest), min(most, spec.last_window(highest))
-        first = first if some is None else max(first, some + 1)
+        first = first if some is None or before.given is not None else max(first, some + 1)
         windows = self._laid(inside.drop(_BEFORE, _AFTER), first, last)
         windows = after.beside(before.beside(windows, source, _BEFORE), source, _AFTER)
-        newly = pl.col(_BEFORE).is_null() | (pl.col(WINDOW) > pl.col(_BEFORE))
-        return windows.filter(newly & (pl.col(WINDOW) <= pl.col(_AFTER))).drop(_BEFORE, _AFTER)
+        windows = windows.filter(pl.col(WINDOW) <= pl.col(_AFTER))
+        newly = (pl.col(_BEFORE).is_null() | (pl.col(WINDOW) > pl.col(_BEFORE))).alias(_AFTER)
+        return self._not_given(windows.with_columns(newly), before).drop(_BEFORE, _AFTER)
+
+    def _not_given(self, windows: pl.DataFrame, before: Closed) -> pl.DataFrame:
+        """The windows that were not closed before (_AFTER), and those that were but have not been given."""
+        if before.given is None or windows[_AFTER].all():
+            return windows.filter(_AFTER)
+        passed = windows.filter(~pl.col(_AFTER))
+        number = passed[WINDOW].to_numpy()
+        lost = before.given.count(passed.select(self._kernel.source_of).to_series().to_list(), number, number)
+        return pl.concat([windows.filter(_AFTER), passed.filter(pl.Series(lost == 0))])
 
     def _laid(self, panes: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
         """Windows over some panes, from the first to the last at the least.

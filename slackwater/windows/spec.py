@@ -97,6 +97,16 @@ class WindowSpec:
         """
         return pane // self.panes_per_slide
 
+    def windows_of(self, panes: Ints) -> tuple[Ints, Ints]:
+        """The earliest and the latest window that covers each pane.
+
+        >>> first, last = WindowSpec(range=30, slide=10).windows_of(np.array([0, 5]))
+        >>> first.tolist(), last.tolist()
+        ([-2, 3], [0, 5])
+        """
+        first = -((self.panes_per_window - 1 - panes) // self.panes_per_slide)
+        return first, panes // self.panes_per_slide
+
     def last_closed(self, heartbeat: Heartbeat) -> int:
         """The latest window that a heartbeat closes.
 
@@ -114,8 +124,7 @@ class WindowSpec:
         ([9, 19, 29], [3, 8, 5])
         """
         most = -(-self.panes_per_window // self.panes_per_slide)
-        last = panes // self.panes_per_slide
-        first = -((self.panes_per_window - 1 - panes) // self.panes_per_slide)
+        first, last = self.windows_of(panes)
         windows = (last[:, None] - np.arange(most)).ravel()
         inside = windows >= np.repeat(first, most)
         found, place = np.unique(windows[inside], return_inverse=True)

@@ -80,18 +80,20 @@ def happen(tracker: LearnedTracker, now: int, rows: Rows | None) -> tuple[Any, .
 
 @settings(max_examples=50, deadline=None)
 @given(POLICIES, events())
-def test_no_heartbeat_goes_back_and_none_is_below_that_of_the_stream(
+def test_no_heartbeat_goes_back_and_the_stream_is_past_no_source_but_new_ones(
     policy: Learned, happened: list[tuple[int, Rows | None]]
 ) -> None:
     tracker = policy.tracker(TIMESTAMP)
-    last, last_of = tracker.heartbeat, {}
+    last, last_of, least = tracker.heartbeat, {}, MIN_TICK
     for now, rows in happened:
         happen(tracker, now, rows)
         assert tracker.heartbeat >= last
         last = tracker.heartbeat
         few = tracker.by_source()
         if few is not None and few.names:
-            assert few.others == last.tick == few.ticks.min()
+            least = max(least, int(few.ticks.min()))
+            assert few.others == MIN_TICK
+            assert last.tick == least
             for name, beat in beats(tracker).items():
                 assert beat >= last_of.get(name, MIN_TICK)
             last_of = beats(tracker)
@@ -138,7 +140,8 @@ def test_times_at_the_ends_of_the_scale_do_no_harm() -> None:
     tracker = learned().tracker(SEQUENCE)
     for at, rows in enumerate([{"a": [2**63 - 1]}, {"b": [-(2**63) + 1]}, {"a": [0], "b": [2**62]}]):
         tracker.arrive(page(at, rows))
-    assert beats(tracker) == {"a": 2**63 - 1, "b": 2**63 - 1}
+    assert beats(tracker) == {"a": 2**63 - 1, "b": 2**62}
+    assert tracker.heartbeat == Heartbeat(2**63 - 1), "it does not go back for a source that is new"
     tracker = learned(initial=2**60).tracker(SEQUENCE)
     tracker.arrive(page(0, {"a": [-(2**63) + 5]}))
     assert tracker.heartbeat == Heartbeat.NONE
@@ -193,17 +196,30 @@ def test_a_source_that_stops_is_carried_along_by_the_others() -> None:
     assert tracker.heartbeat >= Heartbeat(990 * SECOND)
 
 
-def test_a_new_source_takes_nothing_back() -> None:
+def test_a_new_source_begins_with_its_own_time_and_takes_nothing_back() -> None:
     tracker = learned().tracker(TIMESTAMP)
     steady(tracker, range(30), {"a": 0, "b": 3 * SECOND})
     before = tracker.heartbeat
     few = tracker.by_source()
-    assert few is not None and few.others == before.tick
+    assert few is not None and few.others == MIN_TICK
     tracker.arrive(page(30 * SECOND, {"new": [30 * SECOND - HOUR]}))
-    assert tracker.heartbeat == before == Heartbeat(beats(tracker)["new"])
+    assert tracker.heartbeat == before
+    assert beats(tracker)["new"] == 30 * SECOND - HOUR
     steady(tracker, range(31, 60), {"a": 0, "b": 3 * SECOND, "new": HOUR})
-    assert tracker.heartbeat == before, "its rows are an hour behind what had been promised of it"
+    assert tracker.heartbeat == before, "its rows are an hour behind what had been promised of the stream"
     assert beats(tracker)["a"] >= 57 * SECOND
+    assert 50 * SECOND - HOUR <= beats(tracker)["new"] < 60 * SECOND - HOUR
+
+
+def test_a_new_source_in_a_group_does_not_take_what_was_promised_without_it() -> None:
+    """Lags of 40 and 60 minutes are in one group; when the second comes, the group is past its rows."""
+    tracker = learned(groups=24, unit="1 second").tracker(TIMESTAMP)
+    steady(tracker, range(30), {"a": 0, "behind": 2_400 * SECOND})
+    assert beats(tracker)["behind"] >= (25 - 2_400) * SECOND
+    steady(tracker, range(30, 90), {"a": 0, "behind": 2_400 * SECOND, "new": HOUR})
+    assert beats(tracker)["new"] < 90 * SECOND - HOUR
+    steady(tracker, range(90, 1_500), {"a": 0, "behind": 2_400 * SECOND, "new": HOUR})
+    assert 1_480 * SECOND - HOUR <= beats(tracker)["new"] < 1_500 * SECOND - HOUR
 
 
 def test_when_all_pause_the_timeout_promises_what_was_seen() -> None:

@@ -99,6 +99,10 @@ SCENARIOS = {
     "by source, spilled": scattered(
         11, {"range": 7, "slide": 3}, punctuated=True, source="k", resident_limit=0, aggregates=EXACT
     ),
+    "by source, passed by the stream": scattered(21, {"range": 7, "slide": 3}, slack=2, source="k"),
+    "by source, passed by the stream, spilled": scattered(
+        22, {"range": 7, "slide": 3}, slack=2, source="k", resident_limit=0, aggregates=EXACT
+    ),
     "by another column": scattered(12, {"range": 6, "slide": 3}, punctuated=True, source="k", group_by=("p",)),
     "by a number": scattered(
         13,

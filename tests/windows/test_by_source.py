@@ -35,7 +35,6 @@ class Reenactment:
 
     spec: WindowSpec
     promised: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
-    floor: int = NOTHING
     taken: Counter[tuple[str, int]] = field(default_factory=Counter)
     emitted: dict[tuple[str, int], int] = field(default_factory=dict)
     late: Counter[str] = field(default_factory=Counter)
@@ -48,20 +47,18 @@ class Reenactment:
             name = "null" if source is None else source
             if time is None:
                 continue
-            promised = max(before.get(name, NOTHING), self.floor)
-            self.ungrammatical += time <= promised
-            lost = sum(self._closed(w, promised) for w in self._windows(time))
+            self.ungrammatical += time <= before.get(name, NOTHING)
+            # Only what has been emitted for the row's own source is lost.
+            lost = sum((name, w) in self.emitted for w in self._windows(time))
             self.lost_pairs += lost
             self.late[name] += lost > 0
-            self.taken.update((name, w) for w in self._windows(time) if not self._closed(w, promised))
+            self.taken.update((name, w) for w in self._windows(time) if (name, w) not in self.emitted)
         for time, source, upto in rows:
             if time is None and upto is None:
                 continue
             name = "null" if source is None else source
             self.promised[name] = max(self.promised[name], NOTHING if upto is None else upto)
-        # What all had promised when a new source shows up holds for it too: promises are not taken back.
-        self.floor = max(self.floor, min(self.promised.values(), default=NOTHING))
-        self._emit({n: max(p, self.floor) for n, p in self.promised.items()})
+        self._emit(self.promised)
 
     def end(self) -> None:
         self._emit(dict.fromkeys(self.promised, 2**62))

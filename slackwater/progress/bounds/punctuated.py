@@ -72,7 +72,7 @@ class PunctuatedTracker(SilenceTracker):
         """What each sender has promised."""
         if not self._names:
             return None
-        return SourceHeartbeats(self._names, np.maximum(self._beats, self._heartbeat), self._heartbeat)
+        return SourceHeartbeats(self._names, self._beats, MIN_TICK)
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's punctuations."""
@@ -83,6 +83,20 @@ class PunctuatedTracker(SilenceTracker):
                 self._raise(int(self._beats.min()))
         elif arrival.punctuation is not None:
             self._raise(arrival.punctuation)
+
+    def tick(self, now: int) -> None:
+        """After a silence of `timeout`, promise all that was seen, for every sender."""
+        wake = self.wake_at()
+        super().tick(now)
+        if wake is not None and now >= wake:
+            self._beats = np.maximum(self._beats, self._highest)
+
+    def wake_at(self) -> int | None:
+        """When the silence will have lasted for `timeout`; None if no sender is waited for."""
+        lowest = int(self._beats.min()) if len(self._beats) else self._heartbeat
+        if self._timeout is None or min(lowest, self._heartbeat) >= self._highest:
+            return None
+        return self._last_arrival + self._timeout
 
     def _arrive_from(self, sources: SourceArrivals) -> None:
         for name in sources.names:

@@ -58,7 +58,7 @@ class SkewEstimator:
     The figure starts with δ = 0 for all streams. Here streams are met as they come: an entry starts when both of
     its streams are known, from `initial` (with 0 it is the figure), or else from the distance between their largest
     timestamps, so that a stream which is far ahead when it is first seen makes no promise for the others that
-    nothing supports. The first estimate proper takes its place; until then δ^win is −1.
+    nothing supports. The first estimate proper takes its place, at the second page of S_j; until then δ^win is −1.
 
     Lowering rounds down to whole ticks, so that repeated lowering reaches δ^win. Entries are arrays [i, j, t].
 
@@ -111,8 +111,9 @@ class SkewEstimator:
         """
         self._advance(unit_now)
         self._meet(streams, highest, clock)
+        known = self.tuples[streams] > 0
         self.tuples[streams] += rows
-        self._estimate(streams, lowest, clock)
+        self._estimate(streams, lowest, clock, known)
         self.seen[0, streams] = np.maximum(self.seen[0, streams], highest)
         promised: Ints = lowered(highest[:, None, None], self.delta[streams]).max(axis=0)
         promised[self.tuples == 0] = MIN_TICK
@@ -153,8 +154,12 @@ class SkewEstimator:
         self.start[met] = begin[met][:, None]
         self.window[met] = self.settings.window
 
-    def _estimate(self, streams: Ints, lowest: Ints, clock: int) -> None:
-        """Lines 5 to 14, for all i and t, and every j that the page has tuples of."""
+    def _estimate(self, streams: Ints, lowest: Ints, clock: int, known: NDArray[np.bool_]) -> None:
+        """Lines 5 to 14, for all i and t, and every j that the page has tuples of; `known` says which are not new.
+
+        A new j is measured against the pages before its own. The others may have gone on in this page, so the
+        distance between the largest timestamps stands until j comes again, unless it is exceeded.
+        """
         delta, win, start, window, calm, falls = (getattr(self, name)[:, streams] for name in _ENTRIES)
         measured = np.broadcast_to(clock if self.settings.timed else self.tuples[streams], (len(streams),))
         counter = np.broadcast_to(measured[None, :, None], delta.shape)
@@ -162,7 +167,7 @@ class SkewEstimator:
         above = estimate > delta
         self.exceeded += int(above[:, :, 0].any(axis=0).sum())
         waiting = win < 0
-        first = waiting & (self.seen.T[:, None, :] > MIN_TICK)
+        first = waiting & (self.seen.T[:, None, :] > MIN_TICK) & known[None, :, None]
         above |= first
         whole = ~above & ~waiting & (counter - start > window)
         win = np.where(above, 0, np.where(waiting, win, np.maximum(win, estimate)))

@@ -9,7 +9,8 @@ import numpy as np
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
-_ARRAYS = ("place", "peak", "since", "rows", "highest", "beats")
+_ARRAYS = ("place", "peak", "since", "rows", "highest", "beats", "member", "waits")
+_BELOW_ALL = ("since", "highest", "beats", "waits")
 
 
 class Lags:
@@ -21,7 +22,7 @@ class Lags:
     whole window: then to the highest that it had meanwhile.
 
     >>> lags = Lags(unit=10, classes=8, window=2, timed=False)
-    >>> both = lags.numbers(["near", "far"], MIN_TICK)
+    >>> both = lags.numbers(["near", "far"])
     >>> ones, near, far = np.array([1, 1]), 1000, 930
     >>> _ = lags.measure(both, ones, np.array([near, far]), np.array([near, far]), MIN_TICK, near, clock=0)
     >>> lags.place.tolist()          # 70 behind: seven units
@@ -46,12 +47,16 @@ class Lags:
     """The largest time of each source."""
     beats: Ints
     """The heartbeat of each source."""
+    member: Ints
+    """The class whose heartbeats the source takes, and 1; 0 for none."""
+    waits: Ints
+    """The source takes heartbeats of its class above this one only: the others were promised without it."""
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def numbers(self, names: list[str], beat: int) -> Ints:
-        """The numbers of some sources; those that are new get this heartbeat, so that none is taken back."""
+    def numbers(self, names: list[str]) -> Ints:
+        """The numbers of some sources; nothing is promised yet of those that are new."""
         try:
             return self._find(names)
         except KeyError:
@@ -59,7 +64,7 @@ class Lags:
         self._number.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
         self.names = [*self.names, *new]  # a new list: the old one may have been given away
         for name in _ARRAYS:
-            fill = beat if name == "beats" else MIN_TICK if name in ("since", "highest") else 0
+            fill = MIN_TICK if name in _BELOW_ALL else 0
             setattr(self, name, np.pad(getattr(self, name), (0, len(new)), constant_values=fill))
         return self._find(names)
 
@@ -91,6 +96,18 @@ class Lags:
         self.highest[sources] = np.maximum(sent, highest)
         moved = (new != place) & (sent > MIN_TICK)
         return place[moved], new[moved], sent[moved]
+
+    def wait(self, sources: Ints, promised: Ints) -> None:
+        """Those that are new to their class wait until it goes beyond what it has been promised."""
+        new = sources[self.member[sources] != self.place[sources] + 1]
+        self.member[new] = self.place[new] + 1
+        self.waits[new] = promised[self.place[new]]
+
+    def followed(self, beats: Ints) -> Ints:
+        """For each source the heartbeat of its class, as far as it takes part in it."""
+        mine = beats[self.place]
+        result: Ints = np.where(mine > self.waits, mine, MIN_TICK)
+        return result
 
     def state(self) -> dict[str, Any]:
         """Names and arrays."""

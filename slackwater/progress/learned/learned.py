@@ -169,10 +169,10 @@ class LearnedTracker(Tracker):
         return Heartbeat(self._heartbeat)
 
     def by_source(self) -> SourceHeartbeats | None:
-        """Of each source; of one that nobody has seen nothing can be promised but what the stream has promised."""
+        """Of each source; of one that nobody has seen nothing is promised."""
         if not self._has_sources:
             return None
-        return SourceHeartbeats(self._lags.names, self._lags.beats.copy(), self._heartbeat)
+        return SourceHeartbeats(self._lags.names, self._lags.beats.copy(), MIN_TICK)
 
     def arrive(self, arrival: Arrival) -> None:
         """Measure the page against what was seen before, then promise what its largest times allow."""
@@ -184,7 +184,7 @@ class LearnedTracker(Tracker):
         self._ring.advance(at)
         self._settle()
         names, (rows, lowest, highest) = self._page(arrival)
-        sources = self._lags.numbers(names, self._heartbeat)
+        sources = self._lags.numbers(names)
         before, self._highest = self._highest, max(self._highest, int(highest.max()))
         moves = self._lags.measure(sources, rows, lowest, highest, before, self._highest, at)
         if self._grouped:
@@ -192,6 +192,7 @@ class LearnedTracker(Tracker):
         self._arrange()
         streams = sources
         if self._grouped:
+            self._lags.wait(sources, self._ring.highest())
             streams, rows, lowest, highest = _together(self._lags.place[sources], rows, lowest, highest)
         now = at // self._unit
         promised = self._estimator.arrive(streams, rows, lowest, highest, now, at)
@@ -243,7 +244,7 @@ class LearnedTracker(Tracker):
         if not len(lags):
             return
         beats = self._ring.beats
-        np.maximum(lags.beats, beats[lags.place] if self._grouped else beats, out=lags.beats)
+        np.maximum(lags.beats, lags.followed(beats) if self._grouped else beats, out=lags.beats)
         self._heartbeat = max(self._heartbeat, int(lags.beats.min()))
 
     def tick(self, now: int) -> None:
@@ -259,7 +260,7 @@ class LearnedTracker(Tracker):
         if not len(self._lags):
             return None
         due = self._ring.next_due()
-        if self._timeout is None or self._heartbeat >= self._highest:
+        if self._timeout is None or int(self._lags.beats.min()) >= self._highest:
             return due
         silent = self._last_arrival + self._timeout
         return silent if due is None else min(due, silent)

@@ -20,12 +20,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
+from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import MapNode, StreamNode
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.time import MIN_TICK
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.origin import Origin
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 #: Fewer kernels than this have jobs of their own.
 FEW_KERNELS = 4
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_MADE = "__made"
+_MADE, _OF = "__made", "__of"
 
 
 @dataclass(eq=False)
@@ -282,13 +283,18 @@ class SparkPage:
         return self.origin.arrival
 
     def late(
-        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+        self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None
     ) -> Page | None:
         """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
-        started, limited = time.perf_counter(), self._limited(self._kept(), before, by_source)
-        missed = [f"{TIME} IS NULL OR {TIME} < {BEFORE}"]
+        started, kept = time.perf_counter(), self._kept()
+        missed = [f"{TIME} IS NULL OR {TIME} < {before}L"] if before > MIN_TICK else [f"{TIME} IS NULL"]
         missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in within]
-        rows = limited.where(" OR ".join(missed)).drop(BEFORE, *self.origin.hidden)
+        if by_source is not None and by_source.height and self.origin.many_sources:
+            limits = kept.sparkSession.createDataFrame(by_source.rename({SOURCE: _OF}).to_arrow())
+            inside = F.expr(f"{SOURCE} = {_OF} AND {TIME} >= {SINCE} AND {TIME} < {BEFORE}")
+            kept = kept.join(F.broadcast(limits), on=inside, how="left")
+            missed.append(f"{_OF} IS NOT NULL")
+        rows = kept.where(" OR ".join(missed)).drop(_OF, SINCE, BEFORE, *self.origin.hidden)
         payload = few(rows, self.origin.pages)
         self.origin.pages.spent(time.perf_counter() - started)
         return self.origin.pages.of_rows(payload, self.number, self.origin.at) if payload_rows(payload) else None

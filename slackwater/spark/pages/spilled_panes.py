@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"
 #: Before all windows.
 _NONE = MIN_TICK
+_PIECE = "__piece"
+_SOURCES = {_PIECE: pl.Int64, PANE: pl.Int64, SOURCE: pl.String}
 
 
 class SpilledPanes:
@@ -55,10 +57,13 @@ class SpilledPanes:
         self._pieces: dict[int, dict[int, int]] = {}
         """For each piece the panes it has and their bytes."""
         self._next = 0
+        self._sources = pl.DataFrame(schema=_SOURCES)
+        """By source: which source has rows in which pane of which piece."""
         self._doomed: list[Place] = []
         table = resident.ring.all()
         if table is not None:
             self._write(pages.spark.createDataFrame(table, spark_schema(table.schema)))
+            self._counted(0)
 
     def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
         """One Spark job writes the page's partials; their rows are counted from the files."""
@@ -66,13 +71,13 @@ class SpilledPanes:
         piece = self._next
         page.spill(self._kernel, self._place(piece))
         self._register(piece)
-        counts = [self._count(piece, pane) for pane in self._pieces[piece]]
-        return pl.concat(counts) if counts else pl.DataFrame(schema={PANE: pl.Int64, ROWS: pl.Int64})
+        return self._counted(piece)
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """One Spark job merges the panes of these windows into staged result rows."""
         held = self._held(before, after)
-        if not held:
+        given = None if self._kernel.source is None else self._given(held, before, after)
+        if not held or (given is not None and given.height == 0):
             return None
         started = time.perf_counter()
         merged = self._windows(held, before, after).withColumn(EMITTED_AT, F.lit(emitted_at))
@@ -85,7 +90,7 @@ class SpilledPanes:
         first, last = spec.first_window(min(held)), spec.last_window(max(held))
         if before.emitted_through is not None and before.named is None:
             first = max(first, before.emitted_through + 1)
-        return Results(staged, min(last, after.highest_closed() or last) - first + 1)
+        return Results(staged, min(last, after.highest_closed() or last) - first + 1, given=given)
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """One Spark job merges the panes of these windows and brings them to the driver, if it can hold them."""
@@ -114,11 +119,28 @@ class SpilledPanes:
         return not self._pieces
 
     def _held(self, before: Closed, after: Closed) -> set[int]:
-        """The panes of the windows that `after` has closed and `before` had not."""
+        """The panes of the windows that `after` has closed and `before` had not; by source, all that are held."""
         spec = self._kernel.spec
-        low, highest = before.lowest_open_pane(spec), after.highest_closed()
+        low = None if self._kernel.source is not None else before.lowest_open_pane(spec)
+        highest = after.highest_closed()
         held = {p for panes in self._pieces.values() for p in panes if low is None or p >= low}
         return {p for p in held if highest is not None and p < spec.panes(highest)[1]}
+
+    def _given(self, held: set[int], before: Closed, after: Closed) -> pl.DataFrame:
+        """The windows of these panes that are given now, by source."""
+        spec, source = self._kernel.spec, pl.col(SOURCE)
+        panes = self._sources.filter(pl.col(PANE).is_in(list(held))).select(PANE, SOURCE).unique()
+        first, last = spec.windows_of(panes[PANE].to_numpy())
+        panes = panes.with_columns(pl.int_ranges(pl.Series(first), pl.Series(last) + 1).alias(WINDOW))
+        windows = panes.explode(WINDOW).select(SOURCE, WINDOW).unique()
+        windows = after.beside(before.beside(windows, source, _BEFORE), source, _AFTER)
+        newly = pl.col(_BEFORE).is_null() | (pl.col(WINDOW) > pl.col(_BEFORE))
+        closed = windows.filter(pl.col(WINDOW) <= pl.col(_AFTER))
+        if before.given is None:
+            return closed.filter(newly).select(SOURCE, WINDOW)
+        number = closed[WINDOW].to_numpy()
+        lost = before.given.count(closed[SOURCE].to_list(), number, number)
+        return closed.filter(pl.Series(lost == 0)).select(SOURCE, WINDOW)
 
     def _windows(self, held: set[int], before: Closed, after: Closed) -> DataFrame:
         """Merged partials by window and group."""
@@ -135,16 +157,20 @@ class SpilledPanes:
         last_of = floor_division(PANE, spec.panes_per_slide)
         first_of = f"-({floor_division(f'({spec.panes_per_window - 1}L - {PANE})', spec.panes_per_slide)})"
         limited = self._limited(partials, before, after)
-        ends = limited.withColumn(_FROM, F.expr(f"greatest({first_of}, {_BEFORE} + 1)")).withColumn(
-            _TO, F.expr(f"least({last_of}, {_AFTER})")
-        )
+        begin = first_of if before.given is not None else f"greatest({first_of}, {_BEFORE} + 1)"
+        ends = limited.withColumn(_FROM, F.expr(begin)).withColumn(_TO, F.expr(f"least({last_of}, {_AFTER})"))
         keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.keys)]
-        return (
-            ends.where(f"{_FROM} <= {_TO}")
-            .withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
-            .groupBy(*keys)
-            .agg(*(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items()))
+        windows = ends.where(f"{_FROM} <= {_TO}").withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
+        if before.given is not None:
+            wanted = self._pages.spark.createDataFrame(self._given(held, before, after).to_arrow())
+            named = windows.withColumn(SOURCE, F.expr(self._source_sql()))
+            windows = named.join(F.broadcast(wanted), on=[SOURCE, WINDOW], how="left_semi")
+        return windows.groupBy(*keys).agg(
+            *(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items())
         )
+
+    def _source_sql(self) -> str:
+        return f"coalesce(CAST(`{self._kernel.source}` AS STRING), '{NO_SOURCE}')"
 
     def _limited(self, partials: DataFrame, before: Closed, after: Closed) -> DataFrame:
         """Partials with the last window emitted for their source, before and after."""
@@ -153,19 +179,18 @@ class SpilledPanes:
             if closed.named is None:
                 partials = partials.withColumn(name, rest)
                 continue
-            source = f"coalesce(CAST(`{self._kernel.source}` AS STRING), '{NO_SOURCE}')"
             mine = self._pages.spark.createDataFrame(closed.named.rename({CLOSED: name}).to_arrow())
-            joined = partials.withColumn(SOURCE, F.expr(source)).join(F.broadcast(mine), on=SOURCE, how="left")
+            joined = partials.withColumn(SOURCE, F.expr(self._source_sql())).join(
+                F.broadcast(mine), on=SOURCE, how="left"
+            )
             partials = joined.drop(SOURCE).withColumn(name, F.coalesce(F.col(name), rest))
         return partials
 
     def purge(self, closed: Closed) -> None:
         """Forget the panes that nobody needs; their files go once nothing can ask for them again."""
-        low = closed.lowest_open_pane(self._kernel.spec)
-        if low is None:
-            return
+        needed = self._needed(closed)
         for piece, panes in list(self._pieces.items()):
-            gone = [p for p in panes if p < low]
+            gone = [p for p in panes if (piece, p) not in needed]
             for pane in gone:
                 del panes[pane]
             if not panes:
@@ -173,6 +198,15 @@ class SpilledPanes:
                 self._doomed.append(self._place(piece))
             else:
                 self._doomed += [self._place(piece).child(f"{PANE}={p}") for p in gone]
+
+    def _needed(self, closed: Closed) -> set[tuple[int, int]]:
+        """The panes, with their pieces, that count for a window which is not closed."""
+        spec = self._kernel.spec
+        if self._kernel.source is not None:
+            self._sources = closed.open_panes(self._sources, spec, PANE, pl.col(SOURCE))
+            return set(self._sources.select(_PIECE, PANE).unique().iter_rows())
+        low = closed.lowest_open_pane(spec)
+        return {(k, p) for k, panes in self._pieces.items() for p in panes if low is None or p >= low}
 
     def state(self, whole: bool) -> State:
         """Which pieces there are: small, so always all of it."""
@@ -184,6 +218,8 @@ class SpilledPanes:
         values = states[-1].values
         self._pieces = {piece: {p: b for p, b in panes} for piece, panes in values["pieces"]}
         self._next = values["next"]
+        for piece in self._pieces:
+            self._counted(piece)
         known = {f"__piece={piece}" for piece in self._pieces}
         for name in self._root.names():
             if name not in known:
@@ -226,6 +262,18 @@ class SpilledPanes:
                 panes[pane] = panes.get(pane, 0) + info.size
         self._pieces[piece] = panes
         self._next = piece + 1
+
+    def _counted(self, piece: int) -> pl.DataFrame:
+        """Rows of a piece by pane, and by source, which is noted."""
+        counts = [self._count(piece, pane) for pane in self._pieces[piece]]
+        if not counts:
+            source = {} if self._kernel.source is None else {SOURCE: pl.String}
+            return pl.DataFrame(schema={PANE: pl.Int64, ROWS: pl.Int64, **source})
+        counted = pl.concat(counts)
+        if self._kernel.source is not None:
+            mine = counted.select(pl.lit(piece, pl.Int64).alias(_PIECE), PANE, SOURCE)
+            self._sources = pl.concat([self._sources, mine])
+        return counted
 
     def _count(self, piece: int, pane: int) -> pl.DataFrame:
         """Rows of a pane, by source if the files tell."""

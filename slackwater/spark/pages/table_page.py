@@ -107,10 +107,10 @@ class TablePage:
         return self._on_spark.map(node)
 
     def late(
-        self, before: int, by_source: pl.DataFrame | None = None, within: Sequence[tuple[int, int]] = ()
+        self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None
     ) -> Page | None:
         """By Spark."""
-        return self._on_spark.late(before, by_source, within)
+        return self._on_spark.late(before, within, by_source)
 
     def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
         """By Spark."""

@@ -1,0 +1,197 @@
+"""Which windows have been given for which source: a row is lost to no other (D10).
+
+Time may pass a window of which a source has no row. Such a window is not given, and a row that comes for it later
+still gets its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from slackwater.columns import BEFORE, SINCE, SOURCE
+from slackwater.progress.bounds.source_numbers import SourceNumbers
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.windows.runs import Bools, starts
+from slackwater.windows.spec import WindowSpec
+
+#: Runs of windows that are kept for each source. When there are more, the oldest two count as one, and a row for a
+#: window between them is late. Most sources have one run.
+MOST_RUNS = 8
+_FIRST, _LAST = "first", "last"
+#: An empty place among the runs: no window lies in it, and differences of its ends fit into 64 bits.
+_NO_FIRST, _NO_LAST = 2**62, -(2**62)
+
+
+class GivenWindows:
+    """Runs of windows, from a first to a last, for each source.
+
+    >>> given = GivenWindows()
+    >>> given.add(["a", "a", "b", "a"], np.array([3, 4, 4, 7]))
+    >>> given.count(["a", "a", "b", "c"], np.array([0, 5, 0, 0]), np.array([9, 6, 9, 9])).tolist()
+    [3, 0, 1, 0]
+    """
+
+    def __init__(self) -> None:
+        self._numbers = SourceNumbers([])
+        # By source and run, the newest run first.
+        self._first: Ints = np.empty((0, MOST_RUNS), np.int64)
+        self._last: Ints = np.empty((0, MOST_RUNS), np.int64)
+        self._changed: Bools = np.empty(0, bool)
+        self.highest: int | None = None
+        """The last window that has been given for any source."""
+
+    def add(self, sources: list[str], windows: Ints) -> None:
+        """These windows have been given for these sources."""
+        if not len(windows):
+            return
+        number = self._meet(sources)
+        order = np.lexsort((windows, number))
+        number, windows = number[order], windows[order]
+        begins = starts(number, windows - np.arange(len(windows)))
+        ends = np.append(begins[1:], len(windows)) - 1
+        source, first, last = number[begins], windows[begins], windows[ends]
+        # One run of each source at a time, the lowest first; nearly always there is one.
+        of_source = starts(source)
+        turn = np.arange(len(source)) - np.repeat(of_source, np.diff(of_source, append=len(source)))
+        for k in range(int(turn.max()) + 1):
+            mine = turn == k
+            self._add_runs(source[mine], first[mine], last[mine])
+        self._changed[source] = True
+        top = int(last.max())
+        self.highest = top if self.highest is None else max(top, self.highest)
+
+    def _meet(self, sources: list[str]) -> Ints:
+        number = self._numbers.of(sources)
+        if (number < 0).any():
+            new = list(dict.fromkeys(sources[i] for i in np.flatnonzero(number < 0).tolist()))
+            self._numbers.meet(new, len(self._numbers) + len(new))
+            number = self._numbers.of(sources)
+            grown = ((0, len(self._numbers) - len(self._first)), (0, 0))
+            self._first = np.pad(self._first, grown, constant_values=_NO_FIRST)
+            self._last = np.pad(self._last, grown, constant_values=_NO_LAST)
+            self._changed = np.pad(self._changed, grown[0])
+        return number
+
+    def _add_runs(self, source: Ints, first: Ints, last: Ints) -> None:
+        """One run for each of some sources."""
+        newest = self._last[source, 0]
+        longer = first == newest + 1
+        self._last[source[longer], 0] = last[longer]
+        above = first > newest + 1
+        if above.any():
+            self._push(source[above], first[above], last[above])
+        for k in np.flatnonzero(first <= newest).tolist():
+            self._insert(int(source[k]), int(first[k]), int(last[k]))
+
+    def _push(self, source: Ints, first: Ints, last: Ints) -> None:
+        oldest = self._first[source, -1]
+        for runs, new in ((self._first, first), (self._last, last)):
+            runs[source, 1:] = runs[source, :-1]
+            runs[source, 0] = new
+        self._first[source, -1] = np.minimum(self._first[source, -1], oldest)
+
+    def _insert(self, source: int, first: int, last: int) -> None:
+        """A run below the newest: between, or as part of, those that are there."""
+        runs = _united([*self._runs(source), (first, last)], touching=1)
+        while len(runs) > MOST_RUNS:
+            runs[:2] = [(runs[0][0], runs[1][1])]
+        self._first[source], self._last[source] = _NO_FIRST, _NO_LAST
+        for place, (low, high) in enumerate(reversed(runs)):
+            self._first[source, place], self._last[source, place] = low, high
+
+    def _runs(self, source: int) -> list[tuple[int, int]]:
+        pairs = zip(self._first[source].tolist(), self._last[source].tolist(), strict=True)
+        return [(low, high) for low, high in pairs if low <= high]
+
+    def count(self, sources: list[str], first: Ints, last: Ints) -> Ints:
+        """How many windows, from the first to the last of each entry, have been given for its source."""
+        known, low, high = self._inside(sources, first, last)
+        found = np.zeros(len(sources), np.int64)
+        found[known] = np.maximum(high - low + 1, 0).sum(1)
+        return found
+
+    def lost_by_window(
+        self, sources: list[str], first: Ints, last: Ints, rows: Ints, most: int
+    ) -> list[tuple[int, int]]:
+        """Of entries with so many rows each: the latest given windows, at most so many, and the rows lost to each.
+
+        >>> given = GivenWindows()
+        >>> given.add(["a", "a", "b"], np.array([3, 4, 4]))
+        >>> given.lost_by_window(["a", "b"], np.array([0, 4]), np.array([9, 9]), np.array([1, 10]), most=5)
+        [(3, 1), (4, 11)]
+        """
+        known, low, high = self._inside(sources, first, last)
+        entry, _ = there = np.nonzero(low <= high)
+        lost = rows[known[entry]]
+        ticks, place = np.unique(np.append(low[there], high[there] + 1), return_inverse=True)
+        change = np.bincount(place, np.append(lost, -lost), len(ticks)).astype(np.int64)
+        found: list[tuple[int, int]] = []
+        for k in range(len(ticks) - 2, -1, -1):
+            of_each = int(change[: k + 1].sum())
+            if of_each:
+                begin = max(int(ticks[k]), int(ticks[k + 1]) - (most - len(found)))
+                found += [(w, of_each) for w in range(int(ticks[k + 1]) - 1, begin - 1, -1)]
+            if len(found) >= most:
+                break
+        return found[::-1]
+
+    def _inside(self, sources: list[str], first: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
+        """The entries whose source is known; of each, by run, the first and last given window inside."""
+        number = self._numbers.of(sources)
+        known = np.flatnonzero(number >= 0)
+        low = np.maximum(self._first[number[known]], first[known, None])
+        return known, low, np.minimum(self._last[number[known]], last[known, None])
+
+    def late_ranges(self, sources: Sequence[str], spec: WindowSpec) -> pl.DataFrame:
+        """The times of all given windows of some sources: SOURCE, SINCE, BEFORE, the ranges of a source apart."""
+        rows = []
+        for source, number in zip(sources, self._numbers.of(list(sources)).tolist(), strict=True):
+            times = [
+                (max(spec.bounds(low)[0], MIN_TICK), min(spec.bounds(high)[1], MAX_TICK))
+                for low, high in self._runs(number)
+            ]
+            rows += [(source, low, high) for low, high in _united(times, touching=0)]
+        return pl.DataFrame(rows, schema={SOURCE: pl.String, SINCE: pl.Int64, BEFORE: pl.Int64}, orient="row")
+
+    def table(self, whole: bool) -> pl.DataFrame | None:
+        """Runs of the sources that have changed since this was last asked, or of all; None if there are none."""
+        wanted = np.arange(len(self._numbers)) if whole else np.flatnonzero(self._changed)
+        self._changed[:] = False
+        first, last = self._first[wanted], self._last[wanted]
+        there = first <= last
+        if not there.any():
+            return None
+        names = pl.Series(self._numbers.names, dtype=pl.String)[np.repeat(wanted, there.sum(1))]
+        return pl.DataFrame({SOURCE: names, _FIRST: first[there], _LAST: last[there]})
+
+    def restore(self, tables: Sequence[pl.DataFrame]) -> None:
+        """Continue from what `table` gave: a whole one, then the changes since."""
+        for table in tables:
+            number = self._meet(table[SOURCE].to_list())
+            # The runs of a source lie together, the newest first.
+            begins = starts(number)
+            place = np.arange(len(number)) - np.repeat(begins, np.diff(begins, append=len(number)))
+            self._first[number], self._last[number] = _NO_FIRST, _NO_LAST
+            self._first[number, place] = table[_FIRST].to_numpy()
+            self._last[number, place] = table[_LAST].to_numpy()
+        self._changed[:] = False
+        self.highest = int(self._last.max()) if len(self._last) else None
+
+
+def _united(runs: list[tuple[int, int]], touching: int) -> list[tuple[int, int]]:
+    """Runs in order; those that overlap, or lie no further than `touching` apart, as one.
+
+    >>> _united([(7, 9), (1, 3), (4, 5)], touching=1)
+    [(1, 5), (7, 9)]
+    """
+    apart: list[tuple[int, int]] = []
+    for low, high in sorted(runs):
+        if apart and low <= apart[-1][1] + touching:
+            apart[-1] = (apart[-1][0], max(apart[-1][1], high))
+        else:
+            apart.append((low, high))
+    return apart
