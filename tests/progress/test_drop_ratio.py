@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.drop_ratio.drop_ratio import DropRatio, DropRatioTracker, drop_ratio
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack, Rows, kept_free
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
@@ -35,7 +36,7 @@ def case(delay: make.Delay, spec: tuple[float, float] = (10, 10), page: float = 
     return Case.of(paged, WindowSpec(int(spec[0] * SECOND), int(spec[1] * SECOND)))
 
 
-def tracker(p: float = 0.01, **options: Any) -> DropRatioTracker:
+def tracker(p: float = 0.01, **options: Any) -> Tracker:
     return drop_ratio(p, **options).tracker(TIMESTAMP)
 
 
@@ -230,7 +231,7 @@ def test_a_gap_in_time_is_believed_when_other_rows_confirm_it() -> None:
 # --- a restart
 
 
-def saved(tracker: DropRatioTracker) -> dict[str, Any]:
+def saved(tracker: Tracker) -> dict[str, Any]:
     """The state as a journal keeps it: JSON but for the arrays."""
     state = tracker.state()
     values = {key: value for key, value in state.items() if not isinstance(value, np.ndarray)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from datasketches import kll_doubles_sketch
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
+from slackwater.progress.drop_ratio.by_source import DropRatioBySource
 from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
 from slackwater.progress.drop_ratio.required_slack import AHEAD, Budget, RequiredSlack, Rows
 from slackwater.progress.heartbeat import Heartbeat
@@ -50,15 +52,12 @@ class DropRatio:
     needs: ClassVar[frozenset[str]] = frozenset({"sketch"})
     needs_sources: ClassVar[bool] = False
 
-    def tracker(self, domain: TimeDomain) -> DropRatioTracker:
+    def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker."""
         by_time = isinstance(self.stretch, str)
-        return DropRatioTracker(
-            self.p,
-            microseconds(self.stretch) if isinstance(self.stretch, str) else self.stretch,
-            by_time,
-            self.timeout,
-        )
+        stretch = microseconds(self.stretch) if isinstance(self.stretch, str) else self.stretch
+        unit = 1_000_000 if domain is TimeDomain.TIMESTAMP else 1
+        return DropRatioBySource(partial(DropRatioTracker, self.p, stretch, by_time, self.timeout), unit)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -121,7 +120,8 @@ def _stretch(stretch: int | str | timedelta) -> int | str:
 class DropRatioTracker(Tracker):
     """Keeps the heartbeat behind the reference by the slack that the query with the largest need asks for.
 
-    It holds time back while rows come later than they did, until what is still to come can be judged.
+    It is for a stream or for a class of its sources. It holds time back while rows come later than they did, until
+    what is still to come can be judged.
     """
 
     def __init__(self, p: float, stretch: int, by_time: bool, timeout: int | None) -> None:

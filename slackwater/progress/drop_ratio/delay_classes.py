@@ -1,0 +1,114 @@
+"""The sources of a stream, in classes of like delay: each source in the class of how far behind it usually is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slackwater.progress.bounds.source_numbers import SourceNumbers
+from slackwater.progress.drop_ratio.lateness import Floats
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK
+
+#: A class for each doubling of the delay, from one unit on; with a unit of a second the last begins at 12 days.
+CLASSES = 22
+#: A source's delay is the geometric mean over about so many pages in which it has sent something.
+PAGES = 16
+#: A source changes its class when its delay lies beyond the class by more than this part of a doubling.
+BEYOND = 0.6
+
+_ARRAYS = ("place", "pages", "beats", "waits")
+
+
+class DelayClasses:
+    """Every source with its delay, its class, and its heartbeat.
+
+    The delay of a source in a page lies between how far its largest and how far its smallest time are behind the
+    largest time of the stream: sources differ by how far they are behind, and by how disordered they are. Means are
+    taken of logarithms, so that a row now and then which comes very late does not move its source. Class 0 is below
+    one unit, 1 below 2, 2 below 4, 3 below 8.
+
+    >>> classes = DelayClasses(unit=10)
+    >>> classes.measure(classes.meet(["near", "far"]), np.array([1000, 930]), np.array([1000, 930]), top=1000)
+    >>> classes.place.tolist()
+    [0, 3]
+    """
+
+    place: Ints
+    """The class of each source."""
+    pages: Ints
+    """In how many pages it has sent something, up to PAGES."""
+    beats: Ints
+    """The heartbeat of each source."""
+    waits: Ints
+    """A source takes heartbeats of its class above this one only: the others were promised without it."""
+
+    def __init__(self, unit: int) -> None:
+        self._unit = unit
+        self._numbers = SourceNumbers([])
+        self._doublings: Floats = np.zeros(0)
+        """Of each source's delay in units, and 1: the mean of its logarithms to base 2."""
+        for name in _ARRAYS:
+            setattr(self, name, np.zeros(0, dtype=np.int64))
+
+    @property
+    def names(self) -> list[str]:
+        """The sources by number."""
+        return self._numbers.names
+
+    def of(self, names: list[str]) -> Ints:
+        """The classes of some sources; -1 for one that is not known."""
+        number = self._numbers.of(names)
+        found: Ints = np.where(number >= 0, self.place[number], -1) if len(self.place) else number
+        return found
+
+    def meet(self, names: list[str]) -> Ints:
+        """The numbers of some sources, each named once; nothing is promised yet of those that are new."""
+        number = self._numbers.meet(names, len(self._numbers) + len(names))
+        added = len(self._numbers) - len(self.place)
+        if added:
+            self._doublings = np.pad(self._doublings, (0, added))
+            for name in _ARRAYS:
+                fill = MIN_TICK if name in ("beats", "waits") else 0
+                setattr(self, name, np.pad(getattr(self, name), (0, added), constant_values=fill))
+        return number
+
+    def measure(self, sources: Ints, lowest: Ints, highest: Ints, top: int) -> None:
+        """Take the smallest and largest times of some sources in a page; `top` is the largest of the stream."""
+        self.pages[sources] = np.minimum(self.pages[sources] + 1, PAGES)
+        seen, before = self.pages[sources], self._doublings[sources]
+        least, most = (np.log2(1 + np.maximum(float(top) - t, 0.0) / self._unit) for t in (highest, lowest))
+        mean = before + ((least + most) / 2 - before) / seen
+        self._doublings[sources] = mean
+        doublings, place = np.log2(np.maximum(np.exp2(mean) - 1, 0.5)), self.place[sources]
+        least, most = _class(doublings - BEYOND), _class(doublings + BEYOND)
+        self.place[sources] = np.where(seen == 1, _class(doublings), np.clip(place, least, most))
+
+    def join(self, sources: Ints, before: Ints, beats: Ints) -> None:
+        """Those whose class is another than `before` wait until it goes beyond these heartbeats of the classes."""
+        moved = sources[self.place[sources] != before]
+        self.waits[moved] = beats[self.place[moved]]
+
+    def follow(self, beats: Ints) -> None:
+        """Raise the sources' heartbeats to those of their classes."""
+        mine = beats[self.place]
+        np.maximum(self.beats, np.where(mine > self.waits, mine, MIN_TICK), out=self.beats)
+
+    def state(self) -> dict[str, Any]:
+        """Names and arrays."""
+        arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
+        return {"names": list(self.names), "doublings": self._doublings.copy(), **arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._numbers = SourceNumbers(state["names"])
+        self._doublings = np.array(state["doublings"], dtype=np.float64)
+        for name in _ARRAYS:
+            setattr(self, name, np.array(state[name], dtype=np.int64))
+
+
+def _class(doublings: Floats) -> Ints:
+    """The class of a delay that is so many doublings of a unit."""
+    found: Ints = np.clip(np.floor(doublings) + 1, 0, CLASSES - 1).astype(np.int64)
+    return found
