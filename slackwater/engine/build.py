@@ -22,6 +22,7 @@ from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
 from slackwater.operators.results_as_rows import ResultsAsRows
 from slackwater.operators.rolling_aggregate import RollingAggregate
+from slackwater.operators.rolling_by_source import RollingBySource
 from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
@@ -207,7 +208,8 @@ class _Build:
         late = settings.late is not None
         operator: Operator
         if isinstance(node, RollingNode):
-            operator = RollingAggregate(label, node, clock, pages, limit, late)
+            rolling = RollingAggregate if node.kernel.source is None else RollingBySource
+            operator = rolling(label, node, clock, pages, limit, late)
         elif node is self._aggregates[-1]:
             fold = self._parts.folds.setdefault(feed, SharedFold())
             operator = WindowAggregate(
@@ -230,7 +232,7 @@ class _Build:
         assert isinstance(operator, Source)
         first = self._aggregates[-1] if self._aggregates else None
         policy = stream.disorder if first is None or first.disorder is None else first.disorder
-        by_source = isinstance(first, WindowNode) and first.kernel.source is not None
+        by_source = first is not None and first.kernel.source is not None
         port = MAIN if policy == stream.disorder else policy.describe()
         teller = self._name if first is None else _aggregate_label(self._name, len(self._aggregates) - 1)
         reach = sum(a.kernel.spec.range for a in self._aggregates if isinstance(a, WindowNode))

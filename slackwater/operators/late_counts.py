@@ -80,6 +80,8 @@ class LateCounts:
             return 0
         # Rows on time are in later windows than any that was given.
         passed = counts[PANE].to_numpy() < self._spec.panes(given.highest)[1]
+        if not passed.any():
+            return 0
         late = counts.filter(pl.Series(passed))
         sources, rows = late[SOURCE].to_list(), late[ROWS].to_numpy()
         first, last = self._spec.windows_of(late[PANE].to_numpy())

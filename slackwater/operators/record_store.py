@@ -23,6 +23,9 @@ from slackwater.windows.per_row.range_windows import RangeWindows
 from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
 from slackwater.windows.per_row.scans import lift
 
+#: Kind of the store for rows that are too many for the driver.
+SPILLED = "spilled"
+
 
 @dataclass(frozen=True, eq=False)
 class Judged:
@@ -141,7 +144,11 @@ class ResidentRecords:
 
     def absorb(self, page: Page, heartbeat: int) -> Judged:
         """Put the page's rows into the slack buffer, and late ones into the window buffer."""
-        rows = in_time_order(page.rows_of(self.kernel).filter(pl.col(TIME).is_not_null()))
+        return self.take(page.rows_of(self.kernel).filter(pl.col(TIME).is_not_null()), heartbeat)
+
+    def take(self, rows: pl.DataFrame, heartbeat: int) -> Judged:
+        """The same with rows that have a time."""
+        rows = in_time_order(rows)
         time = rows[TIME].to_numpy()
         late = passed(rows, heartbeat)
         kept = rows.slice(late)
@@ -157,12 +164,21 @@ class ResidentRecords:
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Take rows out of the slack buffer, and merge their windows."""
+        released = self.release_rows(heartbeat, emitted_at)
+        self.windows.advance(heartbeat)
+        return self.schema.empty_table() if released is None else released[0]
+
+    def release_rows(self, heartbeat: int, emitted_at: int) -> tuple[pa.Table, int] | None:
+        """The same up to the last row that is released: later rows above it, and below the heartbeat, may follow.
+
+        Gives the results and the time of that row; None where there is none.
+        """
         rows = self.slack.release(heartbeat)
         if rows is None:
-            self.windows.advance(heartbeat)
-            return self.schema.empty_table()
-        merged = self.windows.release(rows, heartbeat)
-        return rolling_rows(self.kernel, rows, merged, self.schema, emitted_at)
+            return None
+        last = int(rows[TIME][-1])
+        merged = self.windows.release(rows, last)
+        return rolling_rows(self.kernel, rows, merged, self.schema, emitted_at), last
 
     def state(self, whole: bool, heartbeat: int) -> State:
         """The rows that came since, or both buffers."""

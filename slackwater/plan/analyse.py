@@ -151,15 +151,15 @@ class Analysis:
         node, relation = rows.node, rows.relation
         own = None if query.window.wattr is not None else query.window.disorder
         own = None if own == stream_of(node).disorder else own
-        rolling = isinstance(spec, RollingSpec)
         panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
-        kernel = PaneKernel(panes, groups, made, None if rolling else source_group(node, groups))
+        source = source_group(node, groups)
+        kernel = PaneKernel(panes, groups, made, source)
         relation.check(kernel.make_sql().values(), "agg")
         kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
         plan: WindowNode | RollingNode = WindowNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
-            plan = RollingNode((node,), RollingKernel(spec, groups, made), schema, own)
+            plan = RollingNode((node,), RollingKernel(spec, groups, made, source), schema, own)
         _check_early_names(plan)
         return self._finished(plan, groups, query, expressions, as_rows)
 

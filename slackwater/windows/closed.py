@@ -166,6 +166,9 @@ class Closed:
         """The rows whose pane counts for some window that has not been emitted."""
         if self.given is None:
             return self.open_panes(frame, spec, pane, source)
+        highest = self.highest_closed()
+        if highest is None or _all_from(frame[pane], (highest + 1) * spec.panes_per_slide):
+            return frame
         low = (pl.col(CLOSED) + 1) * spec.panes_per_slide
         passed = (pl.col(pane) < low).fill_null(False)
         beside = self.beside(frame, source).with_columns(passed.alias(CLOSED))
@@ -180,7 +183,8 @@ class Closed:
 
     def reopened(self, counts: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
         """Of rows by pane and source those that count for a window which is closed and was not emitted."""
-        if self.given is None or counts.height == 0:
+        highest = self.highest_closed()
+        if self.given is None or highest is None or _all_from(counts[PANE], spec.panes(highest)[1]):
             return counts.clear()
         end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
         passed = self.beside(counts, pl.col(SOURCE)).filter(pl.col(PANE) < end)
@@ -232,6 +236,11 @@ def ends_reached(spec: WindowSpec, ticks: Ints) -> Ints:
     """
     ends: Ints = _last_closed(spec, ticks) * spec.slide + (spec.offset + spec.range - 1)
     return np.where((ticks > -_FAR) & (ticks < _FAR), ends, ticks)
+
+
+def _all_from(panes: pl.Series, pane: int) -> bool:
+    """Whether no pane is below this one: as it is with rows on time."""
+    return len(panes) == 0 or bool(panes.to_numpy().min() >= pane)
 
 
 def _larger(one: int | None, other: int) -> int:

@@ -43,6 +43,12 @@ class Kernel:
 
     groups: tuple[Group, ...]
     aggregates: tuple[Aggregate, ...]
+    source: str | None
+
+    @property
+    def source_of(self) -> pl.Expr:
+        """The source of a row with group columns, as the text that heartbeats name it by."""
+        return pl.lit(None, pl.String) if self.source is None else source_text(pl.col(self.source))
 
     @cached_property
     def columns(self) -> dict[Partial, tuple[str, ...]]:
@@ -79,11 +85,6 @@ class PaneKernel(Kernel):
         """The pane of a row."""
         since = f"({TIME} - {self.spec.offset}L)" if self.spec.offset else TIME
         return floor_division(since, self.spec.pane)
-
-    @property
-    def source_of(self) -> pl.Expr:
-        """The source of a partial, as the text that heartbeats name it by."""
-        return pl.lit(None, pl.String) if self.source is None else source_text(pl.col(self.source))
 
     def make_sql(self, kept: str | None = None) -> dict[str, str]:
         """Spark SQL of all partials, by column; over the kept rows only, if a column says which these are."""

@@ -29,6 +29,11 @@ SCENARIOS = {
     "filtered": scattered(5, {"rows": 3}, where="v > 0 OR k = 'a'", aggregates=PLAIN),
     "projected": scattered(6, {"range": 6}, select={"k": "k", "v": "v * 2", "t": "t + 1"}, aggregates=PLAIN),
     "only rows without a time": Scenario([[(None, "a", 1.0, None)]], {"range": 10}, aggregates=PLAIN),
+    "by source": scattered(7, {"range": 9}, punctuated=True, source="k", aggregates=PLAIN),
+    "by source, last rows": scattered(8, {"rows": 3}, slack=2, source="k", where="v > 0", aggregates=PLAIN),
+    "by source, spilled": scattered(
+        9, {"range": 9}, slack=40, source="k", resident_limit=0, where="v > 0 OR k = 'a'", aggregates=PLAIN
+    ),
 }
 
 

@@ -21,7 +21,7 @@ from slackwater.columns import CELL, PLACE, TIME
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Staged
-from slackwater.operators.record_store import Judged, ResidentRecords, elements_of
+from slackwater.operators.record_store import SPILLED, Judged, ResidentRecords, elements_of
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.storage.place import Place
@@ -60,7 +60,7 @@ class SpillsRows(Protocol):
 class SpilledRecords:
     """The slack buffer on the journal's file system; the driver holds a cell at a time, and the window buffer."""
 
-    kind = "spilled"
+    kind = SPILLED
 
     def __init__(self, label: str, resident: ResidentRecords, pages: SparkPages) -> None:
         self._kernel = resident.kernel

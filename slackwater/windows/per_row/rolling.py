@@ -79,6 +79,8 @@ class RollingKernel(Kernel):
     spec: RollingSpec
     groups: tuple[Group, ...]
     aggregates: tuple[Aggregate, ...]
+    source: str | None = None
+    """The group column that holds the stream's source, if one does: its groups go by their own heartbeats."""
 
     def __post_init__(self) -> None:
         for a in self.aggregates:
