@@ -31,8 +31,8 @@ from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 
-#: So many lanes at most. A source has a lane of its own until there are more sources than that.
-MOST_LANES = 64
+#: So many lanes at most, for each costs about 3 ms a page. A source has its own until there are more sources.
+MOST_LANES = 32
 _NONE = Judged(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
 
 #: What became of a source's rows in a page: its lane; itself, and the time up to which rows were late; the rows.
