@@ -77,7 +77,8 @@ class Watch:
         self._seen = 0
         self.emitted: dict[tuple[str, int], int] = {}
         self._taken: Counter[tuple[str, int]] = Counter()
-        self.lost_pairs, self.late_rows = 0, 0
+        self.lost_pairs = 0
+        self.late: list[tuple[int, str]] = []
 
     def coming(self, page: Page) -> None:
         """A page will be sent: what of it is late follows from what has been emitted until now."""
@@ -86,7 +87,7 @@ class Watch:
             windows = range(self._spec.first_window(pane), self._spec.last_window(pane) + 1)
             lost = [w for w in windows if (source, w) in self.emitted]
             self.lost_pairs += len(lost)
-            self.late_rows += bool(lost)
+            self.late += [(time, source)] if lost else []
             self._taken.update((source, w) for w in windows if w not in lost)
 
     def look(self) -> None:
@@ -110,13 +111,13 @@ class Watch:
 def test_a_row_is_late_only_for_a_window_that_was_emitted_for_its_own_source(
     policy: Disorder, pages: list[Page], window: tuple[int, int], stops: set[int]
 ) -> None:
-    spec, sink = WindowSpec(*window), ListSink()
+    spec, sink, late = WindowSpec(*window), ListSink(), ListSink()
     watch = Watch(spec, sink)
     plan = arrow_plan(SAMPLE, *window, group_by=["g"], source="g", disorder=policy, n="count(*)")
     with tempfile.TemporaryDirectory() as folder:
 
         def begin() -> Script:
-            return Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder), sink=sink)
+            return Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder), sink=sink, late=late)
 
         script = begin()
         for k, page in enumerate(pages):
@@ -128,8 +129,9 @@ def test_a_row_is_late_only_for_a_window_that_was_emitted_for_its_own_source(
                 script.clock.set(page.at)
                 watch.look()
         figures = script.metrics()["q/window"]
-        assert (figures["lost_pairs"], figures["late_rows"]) == (watch.lost_pairs, watch.late_rows)
-        assert sum(figures["late_by_source"].values()) == watch.late_rows
+        assert (figures["lost_pairs"], figures["late_rows"]) == (watch.lost_pairs, len(watch.late))
+        assert figures["late_by_source"] == Counter(source for _, source in watch.late)
+        assert sorted((row["t"], row["g"]) for row in late.rows) == sorted(watch.late)
         script.drain()
         watch.look()
         watch.end()
