@@ -21,11 +21,16 @@ KEEP = "__keep"
 def kernel_columns(
     kernel: PaneKernel, by_source: bool, marked: bool, asked: tuple[bool, bool] | None
 ) -> tuple[list[Column], list[Column]]:
-    """Keys and aggregates of the job that folds a page."""
+    """Keys and aggregates of the job that folds a page.
+
+    The pane is the last key. Spark's fast hash map takes a pair of numbers to a place of about 65 * first + second,
+    and looks at two places only. With panes in front most pairs would find theirs taken and go on to the slow map.
+    """
     groups = {g.name: f"CASE WHEN {KEEP} THEN {g.sql} END" if marked else g.sql for g in kernel.groups}
-    keys = [F.expr(kernel.pane_sql()).alias(PANE), *(F.expr(sql).alias(name) for name, sql in groups.items())]
+    keys = [F.expr(sql).alias(name) for name, sql in groups.items()]
     if by_source:
         keys.append(F.col(SOURCE))
+    keys.append(F.expr(kernel.pane_sql()).alias(PANE))
     made = [F.expr(sql).alias(name) for name, sql in kernel.make_sql(KEEP if marked else None).items()]
     if asked is not None:
         made += [*time_statistics(*asked), *([F.count(F.lit(1)).alias(ALL)] if marked else [])]
@@ -38,6 +43,7 @@ def folded(partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked: 
     partials = partials.filter(pl.col(PANE).is_not_null()) if partials[PANE].null_count() else partials
     if marked:
         partials = partials.filter(pl.col(ROWS) > 0)
+    partials = partials.select(PANE, pl.exclude(PANE))
     sources = [SOURCE] if SOURCE in partials.columns else []
     counts = partials.group_by([PANE, *sources]).agg(pl.col(ROWS).sum())
     partials = partials.drop(sources)
