@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from datasketches import kll_doubles_sketch
 from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
@@ -116,6 +117,21 @@ def test_equals_a_job_for_each(
             assert_same(one, other.fold(kernel))
             assert repr(mine.arrival()) == repr(other.arrival()) or stream
             assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
+
+
+@pytest.mark.parametrize("cut", ["small", "by sets"])
+def test_brings_the_sketch_of_times_along(
+    spark: SparkSession, tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cut != "small":
+        monkeypatch.setattr(Shape, "large", True)
+        monkeypatch.setattr(Shape, "one_task", lambda self: True)
+    mine = page(spark, tmp_path, rows(1, 300))
+    mine.expect(frozenset({"sketch"}))
+    WideFold([PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS if shares(k)]).fold(mine)
+    arrival = mine.measure()
+    assert arrival.sketch is not None
+    assert kll_doubles_sketch.deserialize(arrival.sketch).n == arrival.rows - arrival.missing
 
 
 def shares(kernel: PaneKernel) -> bool:

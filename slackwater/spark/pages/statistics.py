@@ -19,18 +19,22 @@ _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY = "__low", "__high", "__above", "__bel
 COLUMNS = (ALL, MISSING, _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY)
 
 
-@lru_cache(maxsize=64)
-def time_statistics(total: bool, punctuated: bool) -> tuple[Column, ...]:
-    """Aggregates that may stand beside a page's partials; rows are counted there."""
-    made = [F.min(TIME).alias(_LOW), F.max(TIME).alias(_HIGH)]
+def time_statistics_sql(total: bool, punctuated: bool) -> dict[str, str]:
+    """Spark SQL of aggregates that may stand beside a page's partials, by column; rows are counted there."""
+    made = {_LOW: f"min({TIME})", _HIGH: f"max({TIME})"}
     if total:
         # Two sums, because one would overflow 64 bits within a million rows of microseconds.
-        made += [F.expr(f"sum(shiftright({TIME}, 20))").alias(_ABOVE)]
-        made += [F.expr(f"sum({TIME} & 1048575L)").alias(_BELOW)]
+        made |= {_ABOVE: f"sum(shiftright({TIME}, 20))", _BELOW: f"sum({TIME} & 1048575L)"}
     if punctuated:
-        made += [F.max(PUNCTUATION).alias(_SAID)]
-        made += [F.expr(f"count_if({TIME} IS NULL AND {PUNCTUATION} IS NOT NULL)").alias(_ONLY)]
-    return tuple(made)
+        only = f"count_if({TIME} IS NULL AND {PUNCTUATION} IS NOT NULL)"
+        made |= {_SAID: f"max({PUNCTUATION})", _ONLY: only}
+    return made
+
+
+@lru_cache(maxsize=64)
+def time_statistics(total: bool, punctuated: bool) -> tuple[Column, ...]:
+    """The same as columns."""
+    return tuple(F.expr(sql).alias(name) for name, sql in time_statistics_sql(total, punctuated).items())
 
 
 @lru_cache(maxsize=64)

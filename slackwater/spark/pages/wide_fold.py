@@ -11,14 +11,14 @@ What must not share a hash table, as sketches, is folded by a job of its own.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import replace
 
 import polars as pl
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -32,39 +32,19 @@ from pyspark.sql.types import (
 )
 
 from slackwater.aggregates.partial import Partial
-from slackwater.columns import PANE, PUNCTUATION, ROWS, SOURCE, TIME
+from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.spark.pages.fold import KEEP
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.staging import too_large
-from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, time_statistics
+from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics
+from slackwater.spark.pages.wide_sql import PLACE, Part, WideSql
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import Group, PaneKernel, floor_division, source_text
+from slackwater.windows.kernel import Group, PaneKernel, source_text
 
 _FIXED = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
 _KEYS = (*_FIXED, StringType, BinaryType)
-_PLACE = "__place"
-_KEPT = "__kept"
-
-
-@dataclass
-class _Part:
-    """What one kernel has in the job."""
-
-    kernel: PaneKernel
-    groups: tuple[Group, ...]
-    keys: dict[str, str] = field(default_factory=dict)
-    """Name of a group: its column in the job."""
-    arguments: dict[str, str] = field(default_factory=dict)
-    """Argument of a partial: its column in the job."""
-
-    def source_of(self) -> pl.Expr | None:
-        """The source of its partials, if it keeps sources apart."""
-        if SOURCE in self.keys:
-            return pl.col(self.keys[SOURCE])
-        name = self.kernel.source
-        return None if name is None else source_text(pl.col(self.keys[name]))
 
 
 class WideFold:
@@ -77,10 +57,12 @@ class WideFold:
     def __init__(self, kernels: Sequence[PaneKernel]) -> None:
         self.kernels = tuple(kernels)
         self.shape = Shape()
-        self._parts: list[_Part] | None = None
+        self._parts: list[Part] | None = None
         self._partials: dict[Partial, tuple[str, ...]] = {}
         self._carrier: int | None = None
         """The kernel that takes the statistics of the arrival along: one that sees every row, and its source."""
+        self._view = f"__wide_{uuid.uuid4().hex}"
+        """Name under which the job's text finds the rows of a page."""
 
     def fold(self, page: SparkPage) -> dict[PaneKernel, Folded]:
         """One job: what `SparkPage.fold` gives for each kernel; those are left out that need a job of their own.
@@ -110,46 +92,37 @@ class WideFold:
             plain &= all(_plain_key(t) for t in types[: len(groups)])
             if not plain or not all(isinstance(t, _FIXED) for t in types[len(groups) :]):
                 continue
-            place = _Part(kernel, groups)
-            self._parts.append(place)
-            _assign(place.keys, keys, [g.name for g in groups], types, "k")
-            _assign(place.arguments, arguments, list(taken), types[len(groups) :], "a")
+            part = Part(kernel, groups)
+            self._parts.append(part)
+            _assign(part.keys, keys, [g.name for g in groups], types, "k")
+            _assign(part.arguments, arguments, list(taken), types[len(groups) :], "a")
         if len(self._parts) <= 1:
             self._parts = []  # one kernel has its own job, which marks rows instead of reading them twice
             return
-        for s in self._parts:
-            for partial in s.kernel.columns:
-                here = _moved(partial, s)
+        for part in self._parts:
+            for partial in part.kernel.columns:
+                here = _moved(partial, part)
                 self._partials.setdefault(here, tuple(f"__w{len(self._partials)}{f}" for f in here.fields))
         if not page.marked:
             sees_all = range(len(self._parts))
-            kept_apart = (n for n in sees_all if not by_source or self._parts[n].source_of() is not None)
+            kept_apart = (n for n in sees_all if not by_source or _source_of(self._parts[n]) is not None)
             self._carrier = next(kept_apart, None)
-        self._null_keys = {slot: t.simpleString() for slot, t in keys.items()}
-        self._null_arguments = {slot: t.simpleString() for slot, t in arguments.items()}
+        written = dict.fromkeys(sql for part in self._parts for sql in part.given().values())
+        inputs = {sql: f"__x{n}" for n, sql in enumerate(written)}
+        hidden = [c for c in page.origin.hidden if c != SOURCE]
+        columns = [*(F.expr(sql).alias(name) for sql, name in inputs.items()), *map(F.col, hidden)]
+        self._inputs = [*columns, *([F.col(KEEP)] if page.marked else [])]
+        kinds = [{slot: t.simpleString() for slot, t in slots.items()} for slots in (keys, arguments)]
+        self._sql = WideSql(self._parts, kinds[0], kinds[1], self._partials, inputs)
 
     # --- every page
 
     def _run(self, page: SparkPage) -> dict[PaneKernel, Folded]:
-        assert self._parts is not None
         started, whole = time.perf_counter(), self.shape.one_task()
         origin = page.origin
-        unknown, sketch = origin.arrival is None, None
-        small = whole and not self.shape.large
-        cores = page.frame.sparkSession.sparkContext.defaultParallelism
-        parts = min(cores, len(self._parts)) if whole and not small else 1
-        frame = page.frame.coalesce(1) if small else page.frame
+        unknown = origin.arrival is None
         carrier = self._carrier if unknown else None
-        branches = []
-        for n in range(parts):
-            places, rows = range(n, len(self._parts), parts), frame
-            if carrier in places:
-                rows, sketch = origin.sketched(frame)
-            branches.append(self._branch(page, rows, places, carrier))
-        if unknown and carrier is None:
-            statistics, sketch = _statistics(page, small)
-            branches.append(statistics)
-        job = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), branches)
+        job, sketch = self._job(page, whole, carrier)
         try:
             table = frame_of(job.toArrow())
         except (PySparkException, Py4JJavaError) as error:
@@ -160,22 +133,59 @@ class WideFold:
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
         origin.pages.spent(seconds)
+        table = self._unpacked(table)
         if unknown:
             origin.arrived(self._seen(table, carrier, origin.many_sources), sketch)
         assert origin.arrival is not None
         self.shape.ran(whole, origin.arrival.rows, seconds)
         return dict(self._folded(table.filter(pl.col(PANE).is_not_null()), origin.many_sources))
 
+    def _job(self, page: SparkPage, whole: bool, carrier: int | None) -> tuple[DataFrame, Observation | None]:
+        """The job of a page, and the sketch that it observes."""
+        assert self._parts is not None
+        spark, origin = page.frame.sparkSession, page.origin
+        small = whole and not self.shape.large
+        cores = spark.sparkContext.defaultParallelism
+        count = min(cores, len(self._parts)) if whole and not small else 1
+        frame = page.frame.coalesce(1) if small else page.frame
+        views = {self._view: frame}
+        branches = [(self._view, range(n, len(self._parts), count)) for n in range(count)]
+        sketch = None
+        if carrier is not None and "sketch" in origin.needs:
+            # Only the branch of the carrier may observe: the same rows are read by the others too.
+            observed, sketch = origin.sketched(frame)
+            views[f"{self._view}_observed"] = observed
+            branches = [(f"{v}_observed" if carrier in places else v, places) for v, places in branches]
+        asked = None if origin.arrival is not None else origin.asked
+        text = self._sql.job(branches, carrier, page.marked, origin.hidden, asked)
+        job = _over(views, self._inputs, text, spark)
+        if sketch is not None:
+            # Spark looks for what is observed in the plan as it was given, and a text has only names there.
+            job = job.select("*")
+        if asked is not None and carrier is None:
+            statistics, sketch = _statistics(page, small)
+            job = job.unionByName(statistics, allowMissingColumns=True)
+        return job, sketch
+
+    def _unpacked(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Panes and the kernels that they belong to; rows without a time, and statistics, have neither."""
+        assert self._parts is not None
+        if not self._sql.packed:
+            return table
+        many = len(self._parts)
+        pane = pl.col(PANE)
+        return table.with_columns(pane.floordiv(many), pane.mod(many).cast(pl.Int32).alias(PLACE))
+
     def _seen(self, table: pl.DataFrame, carrier: int | None, many_sources: bool) -> pl.DataFrame:
         """The statistics of the arrival, by source if there are sources."""
         assert self._parts is not None
         if carrier is None:
-            seen = table.filter(pl.col(_PLACE).is_null())
+            seen = table.filter(pl.col(PLACE).is_null())
             return seen.select(c for c in (*COLUMNS, SOURCE) if c in seen.columns)
         # Only the carrier keeps rows without a time: they have no pane, nor a place that is made of it.
-        seen = table.filter(pl.col(PANE).is_null() | (pl.col(_PLACE) == carrier))
+        seen = table.filter(pl.col(PANE).is_null() | (pl.col(PLACE) == carrier))
         missing = pl.when(pl.col(PANE).is_null()).then(pl.col(ROWS)).otherwise(0)
-        source = self._parts[carrier].source_of() if many_sources else None
+        source = _source_of(self._parts[carrier]) if many_sources else None
         return seen.select(
             pl.col(ROWS).alias(ALL),
             missing.alias(MISSING),
@@ -183,70 +193,14 @@ class WideFold:
             *([] if source is None else [source.alias(SOURCE)]),
         )
 
-    def _branch(self, page: SparkPage, frame: DataFrame, places: range, carrier: int | None) -> DataFrame:
-        """Partials of some kernels; the kernel's number goes into the pane where it can, to hash a key less."""
-        assert self._parts is not None
-        every, many = [], len(self._parts)
-        # Their product must not leave 64 bits.
-        packed = all(s.kernel.spec.pane > many for s in self._parts)
-        # Columns of the rows that are copied, by their Spark SQL; panes before those that are made of them.
-        panes: dict[str, str] = {}
-        made: dict[str, str] = {}
-        carries = carrier in places
-        filtered = carries or page.marked
-        hidden = [c for c in (TIME, PUNCTUATION) if c in page.origin.hidden] if carries else []
-
-        def column(sql: str) -> str:
-            return made.setdefault(sql, f"__x{len(made)}")
-
-        for n in places:
-            s = self._parts[n]
-            pane = panes.setdefault(s.kernel.pane_sql(), f"__q{len(panes)}")
-            sqls = {g.name: g.sql for g in s.groups}
-            by_key = {slot: sqls[name] for name, slot in s.keys.items()}
-            by_argument = {slot: sql for sql, slot in s.arguments.items()}
-            timed = [f"{TIME} IS NOT NULL"] if carries and n != carrier else []
-            keep = " AND ".join([*timed, *([KEEP] if page.marked else [])])
-            row = [f"CASE WHEN {keep} THEN true ELSE false END" if keep else "true"] if filtered else []
-            row += [f"{pane} * {many}L + {n}L" if packed else pane, f"{n}"]
-            row += [by_key.get(slot, f"CAST(NULL AS {t})") for slot, t in self._null_keys.items()]
-            row += [by_argument.get(slot, f"CAST(NULL AS {t})") for slot, t in self._null_arguments.items()]
-            row += [c if n == carrier else "CAST(NULL AS BIGINT)" for c in hidden]
-            every.append(f"({', '.join(column(sql) for sql in row)})")
-        keys = [PANE, _PLACE, *self._null_keys]
-        names = ", ".join([*([_KEPT] if filtered else []), *keys, *self._null_arguments, *hidden])
-        timed_only = frame if carries else frame.where(f"{TIME} IS NOT NULL")
-        timed_only = timed_only.select("*", *(F.expr(sql).alias(name) for sql, name in panes.items()))
-        rows = timed_only.select(*(F.expr(sql).alias(name) for sql, name in made.items()))
-        by = [k for k in keys if not (packed and k == _PLACE)]
-        copies = frame.sparkSession.sql(
-            f"SELECT {names} FROM {{rows}} UNPIVOT INCLUDE NULLS (({names}) FOR __kernel IN ({', '.join(every)}))"
-            + (f" WHERE {_KEPT}" if filtered else ""),
-            rows=rows,
-        )
-        aggregates = [F.expr("count(*)").alias(ROWS), *self._aggregates()]
-        if carries:
-            aggregates += time_statistics(*page.origin.asked)
-        folded = copies.groupBy(*by).agg(*aggregates)
-        if not packed:
-            return folded
-        number = F.expr(f"CAST(pmod({PANE}, {many}L) AS INT)").alias(_PLACE)
-        rest = [c for c in folded.columns if c != PANE]
-        return folded.select(F.expr(floor_division(PANE, many)).alias(PANE), number, *rest)
-
-    def _aggregates(self) -> Iterator[Column]:
-        for partial, names in self._partials.items():
-            for name, sql in zip(names, partial.make_sql(), strict=True):
-                yield F.expr(sql).alias(name)
-
     def _folded(self, table: pl.DataFrame, many_sources: bool) -> Iterator[tuple[PaneKernel, Folded]]:
         assert self._parts is not None
-        cut = {key[0]: part for key, part in table.partition_by(_PLACE, as_dict=True).items()}
+        cut = {key[0]: part for key, part in table.partition_by(PLACE, as_dict=True).items()}
         for n, s in enumerate(self._parts):
             here = cut.get(n, table.clear())
             yield s.kernel, self._own(here, s, many_sources)
 
-    def _own(self, here: pl.DataFrame, s: _Part, many_sources: bool) -> Folded:
+    def _own(self, here: pl.DataFrame, s: Part, many_sources: bool) -> Folded:
         """A kernel's own partials, under its own names."""
         kernel = s.kernel
         columns: list[pl.Expr] = [pl.col(ROWS)]
@@ -265,6 +219,25 @@ class WideFold:
             order = partials.columns
             partials = kernel.merge(partials.group_by([PANE, *kernel.keys])).select(order)
         return Folded(partials, counts)
+
+
+def _over(views: dict[str, DataFrame], inputs: Sequence[Column], text: str, spark: SparkSession) -> DataFrame:
+    """What a text says of some rows, each under a name that only the text knows."""
+    for name, frame in views.items():
+        frame.select(*inputs).createOrReplaceTempView(name)
+    try:
+        return spark.sql(text)
+    finally:
+        for name in views:
+            spark.catalog.dropTempView(name)
+
+
+def _source_of(part: Part) -> pl.Expr | None:
+    """The source of a kernel's partials, if it keeps sources apart."""
+    if SOURCE in part.keys:
+        return pl.col(part.keys[SOURCE])
+    name = part.kernel.source
+    return None if name is None else source_text(pl.col(part.keys[name]))
 
 
 def _statistics(page: SparkPage, small: bool) -> tuple[DataFrame, Observation | None]:
@@ -301,6 +274,6 @@ def _assign(
         mine[name] = slot
 
 
-def _moved(partial: Partial, s: _Part) -> Partial:
+def _moved(partial: Partial, s: Part) -> Partial:
     """A partial over the column that its argument has in the job."""
     return partial if partial.argument == "*" else replace(partial, argument=s.arguments[partial.argument])

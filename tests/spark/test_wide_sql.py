@@ -1,0 +1,28 @@
+"""The text of the wide job; that it gives the right partials is tested on Spark (test_wide_fold.py)."""
+
+from __future__ import annotations
+
+from slackwater.aggregates.sum import Sum
+from slackwater.columns import PANE, TIME
+from slackwater.spark.pages.wide_sql import PLACE, Part, WideSql
+from slackwater.windows.kernel import Group, PaneKernel
+from slackwater.windows.spec import WindowSpec
+
+
+def sql_of(pane: int) -> WideSql:
+    kernels = [PaneKernel(WindowSpec(pane, pane), (Group(g, f"lower({g}) -- {{g}}"),), ()) for g in ("a", "b")]
+    parts = [Part(k, k.groups, {k.keys[0]: "__k0"}, {"v": "__a0"}) for k in kernels]
+    written = dict.fromkeys(sql for part in parts for sql in part.given().values())
+    inputs = {sql: f"__x{n}" for n, sql in enumerate(written)}
+    return WideSql(parts, {"__k0": "string"}, {"__a0": "double"}, {Sum("__a0"): ("__w0",)}, inputs)
+
+
+def test_the_pane_is_the_last_key_of_the_hash_table() -> None:
+    for pane, keys in ((10, f"__k0, {PANE}"), (1, f"__k0, {PLACE}, {PANE}")):
+        text = sql_of(pane).job([("rows", range(2))], None, False, (TIME,), None)
+        assert text.endswith(f"GROUP BY {keys}")
+
+
+def test_names_nothing_that_a_user_wrote() -> None:
+    text = sql_of(10).job([("rows", range(1)), ("rows", range(1, 2))], 0, True, (TIME,), (True, False))
+    assert "lower" not in text and "--" not in text and "{" not in text
