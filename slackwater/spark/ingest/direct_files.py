@@ -55,7 +55,10 @@ class DirectFiles:
             self._format = source.className()
 
     def read(self, batch: DataFrame) -> DataFrame | None:
-        """The batch's rows, read from its files; None if it is not known to be just these."""
+        """The batch's rows, with all columns of the stream, read from its files.
+
+        None if the batch is not known to be just these.
+        """
         if self._format is None:
             return None
         try:
@@ -66,7 +69,7 @@ class DirectFiles:
             return None
         # In the user's session, as the stream itself: its settings say how the user's files are read.
         reader = self._spark.read.format(self._format).schema(self._schema).options(**self._options)
-        return moved_to(batch.sparkSession, reader.load(files).select(*(f"`{c}`" for c in batch.columns)))
+        return moved_to(batch.sparkSession, reader.load(files))
 
 
 def _files(batch: DataFrame) -> list[str] | None:

@@ -63,6 +63,8 @@ class Ingest:
         """Number of the last page that went by the spool."""
         self.spooling = False
         self.columns: set[str] = set()
+        self._visible: list[str] = []
+        """The same as Spark SQL, in the order of the stream."""
         self.query: StreamingQuery | None = None
 
     def start(self, columns: set[str], available_now: bool = False) -> None:
@@ -75,7 +77,8 @@ class Ingest:
         self.columns, self._tuned = columns, False
         self._offer_spooled()
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
-        frame = self._frame.select(*(f"`{c}`" for c in self._frame.columns if c in columns))
+        self._visible = [f"`{c}`" for c in self._frame.columns if c in columns]
+        frame = self._frame.select(*self._visible)
         writer = frame.writeStream.foreachBatch(self._batch)
         place = self._checkpoint.place
         writer = writer.option("checkpointLocation", place.address)
@@ -124,7 +127,7 @@ class Ingest:
         direct = self._direct.read(frame) if self._shape.large else None
         frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
-        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages)
+        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages, self._visible)
         if self.spooling:
             self._put(page)
         else:

@@ -65,15 +65,22 @@ class SparkPage:
 
     @staticmethod
     def arrive(
-        frame: DataFrame, node: StreamNode, number: int, at: int, shape: Shape, pages: SparkPages
+        frame: DataFrame,
+        node: StreamNode,
+        number: int,
+        at: int,
+        shape: Shape,
+        pages: SparkPages,
+        columns: Sequence[str] = ("*",),
     ) -> SparkPage:
-        """A page as it comes from a source."""
+        """A page as it comes from a source, with some of its columns."""
         hidden = {TIME: node.time}
         if node.source is not None:
             hidden[SOURCE] = f"coalesce(CAST({node.source} AS STRING), '{NO_SOURCE}')"
         if node.punctuation is not None:
             hidden[PUNCTUATION] = node.punctuation
-        timed = frame.select("*", *(_column(sql).alias(name) for name, sql in hidden.items()))
+        # One step: Spark analyses each for itself.
+        timed = frame.select(*map(_column, columns), *(_named(sql, name) for name, sql in hidden.items()))
         return SparkPage(timed, Origin(timed, number, at, shape, pages, tuple(hidden)))
 
     @staticmethod
@@ -88,7 +95,7 @@ class SparkPage:
         saved: dict[str, Any] | None = None,
     ) -> SparkPage:
         """A page of which all is known that a job could tell."""
-        timed = frame.select("*", *(_column(sql).alias(name) for name, sql in hidden.items()))
+        timed = frame.select("*", *(_named(sql, name) for name, sql in hidden.items()))
         names = tuple(c for c in (TIME, SOURCE, PUNCTUATION) if c in timed.columns)
         origin = Origin(timed, number, arrival.at, shape, pages, names, arrival=arrival, prod=prod, saved=saved)
         return SparkPage(timed, origin)
@@ -166,7 +173,7 @@ class SparkPage:
 
     def select(self, columns: Mapping[str, str]) -> SparkPage:
         """Project, and keep what is hidden."""
-        made = [_column(self._given(sql)).alias(name) for name, sql in columns.items()]
+        made = [_named(self._given(sql), name) for name, sql in columns.items()]
         hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
         return SparkPage(self.frame.select(*made, *hidden), self.origin, self.marked)
 
@@ -212,7 +219,7 @@ class SparkPage:
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """One job: the time, groups and arguments of each row, to the driver as Arrow."""
         frame, statistics = self._observed()
-        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        made = [_named(sql, name) for name, sql in kernel.row_sql().items()]
         started = time.perf_counter()
         try:
             table = frame.select(*made).toArrow()
@@ -240,7 +247,7 @@ class SparkPage:
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
         """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
         frame, statistics = self._observed()
-        made = [_column(sql).alias(name) for name, sql in kernel.row_sql().items()]
+        made = [_named(sql, name) for name, sql in kernel.row_sql().items()]
         started = time.perf_counter()
         rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
         cell = F.expr(floor_division(TIME, width)).alias(CELL)
@@ -367,3 +374,8 @@ class SparkPage:
 @lru_cache(maxsize=4096)
 def _column(sql: str) -> Column:
     return F.expr(sql)
+
+
+@lru_cache(maxsize=4096)
+def _named(sql: str, name: str) -> Column:
+    return _column(sql).alias(name)
