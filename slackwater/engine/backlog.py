@@ -13,12 +13,17 @@ from slackwater.progress.punctuation import Punctuation
 
 
 class Backlog:
-    """Keeps the rows of pages that wait, where a crash leaves them, for as long as they wait."""
+    """Keeps the rows of pages that wait, where a crash leaves them, for as long as they wait.
+
+    A page that waits on several arcs is saved once. It is deleted when it waits on none.
+    """
 
     def __init__(self, graph: Graph, pages: Pages | None) -> None:
         self._graph = graph
         self._pages = pages
         self._saved: dict[object, dict[str, Any]] = {}
+        self._revived: dict[object, Page] = {}
+        """Pages of an earlier process, until the first commit: all arcs of a page get the same one."""
 
     def keep(self, saved: dict[str, Any]) -> None:
         """Rows that were saved by others, or by an earlier process."""
@@ -26,27 +31,35 @@ class Backlog:
 
     def record(self) -> dict[str, list[dict[str, Any]]]:
         """All that waits, as JSON values by arc; the rows of pages are saved first."""
-        return {name: [self._preserved(e) for e in q] for name, q in self._graph.queues() if len(q)}
+        self._save()
+        return {name: [_recorded(e) for e in q] for name, q in self._graph.queues() if len(q)}
 
-    def _preserved(self, entry: Entry) -> dict[str, Any]:
-        element = entry.element
-        if isinstance(element, (Punctuation, Prod)):
-            return {**element_saved(element), "admission": entry.admission}
-        if entry.saved is None:
+    def _save(self) -> None:
+        """Save the pages that are only in memory, each once; from then on they are read from where they are."""
+        pages = (e for _, q in self._graph.queues() for e in q if e.is_page and e.saved is None)
+        readers: dict[int, list[Entry]] = {}
+        for entry in pages:
+            readers.setdefault(id(entry.element), []).append(entry)
+        for entries in readers.values():
+            page: Any = entries[0].element
             assert self._pages is not None
-            entry.saved = element.save()
-            self.keep(entry.saved)
-            # From now on they are read from there.
-            entry.element = self._pages.load(entry.saved)
-        return {"page": entry.saved, "admission": entry.admission}
+            saved = page.save()
+            self.keep(saved)
+            # Those who share the work on a page know it by the object.
+            loaded = self._pages.load(saved)
+            for entry in entries:
+                entry.saved, entry.element = saved, loaded
 
     def revive(self, saved: dict[str, Any]) -> Entry:
         """What `record` gave."""
         if "page" not in saved:
             return Entry(element_loaded(saved), saved["admission"])
         assert self._pages is not None
-        self.keep(saved["page"])
-        return Entry(self._pages.load(saved["page"]), saved["admission"], saved["page"])
+        page, key = saved["page"], _key(saved["page"])
+        if key not in self._revived:
+            self.keep(page)
+            self._revived[key] = self._pages.load(page)
+        return Entry(self._revived[key], saved["admission"], page)
 
     def given(self, page: Page) -> dict[str, Any] | None:
         """An operator has made a page: where its rows are durable, if they are from the beginning."""
@@ -57,6 +70,7 @@ class Backlog:
 
     def settle(self) -> None:
         """A commit is over: rows that no page on an arc needs may go."""
+        self._revived.clear()
         for saved in self._take_unneeded():
             if self._pages is not None:
                 self._pages.drop(saved)
@@ -68,6 +82,12 @@ class Backlog:
     def _take_unneeded(self) -> list[dict[str, Any]]:
         waiting = {_key(e.saved) for _, q in self._graph.queues() for e in q if e.saved is not None}
         return [self._saved.pop(key) for key in list(self._saved) if key not in waiting]
+
+
+def _recorded(entry: Entry) -> dict[str, Any]:
+    if isinstance(entry.element, (Punctuation, Prod)):
+        return {**element_saved(entry.element), "admission": entry.admission}
+    return {"page": entry.saved, "admission": entry.admission}
 
 
 def _key(saved: dict[str, Any]) -> object:
