@@ -13,12 +13,13 @@ from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.types import is_number
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
-from slackwater.estimates.age_profile import AgeProfile, Guess
+from slackwater.estimates.age_profile import Guess
 from slackwater.estimates.completeness import Curve, Floats
 from slackwater.estimates.early import Early
-from slackwater.estimates.fit_to_type import cast_to_type, fit_to_type
-from slackwater.estimates.group_history import MOST_GROUPS, Keys
-from slackwater.estimates.pending import Pending, Waiting, arrays_to_table, table_to_arrays
+from slackwater.estimates.early_answers import EarlyAnswers
+from slackwater.estimates.fit_to_type import cast_to_type
+from slackwater.estimates.group_history import Keys
+from slackwater.estimates.pending import Waiting
 from slackwater.estimates.prod_timing import BEHIND, ProdTiming
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.reference import Reference
@@ -32,13 +33,8 @@ _SIDE = np.concatenate([np.arange(17) / 8, 2 * 1.3 ** np.arange(1, 31)])
 #: Ages that are told apart, in slides from the window's end. Each has its own `AgeProfile`.
 _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
-#: History of an age this many places away is better than none.
-NEAR = 4
-#: So many groups are known one by one, over all ages.
-MOST_KNOWN = 16_384
 #: Values of this size are not reckoned with, as those that are no numbers.
 _HUGE = 1e150
-_PENDING = "pending"
 
 
 class Estimates:
@@ -48,20 +44,16 @@ class Estimates:
         self, kernel: PaneKernel, settings: Early, by_clock: bool = True, timing: ProdTiming | None = None
     ) -> None:
         self._kernel = kernel
-        self._coverage = settings.coverage
         self._by_clock = by_clock
         self._timing = timing
         self._measured = [a for a in kernel.aggregates if is_number(a.type)]
-        self._columns = [Growth.COUNTS, *(a.growth for a in self._measured)]
+        columns = [Growth.COUNTS, *(a.growth for a in self._measured)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
-        self._levels: dict[int, AgeProfile] = {}
-        self._pending = Pending()
+        self.answers = EarlyAnswers(columns, [a.type for a in self._measured], settings.coverage)
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = Reference()
         self._answered: int | None = None
         """The last window that had an early answer."""
-        self._changed: set[int] = set()
-        """Ages about which something was learned since the last `table`."""
 
     def page(self, now: int, last_ticks: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
@@ -93,44 +85,27 @@ class Estimates:
         self._answered = newest if self._answered is None else max(newest, self._answered)
         found, cuts = _runs(windows)
         ages = self._ages(found, now)
-        levels, curve = np.searchsorted(_BETWEEN, ages), np.repeat(self._curve.at(ages), np.diff(cuts))
-        parts, shares = [], []
+        levels, shares = np.searchsorted(_BETWEEN, ages), self._curve.at(ages)
+        curve = np.repeat(shares, np.diff(cuts))
+        parts, complete = [], []
         for level, begin, end in _each(*_runs(np.repeat(levels, np.diff(cuts)))):
-            profile = self._profile(level)
-            parts.append(profile.guess(keys[begin:end], numbers[begin:end], curve[begin:end]))
-            shares.append(profile.completeness(parts[-1], curve[begin:end]))
+            part, share = self.answers.guess(level, keys[begin:end], numbers[begin:end], curve[begin:end])
+            parts.append(part)
+            complete.append(share)
         guess = Guess(keys, *(np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)))
-        for j, a in enumerate(self._measured, 1):
-            ends = guess.low[:, j], guess.high[:, j]
-            fit = fit_to_type(a.type, guess.seen[:, j], guess.center[:, j], *ends)
-            guess.estimate[:, j], guess.low[:, j], guess.high[:, j] = fit
         # A window may answer several times at about one age. Only the answer closest to a wanted age is scored.
         # An answer at the moment that ProdTiming chose always counts as the closest.
         off = np.full(len(ages), -1.0) if timed else np.abs(ages - _wanted(found, levels))
-        for (window, begin, end), level, by in zip(_each(found, cuts), levels.tolist(), off.tolist(), strict=True):
-            if self._pending.wants(window):
-                size = end - begin
-                answer = Waiting(np.full(size, now), np.full(size, by), guess.take(np.arange(begin, end)))
-                self._pending.add(window, level, answer)
-        return guess, np.concatenate(shares)
+        each = zip(_each(found, cuts), levels.tolist(), off.tolist(), shares.tolist(), strict=True)
+        for (window, begin, end), level, by, share in each:
+            self.answers.answered(window, level, now, by, share, guess.take(np.arange(begin, end)))
+        return guess, np.concatenate(complete)
 
     def _ages(self, windows: Ints, now: int) -> Floats:
         """Ages of windows in slides from their end."""
         time = now if self._by_clock or self._reference.time is None else self._reference.time
         spec = self._kernel.spec
         return np.asarray((float(time - spec.offset - spec.range) - windows * float(spec.slide)) / spec.slide)
-
-    def _profile(self, level: int) -> AgeProfile:
-        """The profile that knows most about windows of this age."""
-        near = [n for n, profile in self._levels.items() if profile.ready and abs(n - level) <= NEAR]
-        if near:
-            return self._levels[min(near, key=lambda n: (abs(n - level), n))]
-        return self._levels.get(level) or AgeProfile(self._columns, self._coverage)
-
-    def _learner(self, level: int) -> AgeProfile:
-        if level not in self._levels:
-            self._levels[level] = AgeProfile(self._columns, self._coverage)
-        return self._levels[level]
 
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""
@@ -154,7 +129,7 @@ class Estimates:
         if self._answered is None and timing is None:
             return
         # Windows that nobody has asked about need not be compared.
-        asked = {window for window in found.tolist() if window in self._pending}
+        asked = {window for window in found.tolist() if window in self.answers}
         keys, numbers = self._numbers(values)[1:] if asked else (np.zeros(0, np.uint64), np.zeros((0, 0)))
         ages = self._ages(found, now).tolist()
         behind = 0 if self._answered is None else max(self._answered - int(found[0]), 0)
@@ -174,20 +149,19 @@ class Estimates:
         So many windows have been answered without knowing this one.
         """
         accurate: float | None = None
-        for level, waiting, places in self._pending.match(window, keys):
-            final = numbers[places]
-            if self._curve.whole(self._last(window)):
-                age = _LEVELS[[level]]
-                if self._by_clock:
-                    age = self._ages(np.array([window]), int(waiting.at[0]))
-                curve = np.repeat(self._curve.at(age), len(places))
-                learner = self._learner(level)
-                most = min(MOST_GROUPS, MOST_KNOWN // len(self._levels))
-                learner.learn(window, waiting.guess, final, curve, behind, most)
-                self._changed.add(level)
+        curve = self._share if self._curve.whole(self._last(window)) else None
+        by_age = None if curve is None else (lambda level, waiting: curve(window, level, waiting))
+        for waiting, final in self.answers.final(window, keys, numbers, by_age, behind):
             worst = self._measure(waiting.guess, final, (now - waiting.at) / 1e6)
             accurate = worst if asked_at is not None and (waiting.at == asked_at).any() else accurate
         return accurate
+
+    def _share(self, window: int, level: int, waiting: Waiting) -> float:
+        """The completeness of a window by the curve, when these answers were given."""
+        age = _LEVELS[[level]]
+        if self._by_clock:
+            age = self._ages(np.array([window]), int(waiting.at[0]))
+        return float(self._curve.at(age)[0])
 
     def closed(self, closed: Closed) -> None:
         """These windows have been emitted, whether their values are here or not."""
@@ -197,7 +171,7 @@ class Estimates:
             self._curve.close(through, [(self._last(first), self._last(last)) for first, last in closed.ahead])
         lowest = closed.lowest_open_pane(spec)
         if lowest is not None:
-            self._pending.forget(lowest // spec.panes_per_slide - 1)
+            self.answers.forget(lowest // spec.panes_per_slide - 1)
 
     def _last(self, window: int) -> int:
         """The last tick of a window."""
@@ -222,25 +196,15 @@ class Estimates:
             "accuracy": {name: a.state() for name, a in self._accuracy.items()},
             "reference": self._reference.state(),
             "answered": self._answered,
-            "thinned": self._pending.thinned,
         }
 
     def table(self, whole: bool) -> pa.Table | None:
-        """The history of groups and errors and the answers that wait, or what of it has changed."""
-        ints, floats = self._pending.pack(whole)
-        names = [_PENDING] * len(ints)
-        for level in self._levels if whole else sorted(self._changed):
-            whole_numbers, others = self._levels[level].pack()
-            names += [str(level)] * len(others)
-            ints += whole_numbers + [np.zeros(0, np.int64)] * (len(others) - len(whole_numbers))
-            floats += others
-        self._changed.clear()
-        return arrays_to_table(names, ints, floats) if names else None
+        """The answers that wait and what was learned, or what has happened to them since this was last asked."""
+        return self.answers.table(whole)
 
     def settle(self) -> None:
         """The journal, if there is one, has all that has changed."""
-        self._pending.settle()
-        self._changed.clear()
+        self.answers.settle()
 
     def restore(self, state: dict[str, Any], tables: Sequence[pa.Table] = ()) -> None:
         """Continue from an earlier `state()` and the tables of `table()`, a whole one and the changes since."""
@@ -249,16 +213,7 @@ class Estimates:
             self._accuracy[name].restore(figures)
         self._reference.restore(state["reference"])
         self._answered = state["answered"]
-        for table in tables:
-            kept: dict[str, tuple[list[Ints], list[Floats]]] = {}
-            for name, ints, floats in table_to_arrays(table):
-                mine = kept.setdefault(name, ([], []))
-                mine[0].append(ints)
-                mine[1].append(floats)
-            self._pending.unpack(*kept.pop(_PENDING, ([], [])), len(self._columns))
-            for level, (whole_numbers, others) in kept.items():
-                self._learner(int(level)).unpack(whole_numbers, others)
-        self._pending.thinned = state["thinned"]
+        self.answers.restore(tables)
 
     def metrics(self) -> dict[str, Any]:
         """Accuracy of early answers."""

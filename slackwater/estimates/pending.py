@@ -1,11 +1,10 @@
-"""Early answers that wait for their final ones, and how they are kept in a journal."""
+"""Early answers that wait for their final ones: a sample of groups and windows, of a bounded size."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.estimates.age_profile import GUESSES, Guess
 from slackwater.estimates.completeness import Floats
@@ -58,11 +57,10 @@ class Pending:
 
     def __init__(self) -> None:
         self._windows: dict[int, dict[int, Waiting]] = {}
-        self._groups = 0
+        self.groups = 0
+        """How many groups' answers wait."""
         self.thinned = 0
         """How often the number of groups or windows was halved."""
-        self._changed: set[tuple[int, int]] = set()
-        """Windows and ages that the journal has not yet got."""
 
     def __contains__(self, window: int) -> bool:
         return window in self._windows
@@ -70,6 +68,10 @@ class Pending:
     @property
     def _sample(self) -> int:
         return max(SAMPLE >> self.thinned, FEW)
+
+    def sample(self, keys: Keys) -> Ints:
+        """The places of the groups of which answers are kept, in the order of their hashes."""
+        return np.asarray(np.argsort(keys)[: self._sample])
 
     @property
     def _every(self) -> int:
@@ -80,25 +82,25 @@ class Pending:
         """Whether answers of a window are kept."""
         return window % self._every == 0
 
-    def add(self, window: int, level: int, answer: Waiting) -> None:
-        """Keep an answer, or a sample of its groups, unless there is one of this age that is as good."""
-        answer = answer.take(np.argsort(answer.guess.keys)[: self._sample])
+    def add(self, window: int, level: int, answer: Waiting) -> bool:
+        """Keep the answers of a sample, unless there are some of this age that are as good; whether it does."""
         old = self._windows.get(window, {}).get(level)
         new = answer if old is None else old.nearer(answer)
-        if new is not old:
-            self._put(window, level, new.take(np.arange(min(len(new.at), self._sample))))
-        while self._groups > MOST_WAITING:
+        if new is old:
+            return False
+        self._put(window, level, new.take(np.arange(min(len(new.at), self._sample))))
+        while self.groups > MOST_WAITING:
             self._thin()
+        return True
 
     def _put(self, window: int, level: int, answer: Waiting | None) -> None:
         """An answer in the place of the one that was there."""
-        self._changed.add((window, level))
         answers = self._windows.setdefault(window, {})
         old = answers.pop(level, None)
-        self._groups -= 0 if old is None else len(old.at)
+        self.groups -= 0 if old is None else len(old.at)
         if answer is not None and len(answer.at):
             answers[level] = answer
-            self._groups += len(answer.at)
+            self.groups += len(answer.at)
         if not answers:
             del self._windows[window]
 
@@ -126,56 +128,36 @@ class Pending:
                 self._put(window, level, waiting.take(np.flatnonzero(~found)))
         return matched
 
-    def forget(self, through: int) -> None:
-        """No final values come any more for windows up to this one; where there is room, more is kept again."""
-        for window, level in self._places():
-            if window <= through:
-                self._put(window, level, None)
-        if self.thinned and self._groups < MOST_WAITING // 4:
-            self.thinned -= 1
+    def forget(self, through: int) -> bool:
+        """No final values come any more for windows up to this one; whether that changes anything.
+
+        Where there is room, more is kept again.
+        """
+        gone = [(window, level) for window, level in self._places() if window <= through]
+        for window, level in gone:
+            self._put(window, level, None)
+        room = self.thinned > 0 and self.groups < MOST_WAITING // 4
+        self.thinned -= room
+        return bool(gone) or room
 
     def _places(self) -> list[tuple[int, int]]:
         return [(window, level) for window, answers in self._windows.items() for level in answers]
 
-    def pack(self, whole: bool) -> tuple[list[Ints], list[Floats]]:
-        """All that a restart needs, or what of it has changed; an answer that is gone has no groups."""
-        ints, floats = [], []
-        for window, level in self._places() if whole else sorted(self._changed):
-            head = np.array([window, level])
-            w = self._windows.get(window, {}).get(level)
-            ints.append(head if w is None else np.concatenate([head, w.at, w.guess.keys.view(np.int64)]))
-            parts = [] if w is None else [w.off, *(p.ravel() for p in w.guess.parts())]
-            floats.append(np.concatenate([np.zeros(0), *parts]))
-        self._changed.clear()
-        return ints, floats
+    def pack(self) -> list[tuple[Ints, Floats]]:
+        """All that a restart needs, but for `thinned`."""
+        packed = []
+        for window, level in self._places():
+            w = self._windows[window][level]
+            ints = np.concatenate([[window, level], w.at, w.guess.keys.view(np.int64)])
+            packed.append((ints, np.concatenate([w.off, *(p.ravel() for p in w.guess.parts())])))
+        return packed
 
-    def unpack(self, ints: list[Ints], floats: list[Floats], columns: int) -> None:
-        """Add what an earlier `pack()` gave, for so many columns."""
-        for numbers, values in zip(ints, floats, strict=True):
-            window, level = numbers[:2].tolist()
-            at, keys = np.split(numbers[2:].copy(), 2)
-            n = len(at)
-            shapes = [(n,), (n, columns), (n, columns, GUESSES), *[(n, columns)] * 6]
-            cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
-            parts = [p.reshape(s).copy() for p, s in zip(np.split(values, cuts), shapes, strict=True)]
-            self._put(window, level, Waiting(at, parts[0], Guess(keys.view(np.uint64), *parts[1:])))
-        self._changed.clear()
-
-    def settle(self) -> None:
-        """The journal, if there is one, has all that has changed."""
-        self._changed.clear()
-
-
-def arrays_to_table(names: list[str], ints: list[Ints], floats: list[Floats]) -> pa.Table:
-    """Arrays of any length as one table: a name, whole numbers and others in each row."""
-    schema = pa.schema([("name", pa.string()), ("ints", pa.list_(pa.int64())), ("floats", pa.list_(pa.float64()))])
-    return pa.table([names, ints, floats], schema=schema)
-
-
-def table_to_arrays(table: pa.Table) -> list[tuple[str, Ints, Floats]]:
-    """The arrays again."""
-    columns = (table.column("ints"), table.column("floats"))
-    return [
-        (name, *(np.asarray(c[i].values.to_numpy(zero_copy_only=False)) for c in columns))
-        for i, name in enumerate(table.column("name").to_pylist())
-    ]
+    def unpack(self, ints: Ints, floats: Floats, columns: int) -> None:
+        """Add one of what an earlier `pack()` gave, for so many columns."""
+        window, level = ints[:2].tolist()
+        at, keys = np.split(ints[2:].copy(), 2)
+        n = len(at)
+        shapes = [(n,), (n, columns), (n, columns, GUESSES), *[(n, columns)] * 6]
+        cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
+        parts = [p.reshape(s).copy() for p, s in zip(np.split(floats, cuts), shapes, strict=True)]
+        self._put(window, level, Waiting(at, parts[0], Guess(keys.view(np.uint64), *parts[1:])))

@@ -184,7 +184,7 @@ def test_answers_that_wait_are_few_whatever_is_asked_and_those_of_open_windows_a
     most = 0
     for k in range(150):
         script.until(k * SECOND).page(pl.DataFrame({"t": np.full(len(groups), k * SECOND), "g": groups}))
-        most = max(most, operator_of(script)._estimates._pending._groups)
+        most = max(most, operator_of(script)._estimates.answers.waiting)
     assert 2_000 < most <= 4_000
     assert script.metrics()["q/window"]["accuracy"]["n"]["pairs"] > 1_000
     assert all(r["n_low"] is not None for r in early_of(script)[-60:])
@@ -200,12 +200,12 @@ def test_one_window_that_is_asked_again_and_again_is_kept_once_for_each_age(
         known.early(values_of(0, 500, 1 + second // 10), second * SECOND)
         table = known.table(whole=False)
         changes.append(0 if table is None else table.nbytes)
-        assert known._pending._groups <= 2_000
+        assert known.answers.waiting <= 2_000
     whole = known.table(whole=True)
     assert whole is not None and whole.nbytes > 100_000
     assert np.mean(changes[50:]) < whole.nbytes / 8
     known.final(values_of(0, 500, 400), 3_700 * SECOND)
-    assert known._pending._groups == 0 and 0 not in known._pending
+    assert known.answers.waiting == 0 and 0 not in known.answers
 
 
 def test_the_curve_follows_few_of_many_windows_and_these_whole() -> None:
@@ -250,7 +250,7 @@ def test_windows_without_values_in_the_driver_still_teach_completeness() -> None
         known.page(end * SECOND, np.array([end * SECOND - 1]), np.array([20]))
         known.closed(Closed(emitted_through=w))  # spilled: Spark has its values
     assert answer["completeness"][0] == pytest.approx(0.8) and answer["n"][0] == 100
-    assert known._pending._groups == 0
+    assert known.answers.waiting == 0
 
 
 @pytest.mark.parametrize("ahead", [False, True])
