@@ -36,6 +36,7 @@ class Origin:
     prod: Prod | None = None
     saved: dict[str, Any] | None = None
     """Where the rows of the page as it came are durable."""
+    _kept: bool = False
 
     @property
     def many_sources(self) -> bool:
@@ -53,6 +54,18 @@ class Origin:
         table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
         self.pages.spent(time.perf_counter() - started)
         self.arrived(frame_of(table), sketch)
+
+    def keep(self) -> None:
+        """Have the next job keep the rows as they came, so that the one after it need not read them again."""
+        if not self._kept:
+            self._kept = True
+            self.source.persist()
+
+    def release(self) -> None:
+        """Kept rows are not needed any more."""
+        if self._kept:
+            self._kept = False
+            self.source.unpersist()
 
     def sketched(self, frame: DataFrame) -> tuple[DataFrame, Observation | None]:
         """The frame, with the sketch of times observed on the way if it is wanted and not known yet."""

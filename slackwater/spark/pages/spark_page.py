@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -147,16 +148,13 @@ class SparkPage:
         saved = self.saved
         if saved is not None and "staged" in saved:
             return Staged(saved["folder"], saved["staged"])
-        large = self.origin.shape.large
-        frame, statistics = self._observed()
-        started = time.perf_counter()
-        rows = frame.drop(*self.origin.hidden)
-        try:
-            return stage(rows, self.origin.pages) if large else few(rows, self.origin.pages)
-        finally:
-            self._ran(started, statistics)
-            if self.rows is not None:
-                self.origin.shape.ran(False, self.rows, time.perf_counter() - started)
+        large, started = self.origin.shape.large, time.perf_counter()
+        with self._job() as frame:
+            rows = frame.drop(*self.origin.hidden)
+            payload = stage(rows, self.origin.pages) if large else few(rows, self.origin.pages)
+        if self.rows is not None:
+            self.origin.shape.ran(False, self.rows, time.perf_counter() - started)
+        return payload
 
     def expect(self, needs: frozenset[str]) -> None:
         """Remember what will be asked for."""
@@ -218,18 +216,16 @@ class SparkPage:
 
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """One job: the time, groups and arguments of each row, to the driver as Arrow."""
-        frame, statistics = self._observed()
         made = [_named(sql, name) for name, sql in kernel.row_sql().items()]
-        started = time.perf_counter()
-        try:
-            table = frame.select(*made).toArrow()
-        except (PySparkException, Py4JJavaError) as error:
-            if not too_large(error):
-                raise
-            if self.origin.arrival is None:
-                self.origin.measure()
-            raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
-        self._ran(started, statistics)
+        with self._job() as frame:
+            try:
+                table = frame.select(*made).toArrow()
+            except (PySparkException, Py4JJavaError) as error:
+                if not too_large(error):
+                    raise
+                if self.origin.arrival is None:
+                    self.origin.measure()
+                raise PartialsTooLarge("more rows than spark.driver.maxResultSize") from error
         return frame_of(table)
 
     def time_spread(self) -> tuple[int, int]:
@@ -246,26 +242,22 @@ class SparkPage:
 
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
         """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
-        frame, statistics = self._observed()
         made = [_named(sql, name) for name, sql in kernel.row_sql().items()]
-        started = time.perf_counter()
-        rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
-        cell = F.expr(floor_division(TIME, width)).alias(CELL)
-        numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
-        with self.origin.pages.writing(place):
-            numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
-        self._ran(started, statistics)
+        with self._job() as frame:
+            rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
+            cell = F.expr(floor_division(TIME, width)).alias(CELL)
+            numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
+            with self.origin.pages.writing(place):
+                numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
         return pa.schema([(f.name, arrow_of(f.dataType)) for f in rows.schema.fields])
 
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""
-        frame, statistics = self._observed()
         keys, made = kernel_columns(kernel, False, False, None)
-        started = time.perf_counter()
-        partials = frame.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
-        with self.origin.pages.writing(place):
-            partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
-        self._ran(started, statistics)
+        with self._job() as frame:
+            partials = frame.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
+            with self.origin.pages.writing(place):
+                partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
 
     def arrival(self) -> Arrival | None:
         """Statistics before any filter, once a job has run."""
@@ -273,13 +265,11 @@ class SparkPage:
 
     def map(self, node: MapNode) -> SparkPage:
         """One job, in Spark's Python workers; the rows stay where they were made."""
-        frame, statistics = self._observed()
-        started = time.perf_counter()
-        visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
-        made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
-        names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
-        mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
-        self._ran(started, statistics)
+        with self._job() as frame:
+            visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
+            made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
+            names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
+            mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
         return SparkPage(mapped, self.origin)
 
     def measure(self) -> Arrival:
@@ -316,11 +306,8 @@ class SparkPage:
     def save(self, place: Place | None = None) -> dict[str, Any]:
         """Write the rows to the journal's file system."""
         place = place or self.origin.pages.new("pages")
-        frame, statistics = self._observed()
-        started = time.perf_counter()
-        with self.origin.pages.writing(place):
+        with self._job() as frame, self.origin.pages.writing(place):
             frame.write.mode("overwrite").parquet(place.address)
-        self._ran(started, statistics)
         assert self.origin.arrival is not None
         return self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())
 
@@ -343,11 +330,34 @@ class SparkPage:
         joined = frame.join(F.broadcast(limits), on=SOURCE, how="left")
         return joined.withColumn(BEFORE, F.coalesce(F.col(BEFORE), limit))
 
+    @contextmanager
+    def _job(self) -> Iterator[DataFrame]:
+        """The rows that passed, for one job on them; the arrival is known when it is over. The source is read once.
+
+        If there is more than the driver takes, kept rows stay for the job that comes instead.
+        """
+        try:
+            frame, statistics = self._observed()
+            started = time.perf_counter()
+            yield frame
+            self._ran(started, statistics)
+        except PartialsTooLarge:
+            raise
+        except BaseException:
+            self.origin.release()
+            raise
+        self.origin.release()
+
     def _observed(self) -> tuple[DataFrame, Observation | None]:
-        """The rows that passed, for a job on them; arrival statistics are taken on the way if that can be."""
+        """The rows that passed; arrival statistics are taken on the way if that can be.
+
+        By source that cannot be: what Spark observes has no groups. They have a job of their own, which keeps the
+        rows for the next one.
+        """
         if self.origin.arrival is not None:
             return self._kept(), None
         if self.origin.many_sources:
+            self.origin.keep()
             self.origin.measure()
             return self._kept(), None
         statistics = Observation()

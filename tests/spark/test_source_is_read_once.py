@@ -1,0 +1,96 @@
+"""A page's rows are read from the source once, though their statistics are by source and a job of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import Accumulator
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.plan.nodes import MapNode, RollingNode, StreamNode, WindowNode
+from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.spool import Spool
+from slackwater.spark.storage.place import Place
+from slackwater.testing import arrow_plan
+from tests.kit.streams import SAMPLE
+
+pytestmark = pytest.mark.spark
+
+ROWS = 90
+SCHEMA = "t BIGINT, g STRING, s BIGINT, x DOUBLE, i BIGINT"
+
+
+@pytest.fixture
+def reads(spark: SparkSession) -> Accumulator[int]:
+    return spark.sparkContext.accumulator(0)
+
+
+def page_of(spark: SparkSession, reads: Accumulator[int], folder: Path) -> SparkPage:
+    """A page that counts each row that is read."""
+
+    def read(part: Iterator[int]) -> Iterator[tuple[int, str, int, float, int]]:
+        for n in part:
+            reads.add(1)
+            yield n, f"g{n % 3}", 0, float(n), n
+
+    frame = spark.createDataFrame(spark.sparkContext.parallelize(range(ROWS), 2).mapPartitions(read), SCHEMA)
+    node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), source="g")
+    return SparkPage.arrive(frame, node, 3, 7, Shape(), SparkPages(spark, Place.of(folder)))
+
+
+def spool(page: SparkPage) -> int:
+    Spool("rows", page.origin.pages).put(page)
+    return SparkPage.load(page.origin.pages, next(Spool("rows", page.origin.pages).waiting(None))).frame.count()
+
+
+def mapped(page: SparkPage) -> int:
+    made = arrow_plan(SAMPLE, map=(lambda rows: rows.select(["i"]), pa.schema([("i", pa.int64())])))
+    assert isinstance(made, MapNode)
+    return page.map(made).frame.count()
+
+
+def rows_of_windows_for_each_row(page: SparkPage) -> int:
+    made = arrow_plan(SAMPLE, range=10, group_by=["g"], n="count(*)")
+    assert isinstance(made, RollingNode)
+    return page.rows_of(made.kernel).height
+
+
+def spilled(page: SparkPage) -> int:
+    made = arrow_plan(SAMPLE, range=10, slide=10, group_by=["g"], n="count(*)")
+    assert isinstance(made, WindowNode)
+    place = page.origin.pages.root.child("spilled")
+    page.spill(made.kernel, place)
+    return int(page.origin.pages.spark.read.parquet(place.address).agg({"__rows": "sum"}).first()[0])  # type: ignore[index]
+
+
+def spilled_rows(page: SparkPage) -> int:
+    made = arrow_plan(SAMPLE, range=10, group_by=["g"], n="count(*)")
+    place = page.origin.pages.root.child("spilled")
+    page.spill_rows(made.kernel, 10, place)
+    return page.origin.pages.spark.read.parquet(place.address).count()
+
+
+@pytest.mark.parametrize("work", [spool, mapped, rows_of_windows_for_each_row, spilled, spilled_rows])
+@pytest.mark.parametrize("where", [None, "i % 2 = 0"])
+def test_the_rows_of_a_page_are_read_once(
+    spark: SparkSession,
+    reads: Accumulator[int],
+    tmp_path: Path,
+    where: str | None,
+    work: Callable[[SparkPage], int],
+) -> None:
+    page = page_of(spark, reads, tmp_path)
+    page = page if where is None else page.where(where)
+    assert work(page) == (ROWS if where is None else ROWS // 2)
+    assert reads.value == ROWS
+    arrival = page.arrival()
+    assert arrival is not None and (arrival.rows, arrival.lowest, arrival.highest) == (ROWS, 0, ROWS - 1)
+    assert arrival.sources is not None and arrival.sources.rows.tolist() == [30, 30, 30]
+    assert not page.origin.source.is_cached, "what was kept is given back"
