@@ -70,15 +70,14 @@ class Bench:
 
 def _figures(run: sw.Run, seconds: float, share: float) -> Ran:
     metrics = run.metrics()
-    results = pl.DataFrame(run.results())
-    finals = results.filter(kind="final")
+    finals = pl.DataFrame(run.results()).filter(kind="final")
     latency = (finals["emitted_at"] - finals["window_end"]).dt.total_microseconds()
     return {
         "rows_per_second": metrics["rows"] * share / seconds,
         "spark_jobs": metrics["spark_jobs"],
         "finals": len(finals),
-        "early": len(results) - len(finals),
-        "early_answers": results.filter(kind="early")["emitted_at"].n_unique(),
+        "early": metrics["early_results"],
+        "early_answers": metrics["prods"],
         "latency": float(latency.mean() or 0) / 1e6,  # type: ignore[arg-type]
         "checksum": float(finals["total"].sum()),
     }

@@ -17,9 +17,11 @@ with sw.Session() as s:
         disorder=sw.drop_ratio(0.01),
     )
     query = flights.window(range="3 hours", slide="1 hour").group_by("origin").agg(flights="count(*)")
+    parts = []
+    # Read along after each page: in the end only final rows are left.
     run = query.start(early=sw.early(at=0.5))
-    s.run_available()
-    answers = pl.DataFrame(run.results())
+    s.run_available(progress=lambda page: parts.append(run.results(since=parts[-1] if parts else None)))
+    answers = pl.concat([pl.DataFrame(p) for p in [*parts, run.results(since=parts[-1])]], how="diagonal")
     final = answers.filter(kind="final").select("origin", "window_end", final="flights", final_at="emitted_at")
     both = answers.filter(kind="early").join(final, on=["origin", "window_end"]).sort("window_end", "origin")
     # The last windows end with the replay, before their time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,9 +116,10 @@ def _answers(rows: pl.DataFrame, query: Query, script: Script) -> Answers:
 def on_spark(session: sw.Session, rows: pl.DataFrame, query: Query) -> Answers:
     """On Spark, by replay; pages without rows are none, as in process."""
     windowed = _stream(session, rows, query).window(query.range, query.slide).agg(**query.aggregates)
-    run = windowed.start(early=query.early)
+    kept: list[pl.DataFrame] = []
+    run = windowed.start(_keep(kept), early=query.early)
     session.run_available(drain=True)
-    return _read(rows, query, run)
+    return _read(rows, query, kept, run)
 
 
 def paced(
@@ -134,9 +135,10 @@ def paced(
     with sw.Session(spark) as session:
         mapped = _stream(session, rows, query).map(work, schema="value BIGINT")
         windowed = mapped.window(query.range, query.slide).agg(**query.aggregates)
-        run = windowed.start(early=query.early, sideline=sideline)
+        kept: list[pl.DataFrame] = []
+        run = windowed.start(_keep(kept), early=query.early, sideline=sideline)
         session.run_available(drain=True, speed=speed)
-        return _read(rows, query, run)
+        return _read(rows, query, kept, run)
 
 
 def asked_on_spark(spark: SparkSession, rows: pl.DataFrame, query: Query, asker: Any) -> Answers:
@@ -155,8 +157,7 @@ def asked_on_spark(spark: SparkSession, rows: pl.DataFrame, query: Query, asker:
         run = windowed.start(sink=sink, early=query.early)
         user = asker.user or (lambda run, clock: None)
         session.run_available(progress=lambda page: user(run, page["clock"]))
-        results = pl.concat(kept, how="diagonal_relaxed")
-        return Answers(*_paired(rows, results, list(query.aggregates)), run.metrics())
+        return _read(rows, query, kept, run)
 
 
 def _stream(session: sw.Session, rows: pl.DataFrame, query: Query) -> sw.Stream:
@@ -165,8 +166,17 @@ def _stream(session: sw.Session, rows: pl.DataFrame, query: Query) -> sw.Stream:
     return session.stream("s", frame, time="time", arrival="arrival", page=query.page, disorder=query.disorder)
 
 
-def _read(rows: pl.DataFrame, query: Query, run: sw.Run) -> Answers:
-    results = pl.DataFrame(run.results())
+def _keep(kept: list[pl.DataFrame]) -> Callable[[DataFrame, int], None]:
+    """A sink's function that keeps all rows: `run.results()` forgets early ones when their final ones come."""
+
+    def sink(results: DataFrame, commit_id: int) -> None:
+        kept.append(pl.DataFrame(results.toArrow()))
+
+    return sink
+
+
+def _read(rows: pl.DataFrame, query: Query, kept: list[pl.DataFrame], run: sw.Run) -> Answers:
+    results = pl.concat(kept, how="diagonal_relaxed")
     return Answers(*_paired(rows, results, list(query.aggregates)), run.metrics())
 
 

@@ -16,6 +16,7 @@ from slackwater.scheduling.round_robin import round_robin
 from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
+from slackwater.spark.storage.parquet_sink import parquet
 from slackwater.windows.sideline import sideline
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "global_counter",
     "learned",
     "max_delay",
+    "parquet",
     "prod",
     "punctuated",
     "round_robin",

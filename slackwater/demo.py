@@ -21,6 +21,7 @@ from rich.text import Text
 from slackwater.errors import SinkError
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.spark.api.session import Session
+from slackwater.spark.storage.parquet_sink import parquet
 
 #: Departures from New York in 2013; data/LICENSES.md says where they are from.
 FLIGHTS = Path(str(files("slackwater") / "data" / "flights.parquet"))
@@ -103,7 +104,7 @@ def replay(
             .group_by("origin")
             .agg(flights="count(*)", delay="avg(delay_min)")
         )
-        run = query.start(sink=out, name="delays")
+        run = query.start(sink=parquet(out, every="1 second"), name="delays")
         ready = time.perf_counter()
         board = Board(console, out, run.metrics)
         with board:

@@ -131,13 +131,13 @@ class _Build:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
-        top = self._node(self._plan, 0)
+        top, clock = self._node(self._plan, 0), self._settings.clock or self._executor.clock
         if self._settings.late is not None:
             label = _aggregate_label(self._name, len(self._aggregates) - 1)
-            self._executor.add(
-                Sink(f"{self._name}/late", self._settings.late), [(label, LATE)], self._name, "late rows"
-            )
-        self._executor.add(Sink(f"{self._name}/sink", output), [top], self._name, "sink")
+            late = Sink(f"{self._name}/late", self._settings.late, clock)
+            self._executor.add(late, [(label, LATE)], self._name, "late rows")
+        sink = Sink(f"{self._name}/sink", output, clock)
+        self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
             watcher = self._executor.graph.nodes[self._prodder.label]
             for source in self._sources:

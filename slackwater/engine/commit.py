@@ -200,7 +200,7 @@ class Commits:
     def _write(self, emission: Emission) -> None:
         sink = self._graph.nodes[emission.sink].operator
         assert isinstance(sink, Sink)
-        asked = sink.to.write(emission.payload, emission.commit_id)
+        asked = sink.write(emission.payload, emission.commit_id)
         if asked is not None:
             self.feedback.ask(emission, asked)
 

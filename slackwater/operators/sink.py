@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from slackwater.errors import RunError
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
+from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
 
@@ -20,12 +22,30 @@ class Output(Protocol):
         ...
 
 
-class Sink(Unary):
-    """Numbers the commits of one output and removes punctuations."""
+@runtime_checkable
+class HoldsBack(Protocol):
+    """An output that holds rows back for a while, to show many at once."""
 
-    def __init__(self, label: str, output: Output) -> None:
+    def due_in(self) -> float | None:
+        """In how many real seconds rows may be shown; None if none are held."""
+        ...
+
+    def show_due(self) -> None:
+        """Show them if it is time."""
+        ...
+
+
+class Sink(Unary):
+    """Numbers the commits of one output and removes punctuations.
+
+    An error of the output is told as the query's: which query, which output, and what to do.
+    """
+
+    def __init__(self, label: str, output: Output, clock: Clock | None = None) -> None:
         super().__init__(label)
-        self.to = output
+        self._to = output
+        self._holder = output if isinstance(output, HoldsBack) else None
+        self._clock = clock
         self._staged: list[tuple[Payload, bool]] = []
         self._next = 0
         self._rows = 0
@@ -42,6 +62,31 @@ class Sink(Unary):
     def output(self, times: Sequence[Punctuation]) -> Punctuation | None:
         """Time is of no interest outside."""
         return None
+
+    def write(self, payload: Payload, commit_id: int) -> Prod | None:
+        """Give the rows of a commit to the output; what comes back is feedback."""
+        try:
+            return self._to.write(payload, commit_id)
+        except Exception as error:
+            raise self._told(error) from error
+
+    def tick(self, now: int, emit: Emit) -> None:
+        """Rows that the output holds back may be due."""
+        if self._holder is not None:
+            try:
+                self._holder.show_due()
+            except Exception as error:
+                raise self._told(error) from error
+
+    def wake_at(self) -> int | None:
+        """When they are, if the clock goes by itself."""
+        wait = None if self._holder is None else self._holder.due_in()
+        return None if wait is None or self._clock is None else self._clock.after(wait)
+
+    def _told(self, error: Exception) -> RunError:
+        query, _, part = self.label.partition("/")
+        rows = "late rows" if part == "late" else "results"
+        return output_failed(query, rows, self._to, error)
 
     def take(self) -> list[tuple[int, Payload, bool]]:
         """The staged rows with their commit ids, and whether they are early."""
@@ -64,3 +109,14 @@ class Sink(Unary):
     def metrics(self) -> dict[str, Any]:
         """Rows and commits so far."""
         return {"rows": self._rows, "commits": self._next}
+
+
+def output_failed(query: str, rows: str, output: object, error: Exception) -> RunError:
+    """The error of an output, in words that say whose it is and what to do."""
+    about = getattr(output, "about", type(output).__name__)
+    advice = getattr(output, "advice", "mend what is wrong there")
+    words = " ".join(line.strip() for line in str(error).splitlines()[:2] if line.strip())
+    return RunError(
+        f"query {query!r} has failed: it cannot give its {rows} to {about}: {type(error).__name__}: {words}; "
+        f"{advice}, then start it again"
+    )

@@ -18,6 +18,10 @@ class Clock(Protocol):
         """Seconds until an instant; None where it only comes when somebody moves the clock."""
         ...
 
+    def after(self, seconds: float) -> int | None:
+        """The instant that so many real seconds will bring; None where only somebody moves the clock."""
+        ...
+
 
 class SystemClock:
     """The machine's clock, kept from going back."""
@@ -33,6 +37,10 @@ class SystemClock:
     def until(self, instant: int) -> float | None:
         """Seconds until an instant, 0 if it has passed."""
         return max(0.0, (instant - self.now()) / 1e6)
+
+    def after(self, seconds: float) -> int | None:
+        """So many seconds from now."""
+        return self.now() + round(seconds * 1e6)
 
 
 class ManualClock:
@@ -60,6 +68,10 @@ class ManualClock:
         self._now = max(self._now, to)
 
     def until(self, instant: int) -> float | None:
+        """It stands."""
+        return None
+
+    def after(self, seconds: float) -> int | None:
         """It stands."""
         return None
 
@@ -100,3 +112,7 @@ class ReplayClock(ManualClock):
     def until(self, instant: int) -> float | None:
         """Real seconds until an instant; None while it stands."""
         return max(0.0, (instant - self.now()) / 1e6 / self._speed) if self._speed else None
+
+    def after(self, seconds: float) -> int | None:
+        """So many seconds of its own, times the speed; None while it stands."""
+        return self.now() + round(seconds * self._speed * 1e6) if self._speed else None

@@ -14,13 +14,15 @@ import pytest
 import slackwater as sw
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import CallableSink, make_sink
 from slackwater.testing import Script, arrow_plan
 from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
 
 #: Tables stay tables.
-PAGES: Any = SimpleNamespace(spark=SimpleNamespace(createDataFrame=lambda table: table))
+SPARK = SimpleNamespace(createDataFrame=lambda table: table)
+PAGES: Any = SimpleNamespace(spark=SPARK, root=Place.of("/nowhere"))
 
 
 def plan(**window: Any) -> Any:
@@ -36,7 +38,8 @@ def play(sink: Any, late: Any = None, **window: Any) -> Script:
 
 @pytest.mark.parametrize("early_first", [False, True])
 def test_early_and_final_files_are_one_table(tmp_path: Path, early_first: bool) -> None:
-    script = Script(plan(), sink=make_sink(tmp_path, "run", PAGES, plan()))  # type: ignore[arg-type]
+    at_once = sw.parquet(tmp_path, every="0 seconds")
+    script = Script(plan(), sink=make_sink(at_once, "run", PAGES, plan()))  # type: ignore[arg-type]
     script.page(frame([[1, "a"]]))
     if early_first:
         script.prod()

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
 
@@ -56,11 +57,12 @@ def wanted(df: DataFrame) -> list[tuple[Any, ...]]:
 def test_map_prods_and_a_sideline_leave_the_finals_exact(spark: SparkSession, tmp_path: Path) -> None:
     df = past(spark)
     with sw.Session(spark, journal=tmp_path / "journal") as s:
-        run = query(s, df).start(early=sw.early(at=0.5), sideline=sw.sideline(ratio=2))
+        kept = KeptRows()
+        run = query(s, df).start(kept, early=sw.early(at=0.5), sideline=sw.sideline(ratio=2))
         s.run_available()
         figures = run.metrics()
-        early = [r for r in run.results().to_pylist() if r["kind"] == "early"]
-        assert finals(run.results()) == wanted(df)
+        early = [r for r in kept.results().to_pylist() if r["kind"] == "early"]
+        assert finals(kept.results()) == wanted(df)
     assert (figures["rows"], figures["mapped_pages"], figures["late_rows"]) == (24, 12, 0)
     assert figures["sidelined_pages"] > 0
     assert figures["sideline"] == 0

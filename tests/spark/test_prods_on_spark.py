@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import slackwater as sw
 from slackwater.plan.condition import matching_groups
+from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
 
@@ -63,9 +64,10 @@ def test_q3_4_is_right_early_and_in_the_end_from_resident_and_spilled_state(
     spark: SparkSession, tmp_path: Path, limit: int
 ) -> None:
     with sw.Session(spark, journal=tmp_path, resident_limit=limit) as s:
-        run = q3_4(traffic(s, readings(spark))).start(early=sw.early(at=0.75))
+        kept = KeptRows()
+        run = q3_4(traffic(s, readings(spark))).start(kept, early=sw.early(at=0.75))
         s.run_available()
-        rows = said(run.results(), "most", "sensors")
+        rows = said(kept.results(), "most", "sensors")
         assert sorted(r for r in rows if r[0] == "final") == FINALS
         assert [r for r in rows if r[0] == "early"] == EARLY
         figures = run.metrics()
@@ -124,11 +126,12 @@ def test_a_stream_of_prods_is_replayed_beside_the_data(spark: SparkSession, tmp_
             stream = traffic(s, readings(spark))
             s.stream("ask", asks, time="at", arrival="at", role="prods")
             sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(v="sum(volume)")
-            run = sums.start(name="sums")
-            nested = q3_4(stream).start(name="nested")
+            kept, kept_nested = KeptRows(), KeptRows()
+            run = sums.start(kept, name="sums")
+            q3_4(stream).start(kept_nested, name="nested")
             s.run_available(drain=again)
-            early = [r for r in said(run.results(), "sensor", "v_seen") if r[0] == "early"]
-            early_nested = [r for r in said(nested.results(), "most_seen") if r[0] == "early"]
+            early = [r for r in said(kept.results(), "sensor", "v_seen") if r[0] == "early"]
+            early_nested = [r for r in said(kept_nested.results(), "most_seen") if r[0] == "early"]
             if again:
                 assert (early, early_nested) == ([], [])
             else:
@@ -147,9 +150,10 @@ def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) ->
     with sw.Session(spark) as s:
         windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
         s.stream("ask", asks, time="at", arrival="at", role="prods")
-        run = windows.agg(v="sum(volume)").start()
+        kept = KeptRows()
+        windows.agg(v="sum(volume)").start(kept)
         s.run_available()
-        early = [r for r in said(run.results(), "sensor", "v_seen") if r[0] == "early"]
+        early = [r for r in said(kept.results(), "sensor", "v_seen") if r[0] == "early"]
     assert early == [("early", 110, 2, 30)]
 
 

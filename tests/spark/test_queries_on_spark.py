@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
+from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
 
@@ -100,9 +101,10 @@ def test_expressions_over_aggregates_and_filters_on_results(spark: SparkSession)
 def test_early_results_keep_what_they_say_through_a_projection(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
         query = stream(s).window(range=10, slide=10).agg(n="count(*)", rate="sum(v) / count(*)")
-        run = query.select("rate", rows="n").start(early=sw.early(at=0.5))
+        kept = KeptRows()
+        query.select("rate", rows="n").start(kept, early=sw.early(at=0.5))
         s.run_available()
-        rows = pl.DataFrame(run.results())
+        rows = pl.DataFrame(kept.results())
         early = rows.filter(pl.col("kind") == "early")
         assert early.height > 0
         columns = ["rate", "rows", "window_start", "window_end", "kind", "emitted_at", "completeness"]
@@ -234,8 +236,15 @@ def test_large_early_results_behind_a_projection_keep_their_columns(spark: Spark
         query = rows.window(20, 20).group_by("k").agg(n="count(*)").select("k", "n")
         folder, memory = tmp_path / "out", query.start()
         query.where("k >= 0").start(sink=folder)
-        s.run_available(progress=lambda page: [run.prod() for run in (memory, s._runs["q2"])])
-        early = pl.DataFrame(memory.results()).filter(pl.col("kind") == "early")
+        seen = []
+
+        def ask(page: object) -> None:
+            for run in (memory, s._runs["q2"]):
+                run.prod()
+            seen.append(memory.results())
+
+        s.run_available(progress=ask)
+        early = pl.DataFrame(seen[-1]).filter(pl.col("kind") == "early")
         assert early.height >= 101_000 and early["n_seen"].null_count() == 0
         files = [pl.read_parquet(f).columns for f in folder.glob("*.parquet")]
         assert len(files) > 1 and all(columns == files[0] and "n_seen" in columns for columns in files)

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
 
@@ -114,9 +115,11 @@ def test_a_replay_that_was_cut_short_goes_on_and_can_be_prodded_at_once(
 def test_pages_of_one_instant_have_all_come_before_the_clock_prods(spark: SparkSession) -> None:
     def early(*names: str) -> list[tuple[datetime, int]]:
         with sw.Session(spark) as s:
-            runs = [count(s, past(spark, ROWS), n).start(early=sw.early(every="5 seconds")) for n in names]
+            runs = [KeptRows() for _ in names]
+            for kept, n in zip(runs, names, strict=True):
+                count(s, past(spark, ROWS), n).start(kept, early=sw.early(every="5 seconds"))
             s.run_available()
-            got = [[r for r in run.results().to_pylist() if r["kind"] == "early"] for run in runs]
+            got = [[r for r in kept.results().to_pylist() if r["kind"] == "early"] for kept in runs]
         answers = [[(r["emitted_at"], r["n_seen"]) for r in rows] for rows in got]
         assert all(a == answers[0] for a in answers)
         return answers[0]

@@ -35,6 +35,7 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
         for play in [p for p in running.plays.all if any(run.play is p for run in runs)]:
             _run_play(running, play, drain, progress, speed)
     for run in runs:
+        run.show()
         if (error := run.exception()) is not None:
             raise error
 

@@ -13,6 +13,7 @@ from slackwater.plan.nodes import first_query, stream_of
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
 from slackwater.spark.api.run import Run
 from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.sinks import CallableSink
 
 _TICKS = ("heartbeat", "heartbeats", "registers")
@@ -44,6 +45,7 @@ def run_metrics(
         **_own(snapshot.of(f"{run.name}/prodder")),
         **({"prod_streams": {name: _own(f) for name, f in asked.items()}} if asked else {}),
         **_summed([f for f in mine.values() if "mapped_pages" in f]),
+        **({"results_dropped": run.sink.dropped} if isinstance(run.sink, MemorySink) else {}),
         "queued": sum(f["queued"] for f in mine.values()),
         "operators": {label: _of_operator(f, stream.domain) for label, f in mine.items()},
         "spark_jobs": pages.jobs,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slackwater.errors import RunError
+from slackwater.operators.sink import output_failed
 from slackwater.plan.explain import explain
 from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.spark.api.plays import Play
-from slackwater.spark.storage.sinks import MemorySink
+from slackwater.spark.storage.memory_sink import MemorySink
+from slackwater.spark.storage.parquet_sink import ParquetSink
 
 if TYPE_CHECKING:
     from slackwater.spark.api.query import Query
@@ -29,7 +31,7 @@ class Run:
         plan: PlanNode,
         play: Play | None,
         sink: object,
-        routes_late: bool,
+        late: object = None,
     ) -> None:
         self.name = name
         self.query = query
@@ -37,7 +39,8 @@ class Run:
         self.play = play
         """The replay that it reads; None for live streams."""
         self.sink = sink
-        self.routes_late = routes_late
+        self.late = late
+        """Where late rows go; None if they are only counted."""
         self.resumable = False
         """Whether the journal keeps what it takes to go on in a later session."""
         self._running = running
@@ -79,13 +82,28 @@ class Run:
         """Wait until it has ended, at most for some seconds."""
         self._ended.wait(seconds)
 
-    def results(self) -> pa.Table:
-        """All results so far, for a query that was started without a sink."""
+    @property
+    def routes_late(self) -> bool:
+        """Whether late rows go somewhere."""
+        return self.late is not None
+
+    def results(self, since: pa.Table | None = None) -> pa.Table:
+        """The results in memory, for a query that was started without a sink, in the order they came.
+
+        These are all final rows, and of early rows the last one of each window and group until its final row comes.
+        Of more than 256 MiB the oldest are dropped, and counted as `results_dropped` in `metrics()`.
+
+        `since` is a table that this method gave before: then only what came after it is returned, so that one can
+        read along:
+
+            seen = run.results()
+            news = run.results(since=seen)
+        """
         if not isinstance(self.sink, MemorySink):
             raise RunError(
                 f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
             )
-        return self.sink.table()
+        return self.sink.table(since)
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the run.
@@ -122,6 +140,15 @@ class Run:
         """Stop the query; its stream stops with the last query that reads it."""
         self._running.stop_run(self)
 
+    def show(self) -> None:
+        """Make all rows visible that the Parquet sinks have; `stop()` and `session.run_available()` do so too."""
+        for rows, output in (("results", self.sink), ("late rows", self.late)):
+            if isinstance(output, ParquetSink):
+                try:
+                    output.show()
+                except Exception as error:
+                    raise output_failed(self.name, rows, output, error) from error
+
     @property
     def streams(self) -> list[str]:
         """Names of the sources that it reads."""
@@ -131,7 +158,9 @@ class Run:
         """It has been stopped, or has failed."""
         if self.active:
             self._last = self._running.metrics(self)
-            if error is not None:
+            if isinstance(error, RunError):
+                self._error = error
+            elif error is not None:
                 self._error = RunError(f"query {self.name!r} has failed: {type(error).__name__}: {error}")
                 self._error.__cause__ = error
             self._ended.set()

@@ -5,6 +5,7 @@ The executor's thread does the work. Other threads ask it for something and wait
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -111,7 +112,7 @@ class Running:
             known, reserved = self._journal.register(label, describe(plan)), self._journal.reserved(label)
         play = self._play(known) if replayed else None
         plan = plan if play is None else play.plan(plan)
-        run = Run(self, label, query, plan, play, output, routes_late=late is not None)
+        run = Run(self, label, query, plan, play, output, late_output)
         clock = None if play is None else play.clock
         settings = Settings(late_output, self._resident_limit, clock, early, sideline, known, reserved)
         self.runs[label] = run
@@ -302,6 +303,7 @@ class Running:
 
         def retire() -> None:
             self._over(run, self.loop.executor.retire(run.name))
+            run.show()
 
         if self.loop.inside:
             self.loop.soon(retire)
@@ -322,6 +324,8 @@ class Running:
         run._end(error)
         self._over(run, resumable)
         _log.error("%s", run.failure)
+        with contextlib.suppress(RunError):  # it may be the sink that has failed
+            run.show()
         self._stop_unread()
 
     def _all_failed(self, error: BaseException) -> None:
@@ -341,6 +345,11 @@ class Running:
         self.readers.stop_all()
         self.loop.stop()
         self.readers.join()
+        for run in self.runs.values():
+            try:
+                run.show()
+            except RunError as error:
+                _log.error("%s", error)
         then()
 
     def await_stop(self) -> None:

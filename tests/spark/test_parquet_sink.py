@@ -1,0 +1,223 @@
+"""Results as Parquet files: few files, each row once at every moment, whatever crashes.
+
+`Reader` stands for any reader of the folder: it looks at every moment at which the process may die.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+import slackwater as sw
+from slackwater.errors import QueryError, SinkError
+from slackwater.operators.payload import Payload, Staged
+from slackwater.spark.storage import parquet_sink
+from slackwater.spark.storage.parquet_sink import ParquetSink
+from slackwater.spark.storage.place import Place
+from tests.kit.faults import Died, Fate, MortalFiles
+
+
+class World:
+    """A sink's folder, a journal's folder, and a clock that the test moves."""
+
+    def __init__(self, folder: Path, every: float = 10.0) -> None:
+        self.out, self.journal = folder / "out", folder / "journal"
+        self.every, self.now = every, 0.0
+
+    def sink(self, fate: Fate | None = None, run: str = "run") -> ParquetSink:
+        files: Any = fs.LocalFileSystem() if fate is None else MortalFiles(fate)
+        out, root = (Place(files, str(p), f"file://{p}") for p in (self.out, self.journal))
+        pages: Any = SimpleNamespace(root=root)
+        return ParquetSink(out, run, pages, None, self.every, lambda: self.now)
+
+    def shown(self) -> list[int]:
+        if not self.out.exists():
+            return []
+        rows = ds.dataset(self.out, format="parquet").to_table()
+        return rows["x"].to_pylist() if rows.num_columns else []
+
+    def files(self) -> list[str]:
+        return sorted(p.name for p in self.out.iterdir())
+
+    def held(self) -> list[str]:
+        return sorted(p.name for p in self.journal.glob("held/run/*"))
+
+
+def rows(commit: int) -> pa.Table:
+    return pa.table({"x": [10 * commit, 10 * commit + 1]})
+
+
+def test_a_commit_is_shown_at_once_after_a_pause_and_with_others_in_a_rush(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    sink = world.sink()
+    sink.write(rows(0), 0)
+    assert world.shown() == [0, 1]
+    for commit in range(1, 8):
+        world.now = commit
+        sink.write(rows(commit), commit)
+    assert world.shown() == [0, 1] and sink.due_in() == 3
+    world.now = 10
+    sink.show_due()
+    assert world.files() == ["part-run-000000-000000.parquet", "part-run-000001-000007.parquet"]
+    assert world.shown() == [x for c in range(8) for x in (10 * c, 10 * c + 1)]
+    assert sink.due_in() is None and world.held() == []
+    world.now = 25
+    sink.write(rows(8), 8)
+    assert len(world.files()) == 3, "nothing waits after a pause"
+
+
+def test_a_day_of_commits_makes_few_files(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    sink = world.sink()
+    for commit in range(1_500):
+        world.now = commit / 1.5
+        sink.write(rows(commit), commit)
+    sink.show()
+    assert len(world.shown()) == 3_000
+    assert len(world.files()) <= 1_000 / 10 + 1
+
+
+def test_much_is_shown_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_sink, "MOST_HELD", 100)
+    world = World(tmp_path)
+    sink = world.sink()
+    for commit in range(9):
+        sink.write(rows(commit), commit)
+    assert len(world.shown()) == 16 and len(world.files()) == 2
+
+
+def test_files_are_never_changed_and_hidden_ones_do_not_stay(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    sink, seen = world.sink(), dict[str, bytes]()
+    for commit in range(40):
+        world.now += 3
+        sink.write(rows(commit), commit)
+        now = {p.name: p.read_bytes() for p in world.out.iterdir()}
+        assert seen.items() <= now.items() and all(name.startswith("part-") for name in now)
+        seen = now
+
+
+def live(world: World, fate: Fate, done: int) -> int:
+    """One life: commits from the first that is not done, each as a journal gives it; gives the first not done."""
+    try:
+        sink = world.sink(fate)
+        for commit in range(done, 9):
+            world.now += 4
+            sink.write(rows(commit), commit)
+            done = commit + 1
+        sink.show()
+        return 10
+    except Died:
+        return done
+
+
+class Reader:
+    """Looks at the folder whenever something may be changed."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.before = world, set[int]()
+
+    def look(self) -> None:
+        shown = self.world.shown()
+        assert len(shown) == len(set(shown)), "a row is seen twice"
+        assert self.before <= set(shown), "a row that was there is gone"
+        assert all(x ^ 1 in shown for x in shown if x % 10 < 2), "half a commit is seen"
+        self.before = set(shown)
+
+
+class Watched(Fate):
+    """Fate with a reader that looks at each of its points."""
+
+    def __init__(self, reader: Reader, at: int | None) -> None:
+        super().__init__(at)
+        self._reader = reader
+
+    def step(self) -> None:
+        self._reader.look()
+        super().step()
+
+
+def test_a_crash_at_any_point_loses_nothing_and_shows_nothing_twice(tmp_path: Path) -> None:
+    calm = Fate()
+    assert live(World(tmp_path / "calm"), calm, 0) == 10
+    wanted = [x for c in range(9) for x in (10 * c, 10 * c + 1)]
+    assert calm.count > 50
+    for at in range(1, calm.count + 1):
+        world = World(tmp_path / str(at))
+        reader = Reader(world)
+        done = live(world, Watched(reader, at), 0)
+        # It dies again soon after it is back, and then lives to the end.
+        for again in (4, 9, None):
+            done = live(world, Watched(reader, again), min(done, 9))
+        assert done == 10
+        reader.look()
+        assert sorted(world.shown()) == wanted and world.held() == [], at
+        assert all(name.startswith("part-") for name in world.files())
+
+
+def test_held_rows_are_shown_by_the_next_process_even_if_nothing_new_comes(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    first = world.sink()
+    for commit in range(3):
+        first.write(rows(commit), commit)
+    assert world.shown() == [0, 1] and world.held() == ["1", "2"]
+    back = world.sink()
+    assert back.due_in() == 0
+    back.show_due()
+    assert world.shown() == [0, 1, 10, 11, 20, 21] and world.held() == []
+
+
+def test_a_run_knows_its_own_files_among_others(tmp_path: Path) -> None:
+    world = World(tmp_path, every=0)
+    for run in ("run", "run-000003", "run-late", "rün (1)"):
+        sink = world.sink(run=run)
+        for commit in range(4):
+            sink.write(rows(commit), commit)
+    again = world.sink()
+    again.write(rows(3), 3)
+    again.write(rows(4), 4)
+    assert len(world.files()) == 17
+
+
+def test_staged_files_come_behind_what_is_held_and_may_come_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (world.journal / "staged").mkdir(parents=True)
+    for n in (2, 3):
+        pq.write_table(rows(n), world.journal / f"staged/part-{n}.parquet")
+    payload: Payload = Staged("staged", 4)
+    sink = world.sink()
+    sink.write(rows(0), 0)
+    sink.write(rows(1), 1)
+    sink.write(payload, 2)
+    world.sink().write(payload, 2)
+    assert sorted(world.shown()) == [0, 1, 10, 11, 20, 21, 30, 31]
+
+
+def test_polars_and_pyarrow_read_the_folder_as_one_table(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    sink = world.sink()
+    for commit in range(5):
+        world.now += 7
+        sink.write(rows(commit), commit)
+    sink.show()
+    assert pl.read_parquet(world.out)["x"].sort().to_list() == sorted(pq.read_table(world.out)["x"].to_pylist())
+
+
+@pytest.mark.parametrize("every", ["soon", "-1 second", None, 7])
+def test_how_often_is_a_time(every: Any) -> None:
+    with pytest.raises(QueryError, match=r"parquet\(every=.*every='"):
+        sw.parquet("out", every=every)
+
+
+def test_a_folder_that_cannot_be_written_is_said_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(SinkError, match="give a folder that can be written"):
+        World(tmp_path).sink()
