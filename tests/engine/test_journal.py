@@ -244,11 +244,16 @@ def test_a_query_that_was_forgotten_makes_room_for_another(tmp_path: Path) -> No
     assert FileJournal(LOCAL, str(tmp_path)).queries == {"q": "two", "r": "three"}
 
 
-def test_a_journal_keeps_its_id(tmp_path: Path) -> None:
+def test_a_query_keeps_its_id_until_it_is_forgotten(tmp_path: Path) -> None:
+    """Commits of a later query of that name begin at 0 again: its files must not be taken for the earlier one's."""
     journal = FileJournal(LOCAL, str(tmp_path / "a"))
+    first = journal.run_id("q")
     journal.register("q", "plan")
-    assert FileJournal(LOCAL, str(tmp_path / "a")).id == journal.id
-    assert FileJournal(LOCAL, str(tmp_path / "b")).id != journal.id
+    again = FileJournal(LOCAL, str(tmp_path / "a"))
+    assert again.run_id("q") == first
+    assert len({first, again.run_id("r"), FileJournal(LOCAL, str(tmp_path / "b")).run_id("q")}) == 3
+    again.forget("q")
+    assert FileJournal(LOCAL, str(tmp_path / "a")).run_id("q") != first
 
 
 def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:

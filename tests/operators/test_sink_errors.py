@@ -76,6 +76,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     ) as told:
         play(sink)
     assert isinstance(told.value.__cause__, OSError)
+    assert sink.due_in() is None, "what it did not take comes again, or is told to be lost"
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def deadly(owner, name):
 deadly(Disk, "write")
 deadly(FileJournal, "commit")
 deadly(sinks.ParquetSink, "write")
+deadly(sinks.ParquetSink, "_show")
 deadly(ingest.Ingest, "_batch")
 deadly(page.SparkPage, "fold")
 deadly(page.SparkPage, "spill")

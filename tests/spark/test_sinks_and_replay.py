@@ -188,3 +188,51 @@ def test_results_of_a_parquet_sink_are_read_by_spark_with_their_types(spark: Spa
         "n_low": "double",
         "n_high": "double",
     }
+
+
+def test_results_are_read_along_page_by_page(spark: SparkSession) -> None:
+    parts = []
+    with sw.Session(spark) as s:
+        run = count(s, past(spark, ROWS)).start()
+        s.run_available(progress=lambda page: parts.append(run.results(since=parts[-1] if parts else None)))
+        parts.append(run.results(since=parts[-1]))
+        assert [r for part in parts for r in part.to_pylist()] == run.results().to_pylist()
+        assert run.metrics()["results_dropped"] == 0 and sum(part.num_rows > 0 for part in parts) > 1
+
+
+def test_files_are_few_and_whole_when_a_replay_is_over(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with sw.Session(spark, journal=tmp_path / "journal") as s:
+        count(s, past(spark, ROWS)).start(sw.parquet(out, every="1 hour"), name="q")
+        s.run_available(drain=False)
+        first = spark.read.parquet(str(out)).count()
+        s.run_available(drain=True)
+        assert (first, spark.read.parquet(str(out)).count(), pq.read_table(out).num_rows) == (2, 4, 4)
+    assert len(list(out.iterdir())) <= 3 and not list((tmp_path / "journal").glob("held/*/*"))
+
+
+@pytest.mark.parametrize("what", ["function", "folder"])
+def test_a_sink_that_fails_is_told_as_the_querys(spark: SparkSession, tmp_path: Path, what: str) -> None:
+    def broken(rows: DataFrame, commit_id: int) -> None:
+        rows.selectExpr("raise_error('no such model')").collect()
+
+    out = tmp_path / "out"
+    s = sw.Session(spark)
+    count(s, past(spark, ROWS)).start(broken if what == "function" else out, name="counts")
+    if what == "folder":
+        out.rmdir()
+        out.write_text("a file in its place")
+    words = {
+        "function": "the function 'broken': .*no such model",
+        "folder": r"the folder '.*out': NotADirectoryError",
+    }
+    try:
+        with pytest.raises(sw.RunError, match=f"query 'counts' cannot give its results to {words[what]}") as told:
+            s.run_available()
+    finally:
+        s.stop()
+    causes, error = [], told.value.__cause__
+    while error is not None:
+        causes.append(type(error).__name__)
+        error = error.__cause__
+    assert {"function": "SparkRuntimeException", "folder": "NotADirectoryError"}[what] in causes, causes

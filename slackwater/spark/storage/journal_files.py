@@ -101,7 +101,7 @@ class FileJournal:
             return {}
         try:
             header = json.loads(text)
-            version, _, _ = header["format"], header["queries"], header["id"]
+            version, _, _ = header["format"], header["queries"], header["parts"]
         except (ValueError, KeyError, TypeError):
             raise JournalError(
                 f"{path!r} is not a Slackwater journal; give an empty folder or one that Slackwater made"
@@ -115,10 +115,9 @@ class FileJournal:
             raise JournalError(f"{path!r} is damaged: its checksum is wrong; {_anew('restore that file')}")
         return dict(header)
 
-    @property
-    def id(self) -> str:
-        """What makes this journal's commit ids unlike any other's."""
-        return str(self._header["id"])
+    def run_id(self, label: str) -> str:
+        """What makes a query's commit ids unlike those of all others, and of an earlier query of its name."""
+        return str(self._header["runs"].setdefault(label, uuid.uuid4().hex[:8]))
 
     @property
     def queries(self) -> dict[str, str]:

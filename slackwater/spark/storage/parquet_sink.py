@@ -142,10 +142,15 @@ class ParquetSink:
                 self._put_staged(payload, commit_id)
                 return
             self._held[commit_id] = in_full(payload, self._schema)
-            if self._seconds() >= self._due or sum(t.nbytes for t in self._held.values()) >= MOST_HELD:
-                self._show()
-            else:
-                self._hold(commit_id)
+            try:
+                if self._seconds() >= self._due or sum(t.nbytes for t in self._held.values()) >= MOST_HELD:
+                    self._show()
+                else:
+                    self._hold(commit_id)
+            except Exception:
+                # It has not been taken: it comes again.
+                self._held.pop(commit_id, None)
+                raise
 
     def _hold(self, commit_id: int) -> None:
         rows, buffer = self._held[commit_id], pa.BufferOutputStream()
