@@ -19,10 +19,15 @@ from pyarrow import fs
 import slackwater as sw
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Staged
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.storage import parquet_sink
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.spark.storage.parquet_sink import ParquetSink
 from slackwater.spark.storage.place import Place
+from slackwater.testing import Script, arrow_plan
+from tests.kit import faults
 from tests.kit.faults import Died, Fate, MortalFiles
+from tests.kit.streams import SAMPLE, frame
 
 
 class World:
@@ -221,3 +226,50 @@ def test_a_folder_that_cannot_be_written_is_said_at_the_start(tmp_path: Path) ->
     (tmp_path / "out").write_text("a file")
     with pytest.raises(SinkError, match="give a folder that can be written"):
         World(tmp_path).sink()
+
+
+class Journaled(faults.World):
+    """A query with a journal and a Parquet sink, on files that may be the last thing the process has touched."""
+
+    now = 0.0
+
+    def start(self, fate: Fate) -> Script:
+        files: Any = MortalFiles(fate)
+        journal = FileJournal(files, str(self.folder / "journal"))
+        out, root = (Place(files, str(self.folder / name), "") for name in ("out", "journal"))
+        pages: Any = SimpleNamespace(root=root)
+        self.parquet = ParquetSink(out, "run", pages, None, 10.0, self._seconds)
+        return Script(self.plan, journal, self.parquet, commit_every=2)  # type: ignore[arg-type]
+
+    def _seconds(self) -> float:
+        self.now += 1.7
+        return self.now
+
+    def live(self, fate: Fate, again: int = 0) -> Script | None:
+        try:
+            script = self.read(fate, again).drain()
+            self.parquet.show()
+        except Died:
+            return None
+        return script
+
+    def shown(self) -> list[tuple[Any, ...]]:
+        out = self.folder / "out"
+        files = sorted(out.glob("*.parquet")) if out.exists() else []
+        tables = [pl.read_parquet(f).select("window_start", "g", "n") for f in files]
+        return sorted(row for table in tables for row in table.rows())
+
+
+def test_with_a_journal_a_crash_at_any_point_leaves_each_result_once(tmp_path: Path) -> None:
+    plan = arrow_plan(SAMPLE, 4, 4, group_by=["g"], disorder=bounded(0), n="count(*)")
+    pages = [frame([[3 * n, "a"], [3 * n + 1, "b"], [3 * n + 2, "a"]]) for n in range(8)]
+    calm, counted = Journaled(plan, pages, tmp_path / "calm"), Fate()
+    assert calm.live(counted) is not None
+    wanted = calm.shown()
+    assert len(wanted) > 8 and len(list((tmp_path / "calm/out").iterdir())) < 6
+    for at in range(1, counted.count + 1):
+        stormy = Journaled(plan, pages, tmp_path / str(at))
+        lives = [stormy.live(Fate(at))]
+        assert len(set(stormy.shown())) == len(stormy.shown()) and set(stormy.shown()) <= set(wanted)
+        lives += [stormy.live(Fate(7)), stormy.live(Fate(), again=1)]
+        assert lives[-1] is not None and stormy.shown() == wanted, at
