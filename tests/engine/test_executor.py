@@ -349,9 +349,9 @@ def test_after_an_error_nothing_is_committed_that_lacks_the_page(tmp_path: Path)
 
 def test_after_an_error_of_a_sink_its_rows_come_with_the_restart(tmp_path: Path) -> None:
     first = Script(query(), files(tmp_path), Full())
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(RunError, match="no space left"):
         first.page(frame([[1, "a"], [20, "a"]]))
-    with pytest.raises(RunError, match="has failed: no space left"):
+    with pytest.raises(RunError, match=r"has failed: .*no space left"):
         first.drain()
     second = Script(query(), files(tmp_path))
     second.drain()
@@ -363,7 +363,7 @@ def test_queries_that_are_started_again_one_after_another_find_their_answers(tmp
     add_query(first, "one", query(), Full())
     add_query(first, "two", query(), Full())
     first.admit("source:s", page(frame([[1, "a"], [20, "a"]]), 0))
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(RunError, match="no space left"):
         first.run_until_idle()
     second, sinks = Executor(ManualClock(), files(tmp_path), pages=ArrowPages()), [ListSink(), ListSink()]
     add_query(second, "one", query(), sinks[0])

@@ -41,7 +41,7 @@ def crashed(folder: Path) -> None:
     """Both queries close a window; the second one's sink fails between the two halves of the commit."""
     first = executor(folder, good=ListSink(), bad=Broken())
     first.admit(source_label("s"), page(0, 1, 2, 30))
-    with pytest.raises(OSError, match="broken"):
+    with pytest.raises(RunError, match="broken"):
         first.run_until_idle()
 
 
