@@ -38,6 +38,7 @@ from slackwater.spark.api.run import Run
 from slackwater.spark.ingest.replay import Replay, come_to
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.storage.parquet_sink import ParquetSink
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import SinkLike, make_sink
 from slackwater.windows.sideline import Sideline
@@ -65,7 +66,8 @@ class Running:
         self._catalogue = catalogue
         self.pages = pages
         self._journal = journal
-        self._id = journal.id if journal is not None else uuid.uuid4().hex[:8]
+        own = uuid.uuid4().hex[:8]
+        self._run_id = (lambda label: own) if journal is None else journal.run_id
         self._resident_limit = resident_limit
         self._clock = SystemClock()
         executor = Executor(self._clock, journal, strategy, pages)
@@ -104,8 +106,8 @@ class Running:
             raise RunError("this query has been started already; stop its run first, or build the query again")
         check_settings(plan, early, sideline, late)
         replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
-        output = make_sink(sink, f"{self._id}-{label}", self.pages, plan)
-        late_output = None if late is None else make_sink(late, f"{self._id}-{label}-late", self.pages)
+        output = make_sink(sink, f"{self._run_id(label)}-{label}", self.pages, plan)
+        late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-{label}-late", self.pages)
         known, reserved, new = dict[str, str](), frozenset[str](), False
         if self._journal is not None:
             new = label not in self._journal.queries
@@ -198,6 +200,7 @@ class Running:
             raise JournalError(f"the journal holds no query {name!r}")
         if name in self.runs and self.runs[name].active:
             raise RunError(f"query {name!r} is running; stop it instead")
+        ParquetSink.forget(self.pages, f"{self._run_id(name)}-{name}")
         self._journal.forget(name)
         self.loop.interrupt(lambda: self.loop.executor.forget(name))
         if not self.missing():

@@ -89,7 +89,7 @@ class FileJournal:
         """The mark comes first: where there is a header there is a mark."""
         self._disk.mark(self._mark(0))
         self._disk.force(self._commits)
-        self._header = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}}
+        self._header = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}, "runs": {}}
         self._write_header()
 
     def _read_header(self) -> dict[str, Any]:
@@ -115,9 +115,15 @@ class FileJournal:
             raise JournalError(f"{path!r} is damaged: its checksum is wrong; {_anew('restore that file')}")
         return dict(header)
 
+    @property
+    def id(self) -> str:
+        """What makes this journal unlike any other."""
+        return str(self._header["id"])
+
     def run_id(self, label: str) -> str:
         """What makes a query's commit ids unlike those of all others, and of an earlier query of its name."""
-        return str(self._header["runs"].setdefault(label, uuid.uuid4().hex[:8]))
+        with self._changing:
+            return str(self._header["runs"].setdefault(label, uuid.uuid4().hex[:8]))
 
     @property
     def queries(self) -> dict[str, str]:
@@ -163,6 +169,7 @@ class FileJournal:
         with self._changing:
             if self._header["queries"].pop(label, None) is not None:
                 self._header["parts"].pop(label, None)
+                self._header["runs"].pop(label, None)
                 self._write_header()
 
     def _write_header(self) -> None:

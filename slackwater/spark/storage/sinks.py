@@ -38,7 +38,7 @@ class CallableSink:
     makes no sense is counted: it comes in the middle of a commit, which it must not spoil.
     """
 
-    advice = "mend the function; it gets the same rows again under the same commit id"
+    advice = "mend the function"
 
     def __init__(
         self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: PlanNode | None
