@@ -15,13 +15,17 @@ from slackwater.errors import RunError
 from slackwater.operators.sink import Sink
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock, SystemClock
+from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.parquet_sink import ParquetSink
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import CallableSink
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 
-PAGES: Any = SimpleNamespace(spark=SimpleNamespace(createDataFrame=lambda table: table), root=Place.of("/nowhere"))
+DISK = Disk(fs.LocalFileSystem(), sync=False)
+PAGES: Any = SimpleNamespace(
+    spark=SimpleNamespace(createDataFrame=lambda table, *schema: table), root=Place.of("/nowhere"), disk=DISK
+)
 
 
 def plan() -> Any:
@@ -38,8 +42,8 @@ def broken(rows: Any, commit_id: int) -> None:
 
 def test_a_function_that_raises() -> None:
     words = (
-        r"^query 'q' cannot give its results to the function 'broken': ValueError: no such model with a second "
-        r"line; mend the function; .*start again"
+        r"^query 'q' has failed: it cannot give its results to the function 'broken': ValueError: "
+        r"no such model with a second line; mend the function, then start it again"
     )
     with pytest.raises(RunError, match=words) as told:
         play(CallableSink(broken, PAGES, plan()))
@@ -47,7 +51,9 @@ def test_a_function_that_raises() -> None:
 
 
 def test_late_rows_are_told_apart_from_results() -> None:
-    with pytest.raises(RunError, match="query 'q' cannot give its late rows to the function 'broken'"):
+    with pytest.raises(
+        RunError, match="query 'q' has failed: it cannot give its late rows to the function 'broken'"
+    ):
         play(ListSink(), CallableSink(broken, PAGES, None))
 
 
@@ -141,5 +147,7 @@ def test_a_clock_that_stands_is_not_waited_for() -> None:
 def test_rows_that_cannot_be_shown_later_are_told_too() -> None:
     output = Held()
     output.fails = True
-    with pytest.raises(RunError, match="query 'q' cannot give its results to Held: PermissionError: read-only"):
+    with pytest.raises(
+        RunError, match="query 'q' has failed: it cannot give its results to Held: PermissionError: read-only"
+    ):
         Sink("q/sink", output).tick(0, no_emit)

@@ -10,10 +10,12 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 import slackwater as sw
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import CallableSink, make_sink
 from slackwater.testing import Script, arrow_plan
@@ -21,8 +23,9 @@ from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
 
 #: Tables stay tables.
-SPARK = SimpleNamespace(createDataFrame=lambda table: table)
-PAGES: Any = SimpleNamespace(spark=SPARK, root=Place.of("/nowhere"))
+SPARK = SimpleNamespace(createDataFrame=lambda table, *schema: table)
+DISK = Disk(fs.LocalFileSystem(), sync=False)
+PAGES: Any = SimpleNamespace(spark=SPARK, root=Place.of("/nowhere"), disk=DISK)
 
 
 def plan(**window: Any) -> Any:

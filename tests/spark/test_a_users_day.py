@@ -225,7 +225,7 @@ def test_a_query_fails_alone(spark: SparkSession, files: Files, journal: bool, t
         good, bad = counted(stream).start(name="good"), counted(stream).start(boom, name="bad")
         keys = set(bad.metrics())
         files.add(1, 11)
-        with pytest.raises(sw.RunError, match="query 'bad' has failed.*Boom: the shop is closed") as caught:
+        with pytest.raises(sw.RunError, match=r"query 'bad' has failed.*Boom: the shop is closed") as caught:
             bad.await_termination(PATIENCE)
         assert isinstance(caught.value.__cause__, Boom) and "journal" not in str(caught.value)
         assert bad.exception() is caught.value

@@ -145,7 +145,7 @@ def test_a_failing_sink_ends_the_replay_with_its_error(spark: SparkSession) -> N
 
     with sw.Session(spark) as s:
         count(s, past(spark, ROWS)).start(sink=fail)
-        with pytest.raises(sw.RunError, match="query 'q1' has failed.*ZeroDivisionError: the sink is broken"):
+        with pytest.raises(sw.RunError, match=r"query 'q1' has failed.*ZeroDivisionError: the sink is broken"):
             s.run_available()
         with pytest.raises(sw.RunError, match="no query is running"):
             s.run_available()
