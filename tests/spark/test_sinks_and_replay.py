@@ -227,7 +227,9 @@ def test_a_sink_that_fails_is_told_as_the_querys(spark: SparkSession, tmp_path: 
         "folder": r"the folder '.*out': NotADirectoryError",
     }
     try:
-        with pytest.raises(sw.RunError, match=f"query 'counts' cannot give its results to {words[what]}") as told:
+        with pytest.raises(
+            sw.RunError, match=f"query 'counts' has failed: it cannot give its results to {words[what]}"
+        ) as told:
             s.run_available()
     finally:
         s.stop()

@@ -84,7 +84,7 @@ class Running:
         self._open: set[str] = set()
         """Live streams that are read as rows come, not only by `run_available`."""
         self._resumed = False
-        self._stopping: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     # --- start
 
@@ -339,23 +339,25 @@ class Running:
 
     def stop(self, then: Callable[[], None]) -> None:
         """Stop all, without waiting; what comes after that is done when nothing runs any more."""
-        for run in self.runs.values():
+        for run in list(self.runs.values()):
             run._end()
-        self._stopping = threading.Thread(target=self._stop, args=[then], name="slackwater-stop", daemon=True)
-        self._stopping.start()
+        threading.Thread(target=self._stop, args=[then], name="slackwater-stop", daemon=True).start()
 
     def _stop(self, then: Callable[[], None]) -> None:
-        self.readers.stop_all()
-        self.loop.stop()
-        self.readers.join()
-        for run in self.runs.values():
-            try:
-                run.show()
-            except RunError as error:
-                _log.error("%s", error)
-        then()
+        try:
+            self.readers.stop_all()
+            self.loop.stop()
+            self.readers.join()
+            for run in list(self.runs.values()):
+                try:
+                    run.show()
+                except RunError as error:
+                    _log.error("%s", error)
+            then()
+        finally:
+            self._stopped.set()
 
     def await_stop(self) -> None:
         """Wait until nothing runs any more; not inside a sink's function, which runs."""
-        if self._stopping is not None and not self.loop.inside:
-            self._stopping.join()
+        if not self.loop.inside:
+            self._stopped.wait()
