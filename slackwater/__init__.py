@@ -1,6 +1,6 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
-from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError
+from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import early
 from slackwater.plan.ask import prod
 from slackwater.progress.bounds.bounded import bounded
@@ -30,6 +30,7 @@ __all__ = [
     "Session",
     "SinkError",
     "SlackwaterError",
+    "SqlError",
     "Stream",
     "bounded",
     "disorder_control",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class SlackwaterError(Exception):
@@ -12,6 +12,16 @@ class SlackwaterError(Exception):
 
 class QueryError(SlackwaterError, ValueError):
     """A stream, query, window, aggregate or policy that cannot mean what was written."""
+
+
+class SqlError(QueryError):
+    """A mistake in a SQL text, with its place: `line` and `column` count from 1."""
+
+    def __init__(self, message: str, line: int, column: int, excerpt: str) -> None:
+        super().__init__(f"line {line}, column {column}: {message}\n{excerpt}")
+        self.message = message
+        self.line = line
+        self.column = column
 
 
 class JournalError(SlackwaterError):
@@ -26,12 +36,12 @@ class RunError(SlackwaterError):
     """A running query that failed, or that was asked for something in the wrong state."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The start of a hint, if a known name is much like this one.
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint at the known word that is nearest; empty where none is near.
 
-    >>> did_you_mean("cuont", ["sum", "count"]), did_you_mean("speed", ["sum", "count"])
-    ('did you mean count? ', '')
+    >>> did_you_mean("carier", ["origin", "carrier"])
+    " (did you mean 'carrier'?)"
     """
-    names = {k.lower(): k for k in known}
-    near = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-    return f"did you mean {names[near[0]]}? " if near else ""
+    by_letters = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), list(by_letters), n=1)
+    return f" (did you mean {by_letters[near[0]]!r}?)" if near and near[0] != word.lower() else ""

@@ -32,7 +32,7 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None =
         # A function that sqlglot knows is no slip of the pen.
         misspelt = isinstance(sqlglot.parse_one(text, dialect="spark"), exp.Anonymous)
         hint = did_you_mean(function, BY_FUNCTION) if misspelt else ""
-        raise call.error(f"unknown aggregate {function!r}; {hint}known are {KNOWN}")
+        raise call.error(f"unknown aggregate {function!r}{hint}; known are {KNOWN}")
     if arguments and call.first == "*" and not kind.takes_star:
         raise call.error(f"only count takes a star; write {function}({kind.written})")
     return kind.read(call)

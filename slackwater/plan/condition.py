@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from functools import lru_cache, reduce
-from typing import ClassVar
 
 import polars as pl
 import sqlglot
 from polars.exceptions import PanicException
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 
 from slackwater.errors import QueryError
+from slackwater.plan.spark_sql import SparkSQL
 from slackwater.plan.text import date_of, number_of, timestamp_of
 
 #: What a condition is made of beside operators and functions.
@@ -40,11 +39,6 @@ _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _DATE, _TIMESTAMP = exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP
 _STAMPS = (_TIMESTAMP, *(exp.DataType.Type[f"TIMESTAMP{kind}"] for kind in ("TZ", "LTZ", "NTZ")))
-
-
-class _SparkSQL(Spark):
-    class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES: ClassVar = ["\\", "'", '"']  # a quote may be doubled since Spark 4.0
 
 
 Columns = tuple[tuple[str, pl.DataType], ...]
@@ -74,7 +68,7 @@ def _by_row(where: str, columns: Columns) -> str:
 
     Aggregates, subqueries and the like are refused: what they say depends on which windows happen to be open.
     """
-    parsed = sqlglot.parse(where, dialect=_SparkSQL) if isinstance(where, str) else []
+    parsed = sqlglot.parse(where, dialect=SparkSQL) if isinstance(where, str) else []
     if len(parsed) != 1 or parsed[0] is None:
         raise QueryError("that is no condition")
     for node in parsed[0].walk():

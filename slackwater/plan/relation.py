@@ -10,8 +10,17 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan.nodes import PlanNode, StreamNode
 from slackwater.progress.time import TimeDomain
+
+
+def no_column(said: str, name: str, columns: Iterable[str]) -> QueryError:
+    """What is said of a column that is not there."""
+    shown = [c for c in columns if not c.startswith("__")]
+    return QueryError(
+        f"{said}: there is no column {name!r}{did_you_mean(name, shown)}; there are {', '.join(shown)}"
+    )
 
 
 class Relation(Protocol):

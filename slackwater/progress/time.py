@@ -45,8 +45,21 @@ _UNITS = {
 }
 _PART = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
 
+#: Units of time in full, for messages.
+UNITS = ("microseconds", "milliseconds", "seconds", "minutes", "hours", "days", "weeks")
+
 #: What a user may write for a stretch of time or of sequence numbers.
 Span = str | int | timedelta | Decimal
+
+
+def is_unit(word: str) -> bool:
+    """Whether a word is a unit of time.
+
+    >>> is_unit("Minutes"), is_unit("min"), is_unit("month")
+    (True, True, False)
+    """
+    key = word.lower()
+    return key in _UNITS or key.removesuffix("s") in _UNITS
 
 
 def microseconds(span: str | timedelta) -> int:
@@ -73,8 +86,8 @@ def microseconds(span: str | timedelta) -> int:
         scale = _UNITS.get(key) or _UNITS.get(key.removesuffix("s"))
         if scale is None:
             raise QueryError(
-                f"unknown unit {unit!r} in {span!r}; use microseconds, milliseconds, seconds, minutes, hours, "
-                "days or weeks (months and years have no fixed length)"
+                f"unknown unit {unit!r} in {span!r}; use {', '.join(UNITS[:-1])} or {UNITS[-1]} (months and years "
+                "have no fixed length)"
             )
         ticks = float(number) * scale if "." in number else int(number) * scale
         total += round(ticks)

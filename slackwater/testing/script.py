@@ -145,7 +145,7 @@ class Script:
         self.late = late
         settings = Settings(late=late, early=early, sideline=sideline)
         add_query(self.executor, "q", plan, self.sink, settings)
-        self._source = source_label("s")
+        self._source = source_label(stream_of(plan).name)
         seen = self.executor.consumed(self._source)
         self._number = -1 if seen is None else seen
 

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
+from polars.exceptions import PanicException
 
+from slackwater.errors import QueryError
 from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.plan.relation import no_column
 from slackwater.progress.time import TimeDomain
 
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
+
+_WORD = re.compile(r"\w+")
+_MISSING = re.compile(r'unable to find column "([^"]+)"')
+
+
+@contextmanager
+def _explained(frame: pl.DataFrame, what: str, text: str) -> Iterator[None]:
+    """What polars says of an expression, as an error of ours."""
+    said = f"{what}{text!r}" if what.endswith("=") else f"{what} {text!r}"
+    try:
+        yield
+    except (pl.exceptions.PolarsError, PanicException) as error:
+        first = str(error).splitlines()[0]
+        missing = _MISSING.search(first)
+        raise no_column(said, missing[1], frame.columns) if missing else QueryError(f"{said}: {first}") from None
 
 
 @dataclass(frozen=True)
@@ -39,16 +58,22 @@ class SampleRelation:
         return pa.schema([(name, self.type_of(f"`{name}`", name)) for name in self.names])
 
     def where(self, condition: str) -> SampleRelation:
-        """The same shape; a condition is looked at when it meets rows."""
+        """The same shape."""
+        named = [pl.col(c).alias(w) for w in _WORD.findall(condition) for c in self.names if _other_case(c, w)]
+        kind = SampleRelation(self.frame.with_columns(named)).type_of(condition, "where")
+        if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise QueryError(f"where {condition!r}: this is {kind}, not a condition")
         return self
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> SampleRelation:
         """The rows with these columns."""
-        return SampleRelation(self.frame.select(pl.sql_expr(sql).alias(name) for name, sql in columns))
+        with _explained(self.frame, what, ", ".join(sql for _, sql in columns)):
+            return SampleRelation(self.frame.select(pl.sql_expr(sql).alias(name) for name, sql in columns))
 
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""
-        return pl.sql_expr(sql).meta.output_name()
+        with _explained(self.frame, what, sql):
+            return pl.sql_expr(sql).meta.output_name()
 
     def compared_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
         """All values of polars can be compared."""
@@ -59,8 +84,9 @@ class SampleRelation:
         call = _CALL.match(sql)
         if call is not None:
             return self._type_of_call(call[1].lower(), call[2], what)
-        made = pl.SQLContext(f=self.frame).execute(f"SELECT {sql} AS x FROM f", eager=True)
-        kind = made.to_arrow().schema.field("x").type
+        with _explained(self.frame, what, sql):
+            made = pl.SQLContext(f=self.frame).execute(f"SELECT {sql} AS x FROM f", eager=True)
+            kind = made.to_arrow().schema.field("x").type
         return pa.string() if kind == pa.large_string() else kind
 
     def _type_of_call(self, function: str, argument: str, what: str) -> pa.DataType:
@@ -76,8 +102,14 @@ class SampleRelation:
         """Spark's aggregates are Spark's to check."""
 
     def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
-        """Times of a sample are ticks already."""
-        return sql, TimeDomain.SEQUENCE
+        """Times of a sample are ticks already; a column of timestamps shows of what domain."""
+        stamps = pa.types.is_timestamp(self.type_of(sql, what))
+        return sql, TimeDomain.TIMESTAMP if stamps else TimeDomain.SEQUENCE
+
+
+def _other_case(column: str, word: str) -> bool:
+    """Whether a word names a column in other capitals, as Spark allows."""
+    return column != word and column.lower() == word.lower()
 
 
 @dataclass(frozen=True)
@@ -88,6 +120,8 @@ class SampleTypes:
 
     def stream(self, name: str) -> tuple[PlanNode, SampleRelation]:
         """A declared stream and its rows."""
+        if name not in self.streams:
+            raise QueryError(f"there is no stream {name!r}; there are {', '.join(self.streams)}")
         return self.streams[name]
 
     def relation(self, schema: pa.Schema) -> SampleRelation:

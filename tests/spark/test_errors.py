@@ -81,12 +81,12 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("share for early", lambda r: count(r).start(early=0.75), ["early=0.75", "sw.early(at=0.75)"]),
     ("flag for early", lambda r: count(r).start(early=True), ["early=True", "sw.early(at=0.75)"]),
     ("number for sideline", lambda r: count(r).start(sideline=4), ["sideline=4", "sw.sideline(ratio=4)"]),
-    ("misspelt column", lambda r: r.where("kk = 'a'"), ["no column 'kk'", "did you mean k?", "t, n, k, v"]),
-    ("misspelt function", lambda r: r.select(x="uper(k)"), ["no function 'uper'", "did you mean upper?"]),
+    ("misspelt column", lambda r: r.where("kk = 'a'"), ["no column 'kk'", "did you mean 'k'?", "t, n, k, v"]),
+    ("misspelt function", lambda r: r.select(x="uper(k)"), ["no function 'uper'", "did you mean 'upper'?"]),
     (
         "misspelt aggregate",
         lambda r: r.window("1 minute", "1 minute").agg(m="cuont(*)"),
-        ["m='cuont(*)'", "unknown aggregate 'cuont'", "did you mean count?"],
+        ["m='cuont(*)'", "unknown aggregate 'cuont'", "did you mean 'count'?"],
     ),
     (
         "unknown aggregate in an expression",
@@ -96,7 +96,7 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     (
         "misspelt aggregate in an expression",
         lambda r: r.window("1 minute", "1 minute").agg(m="sum(v)/cuont(*)"),
-        ["m='sum(v)/cuont(*)'", "'cuont'", "did you mean count?"],
+        ["m='sum(v)/cuont(*)'", "'cuont'", "did you mean 'count'?"],
     ),
     (
         "unknown column in an expression",

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 
 from slackwater.columns import TIME, unquoted
 from slackwater.errors import QueryError, did_you_mean
+from slackwater.plan.relation import no_column
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, TimeDomain
 from slackwater.spark.types import arrow_of
 
@@ -190,11 +191,9 @@ def _explain(error: PySparkException, frame: DataFrame, what: str, text: str) ->
     condition = (error.getCondition() or "") if isinstance(error, (AnalysisException, ParseException)) else ""
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = (error.getMessageParameters() or {}).get("objectName", "?").replace("`", "")
-        return QueryError(
-            f"{said}: there is no column {name!r}; {did_you_mean(name, names)}there are {', '.join(names)}"
-        )
+        return no_column(said, name, frame.columns)
     if condition.startswith("UNRESOLVED_ROUTINE"):
         name = (error.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
         known = [row[0] for row in frame.sparkSession.sql("SHOW FUNCTIONS").collect()]
-        return QueryError(f"{said}: Spark knows no function {name!r}; {did_you_mean(name, known)}".rstrip("; "))
+        return QueryError(f"{said}: Spark knows no function {name!r}{did_you_mean(name, known)}")
     return QueryError(f"{said}: {str(error).strip().splitlines()[0]}")

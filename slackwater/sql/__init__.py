@@ -1,0 +1,1 @@
+"""SQL as text, read into the logical nodes that the fluent API builds, and written back. No Spark in here."""

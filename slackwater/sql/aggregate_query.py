@@ -1,0 +1,239 @@
+"""A SELECT with a window: which of its words are groups, aggregates, and expressions over the results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from slackwater.plan import logical as L
+from slackwater.sql.expression import Expression
+from slackwater.sql.places import Place, Places
+from slackwater.sql.source import Source, Span
+from slackwater.sql.window import WrittenWindow, spark_window
+from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
+
+#: Spark's struct of a window, in terms of the columns of every result.
+_BOUNDS = {"START": WINDOW_START, "END": WINDOW_END}
+_STRUCT = f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of a SELECT list; without an expression it is a star."""
+
+    expression: Expression | None
+    alias: str | None
+    span: Span
+
+    @property
+    def column(self) -> L.Column:
+        """As a logical column."""
+        if self.expression is None:
+            return None, "*"
+        return self.alias, self.expression.text
+
+    def without_qualifier(self, names: Collection[str]) -> Item:
+        """The same without the relation's name before columns."""
+        if self.expression is None:
+            return self
+        return replace(self, expression=self.expression.without_qualifier(names))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A group: its name in the results, None where it is the column's own."""
+
+    name: str | None
+    expression: Expression
+
+    @property
+    def result(self) -> str:
+        return self.name or self.expression.name
+
+
+class WindowQuery:
+    """The clauses of a SELECT with a window, sorted into nodes."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        window: WrittenWindow,
+        groups: Sequence[Expression],
+        having: Expression | None,
+        span: Span,
+        places: Places,
+    ) -> None:
+        self._items = items
+        self._window = window
+        self._having = having
+        self._span = span
+        self._places = places
+        self._source: Source = places.source
+        self._aggregates: list[tuple[str, Expression]] = []
+        self._hidden: list[tuple[str, Expression]] = []
+        written = [g for g in groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
+        self._group_span = _covering(groups)
+        self._groups = [self._group(g) for g in written]
+
+    def logical(self, rows: L.Logical) -> L.Logical:
+        """The nodes."""
+        shown = [column for item in self._items if (column := self._shown(item)) is not None]
+        if not self._aggregates:
+            raise self._source.error(
+                self._window.span,
+                "a window is for aggregates, and there is none in SELECT; add one, as in count(*)",
+            )
+        having = None if self._having is None else self._over_results(self._having)
+        node = self._aggregate(rows)
+        if having is not None and self._having is not None:
+            node = self._places.put(L.Where((node,), having), Place(self._having.span))
+        natural = [g.result for g in self._groups] + [name for name, _ in self._aggregates]
+        if shown == [(name, None) for name in natural] and not self._hidden:
+            return node
+        columns = tuple(_column(name, text) for name, text in shown)
+        return self._places.put(L.Select((node,), columns), Place(self._list_span))
+
+    def _aggregate(self, rows: L.Logical) -> L.Logical:
+        every = [*self._aggregates, *self._hidden]
+        node = L.Aggregate(
+            (rows,),
+            self._window.window,
+            tuple((g.name, g.expression.text) for g in self._groups),
+            tuple((name, self._named_groups(e).text) for name, e in every),
+        )
+        spans = {name: e.span for name, e in every}
+        return self._places.put(node, Place(self._list_span, self._window.span, self._group_span, spans))
+
+    @property
+    def _list_span(self) -> Span:
+        return Span(self._items[0].span.start, self._items[-1].span.end)
+
+    # --- groups
+
+    def _group(self, written: Expression) -> _Group:
+        if written.aggregates:
+            raise self._source.error(
+                written.span, "a group is made of one row; aggregates go into SELECT or HAVING"
+            )
+        expression = self._by_number(written) or self._by_alias(written) or written
+        named = [
+            i.alias
+            for i in self._items
+            if i.expression is not None and i.alias is not None and self._same(i.expression, expression)
+        ]
+        if len(named) == 1 and named[0] != expression.column:
+            return _Group(named[0], expression)
+        return _Group(None if expression.column is not None else expression.name, expression)
+
+    def _by_number(self, written: Expression) -> Expression | None:
+        """`GROUP BY 1` speaks of the first entry of SELECT."""
+        if len(written.tokens) != 1 or not self._source.raw(written.tokens[0]).isdecimal():
+            return None
+        number = int(self._source.raw(written.tokens[0]))
+        item = self._items[number - 1] if 0 < number <= len(self._items) else None
+        if item is None or item.expression is None or item.expression.aggregates:
+            raise self._source.error(
+                written.span, f"GROUP BY {number}: there is no such column in SELECT to group by"
+            )
+        return item.expression
+
+    def _by_alias(self, written: Expression) -> Expression | None:
+        """A name that SELECT gives to an expression, unless that expression speaks of a column of the same name."""
+        for item in self._items:
+            if item.expression is None or item.alias is None or written.column is None:
+                continue
+            if item.alias.lower() != written.column.lower() or item.expression.aggregates:
+                continue
+            if not item.expression.find(written.tokens):
+                return item.expression
+        return None
+
+    # --- what SELECT shows
+
+    def _shown(self, item: Item) -> tuple[str, str | None] | None:
+        """Name and text of a column over the results; no text for a result's own, None for those that all have."""
+        expression = item.expression
+        if expression is None:
+            raise self._source.error(
+                item.span, "* cannot stand beside a window; name the groups and the aggregates"
+            )
+        name = item.alias or expression.name
+        column = (expression.column or "").lower()
+        if column in RESULT_COLUMNS:
+            return None if item.alias in (None, column) else (name, column)
+        if self._is_window(expression):
+            return item.alias or "window", _STRUCT
+        for group in self._groups:
+            if self._same(group.expression, expression):
+                return (name, None) if name == group.result else (name, _quoted(group.result))
+        if expression.aggregates:
+            self._aggregates.append((name, self._with_bounds(expression)))
+            return name, None
+        return name, self._over_results(expression)
+
+    def _is_window(self, expression: Expression) -> bool:
+        """Whether it is Spark's struct of a window: `window`, or the call that GROUP BY has too."""
+        if (expression.column or "").lower() == "window":
+            return True
+        found = spark_window(expression)
+        return found is not None and found.window == self._window.window
+
+    # --- expressions over results
+
+    def _over_results(self, expression: Expression) -> str:
+        """An expression in terms of the results: groups by their names, aggregates by theirs or a hidden one."""
+        made = self._with_bounds(expression)
+        for at, end in expression.aggregates:
+            made = made.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
+        return self._named_groups(made).text
+
+    def _name_of(self, call: Expression) -> str:
+        known = [*self._aggregates, *self._hidden]
+        for name, expression in known:
+            if self._same(expression, call):
+                return name
+        taken = {name.lower() for name, _ in known} | {g.result.lower() for g in self._groups}
+        name = next(n for i in count(1) if (n := f"having_{i}") not in taken)
+        self._hidden.append((name, call))
+        return name
+
+    def _named_groups(self, expression: Expression) -> Expression:
+        """Groups under the names that they have in results; not inside aggregates, which speak of rows."""
+        inside = {n for at, end in expression.aggregates for n in range(at, end)}
+        for group in sorted(self._groups, key=lambda g: -len(g.expression.tokens)):
+            if group.name is None:
+                continue
+            for at, end in expression.find(group.expression.tokens):
+                if at not in inside:
+                    expression = expression.edited(at, end, _quoted(group.result))
+        return expression
+
+    def _with_bounds(self, expression: Expression) -> Expression:
+        """`window.start` and `window.end` as the columns of every result."""
+        words = [self._source.word(t) for t in expression.tokens]
+        for n in range(len(words) - 2):
+            bound = _BOUNDS.get(words[n + 2])
+            dotted = self._source.raw(expression.tokens[n + 1]) == "."
+            if words[n] == "WINDOW" and dotted and bound is not None:
+                expression = expression.edited(n, n + 3, bound)
+        return expression
+
+    def _same(self, one: Expression, other: Expression) -> bool:
+        return one.text == other.text or self._source.same_words(one.tokens, other.tokens)
+
+
+def _covering(expressions: Iterable[Expression]) -> Span | None:
+    spans = [e.span for e in expressions]
+    return Span(spans[0].start, spans[-1].end) if spans else None
+
+
+def _column(name: str, text: str | None) -> L.Column:
+    quoted = _quoted(name)
+    if text is None or text == quoted:
+        return (None, name) if name.isidentifier() else (name, quoted)
+    return name, text
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

@@ -1,0 +1,151 @@
+"""`CREATE STREAM`: where rows come from, what their time is, and how late they may come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import Token
+
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import read_expression
+from slackwater.sql.policies import POLICIES, read_policy
+from slackwater.sql.source import Span, span_of
+from slackwater.sql.statements import CreateStream, StreamPlaces
+from slackwater.sql.values import read_length
+
+#: Formats that are folders of files; some of the files say themselves what columns they have.
+FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
+_SELF_DESCRIBING = ("avro", "orc", "parquet")
+_CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER")
+_EXAMPLES = " or ".join(f"DISORDER {p.example}" for p in POLICIES[:2])
+
+
+def read_create_stream(cursor: Cursor) -> CreateStream:
+    """What stands behind CREATE STREAM."""
+    prods = cursor.accept("OF", "PRODS")
+    begin = cursor.at
+    name = cursor.name("a name for the stream")
+    columns = read_columns(cursor) if cursor.sees_symbol("(") else None
+    cursor.expect("FROM")
+    format = cursor.text("a format that Spark reads, as in 'parquet',").lower()
+    found, spans = dict[str, Any](), {"FROM": span_of(cursor.tokens[begin : cursor.at])}
+    while cursor.word in _CLAUSES:
+        start, word = cursor.at, cursor.word
+        if word in spans:
+            raise cursor.error(f"{word} is written twice; leave one of them out")
+        cursor.at += 1
+        _clause(cursor, word, found)
+        spans[word] = span_of(cursor.tokens[start : cursor.at])
+    if cursor.token is not None and not cursor.sees_symbol(";"):
+        cursor.expected(f"one of {', '.join(_CLAUSES)} or the end of the statement", _CLAUSES)
+    _check(cursor, prods, format, columns is not None, found, spans)
+    return CreateStream(
+        name=name,
+        columns=columns,
+        format=format,
+        options=found.get("options", ()),
+        where=found.get("where"),
+        time=found["time"],
+        source=found.get("source"),
+        disorder=found.get("disorder"),
+        arrival=found.get("arrival"),
+        page=found.get("page"),
+        trigger=found.get("trigger"),
+        prods=prods,
+        places=StreamPlaces(cursor.source, spans),
+    )
+
+
+def _clause(cursor: Cursor, word: str, found: dict[str, Any]) -> None:
+    if word == "OPTIONS":
+        found["options"] = _options(cursor)
+    elif word == "DISORDER":
+        found["disorder"] = read_policy(cursor, _CLAUSES)
+    elif word == "TRIGGER":
+        cursor.accept("EVERY")
+        found["trigger"] = read_length(cursor, "how often to read, as in TRIGGER 5 SECONDS")
+    elif word == "REPLAY":
+        cursor.expect("BY")
+        found["arrival"] = read_expression(cursor, "the column of arrival", (*_CLAUSES, "PAGE")).text
+        if cursor.accept("PAGE"):
+            found["page"] = read_length(cursor, "how much arrives at once, as in PAGE 10 SECONDS")
+    else:
+        what = {"TIME": "the column of time", "SOURCE": "the column of a row's source"}.get(word, "a condition")
+        found[word.lower()] = read_expression(cursor, what, _CLAUSES).text
+
+
+def _check(
+    cursor: Cursor, prods: bool, format: str, described: bool, found: dict[str, Any], spans: dict[str, Span]
+) -> None:
+    """Refuse a stream that cannot be, as far as the words go."""
+    if "time" not in found:
+        cursor.expected("TIME and the column of time, as in TIME sent", _CLAUSES)
+    if prods:
+        for word in ("DISORDER", "SOURCE"):
+            if word in spans:
+                wrong = f"a stream of prods moves no time and has no sources; leave out {word}"
+                raise cursor.source.error(spans[word], wrong)
+    elif "disorder" not in found:
+        cursor.expected(f"how late rows may come, as in {_EXAMPLES}", _CLAUSES)
+    replay = "arrival" in found
+    if replay and "trigger" in found:
+        wrong = "a replay has no trigger; leave it out, or write REPLAY BY … PAGE … to set its steps"
+        raise cursor.source.error(spans["TRIGGER"], wrong)
+    if format not in FILE_FORMATS:
+        return
+    if not any(key.lower() == "path" for key, _ in found.get("options", ())):
+        wrong = f"a {format} stream reads a folder; add OPTIONS (path = 'incoming')"
+        raise cursor.source.error(spans.get("OPTIONS", spans["FROM"]), wrong)
+    if not described and format != "text" and not (replay and format in _SELF_DESCRIBING):
+        wrong = (
+            "files that are still to come cannot say their columns; write them behind the stream's name, as in "
+            "calls (carrier STRING, sent TIMESTAMP)"
+        )
+        raise cursor.source.error(spans["FROM"], wrong)
+
+
+def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    """`(key = value, 'key' 'value')`; a key may have dots in it."""
+    pairs = list[tuple[str, str]]()
+    cursor.expect_symbol("(")
+    while not cursor.accept_symbol(")"):
+        if pairs:
+            cursor.expect_symbol(",")
+        if cursor.is_text:
+            key = cursor.text("a key")
+        else:
+            key = cursor.name("a key")
+            while cursor.accept_symbol("."):
+                key += "." + cursor.name("the rest of the key")
+        cursor.accept_symbol("=")
+        pairs.append((key, _option(cursor)))
+    return tuple(pairs)
+
+
+def _option(cursor: Cursor) -> str:
+    if cursor.is_text:
+        return cursor.next().text
+    if cursor.word in ("TRUE", "FALSE"):
+        return cursor.source.word(cursor.next()).lower()
+    if not cursor.raw_at(0).replace(".", "", 1).isdecimal():
+        cursor.expected("a text in quotes, a number, TRUE or FALSE")
+    return cursor.source.raw(cursor.next())
+
+
+def read_columns(cursor: Cursor) -> str:
+    """`(name TYPE, …)`, in Spark's words; types are Spark's to read."""
+    begin = cursor.at
+    cursor.expect_symbol("(")
+    depth, names = 1, 0
+    inside = list[Token]()
+    while depth:
+        if cursor.token is None:
+            raise cursor.error("'(' is never closed", [cursor.tokens[begin]])
+        raw = cursor.raw_at(0)
+        depth += (raw in ("(", "<")) - (raw in (")", ">"))
+        names += depth == 1 and raw == ","
+        inside.append(cursor.next())
+    if len(inside) < 3 or names > len(inside):
+        cursor.at = begin + 1
+        cursor.expected("columns with their types, as in (carrier STRING, sent TIMESTAMP)")
+    return cursor.source.text[inside[0].start : inside[-1].start].strip()

@@ -1,0 +1,136 @@
+"""A place in a SQL text, and what may come next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from sqlglot import Token, TokenType
+
+from slackwater.errors import SqlError, did_you_mean
+from slackwater.sql.source import Source, Span, span_of
+
+#: The longest token that an error repeats.
+_SHOWN = 40
+#: Words that name something only in backticks.
+_NO_NAMES = frozenset(
+    ("SELECT", "FROM", "WHERE", "HAVING", "AS", "UNION", "INTERSECT", "EXCEPT", "AND", "OR", "NOT")
+)
+
+
+class Cursor:
+    """Reads tokens one after another."""
+
+    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
+        self.source = source
+        self.tokens = list(tokens)
+        self.at = 0
+
+    # --- looking
+
+    @property
+    def token(self) -> Token | None:
+        """The next token; None at the end."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    @property
+    def word(self) -> str:
+        """The next token's word in capitals; empty for what is none."""
+        return self.word_at(0)
+
+    def word_at(self, ahead: int) -> str:
+        """The word so many tokens ahead."""
+        at = self.at + ahead
+        return self.source.word(self.tokens[at]) if at < len(self.tokens) else ""
+
+    def raw_at(self, ahead: int) -> str:
+        """The token so many tokens ahead as it was written; empty behind the end."""
+        at = self.at + ahead
+        return self.source.raw(self.tokens[at]) if at < len(self.tokens) else ""
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return all(self.word_at(n) == word for n, word in enumerate(words))
+
+    def sees_symbol(self, symbol: str) -> bool:
+        """Whether this symbol comes next."""
+        return self.raw_at(0) == symbol
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a quoted text comes next."""
+        return self.token is not None and self.token.token_type is TokenType.STRING
+
+    # --- taking
+
+    def next(self) -> Token:
+        """Take a token; there must be one."""
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Take these words if they come next."""
+        if not self.sees(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def accept_symbol(self, symbol: str) -> bool:
+        """Take this symbol if it comes next."""
+        if not self.sees_symbol(symbol):
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Take these words, one after another."""
+        for word in words:
+            if not self.accept(word):
+                self.expected(word, [word])
+
+    def expect_symbol(self, symbol: str) -> None:
+        """Take this symbol."""
+        if not self.accept_symbol(symbol):
+            self.expected(f"'{symbol}'")
+
+    def name(self, what: str) -> str:
+        """Take a name, plain or in backticks."""
+        token = self.token
+        if token is not None and token.token_type is TokenType.IDENTIFIER and token.text:
+            return self.next().text
+        if token is None or not self.word or self.word in _NO_NAMES or " " in self.word:
+            self.expected(what)
+        return self.source.raw(self.next())
+
+    def text(self, what: str) -> str:
+        """Take a quoted text that says something."""
+        if not self.is_text:
+            self.expected(f"{what} in quotes")
+        token = self.next()
+        if not token.text.strip():
+            raise self.error(f"{what} is empty", [token])
+        return token.text
+
+    # --- errors
+
+    def error(self, message: str, tokens: Sequence[Token] | None = None) -> SqlError:
+        """An error at some tokens, or at the next one."""
+        return self.source.error(span_of(list(tokens)) if tokens else self.here(), message)
+
+    def here(self) -> Span:
+        """Where the next token is, or the end of the text."""
+        if self.token is not None:
+            return span_of([self.token])
+        end = self.tokens[-1].end + 1 if self.tokens else len(self.source.text.rstrip())
+        return Span(end, end + 1)
+
+    def expected(self, what: str, known: Iterable[str] = ()) -> NoReturn:
+        """Refuse what comes next."""
+        token = self.token
+        if token is None:
+            raise self.error(f"expected {what}, found the end")
+        raw = self.source.raw(token)
+        hint = did_you_mean(raw, known) if self.word else ""
+        shown = raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
+        raise self.error(f"expected {what}, found {shown}{hint}")

@@ -1,0 +1,258 @@
+"""Spark SQL expressions inside a text: where they end, and their exact words, which go to Spark unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import ParseError
+
+from slackwater.aggregates.parse import is_aggregate
+from slackwater.errors import SqlError, did_you_mean
+from slackwater.plan.spark_sql import SparkSQL
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.source import Source, Span, span_of
+
+_OPEN = {"(": ")", "[": "]", "{": "}"}
+_CLOSE = {close: open for open, close in _OPEN.items()}
+#: Words that no expression contains outside of parentheses, wherever they stand.
+_RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION", "INTERSECT", "MINUS", "EXCEPT"))
+_RESERVED |= {"ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
+#: Words that end an expression only before another word or symbol; they may name columns.
+_FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
+#: What a user may have meant by a word that does not belong to an expression.
+CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "AS", "AND", "OR")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Some tokens of a text; `edits` replace stretches of it by other words, such as the name of a result."""
+
+    source: Source
+    tokens: tuple[Token, ...]
+    edits: tuple[tuple[Span, str], ...] = ()
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return span_of(list(self.tokens))
+
+    @cached_property
+    def text(self) -> str:
+        """The user's own words, with the edits."""
+        pieces, at = [], self.span.start
+        for span, words in sorted(self.edits, key=lambda edit: edit[0].start):
+            pieces += [self.source.text[at : span.start], words]
+            at = span.end
+        return "".join([*pieces, self.source.text[at : self.span.end]])
+
+    @property
+    def column(self) -> str | None:
+        """The name of the column, where it is nothing else."""
+        if len(self.tokens) != 1 or self.edits:
+            return None
+        (token,) = self.tokens
+        if token.token_type is TokenType.IDENTIFIER:
+            return token.text
+        return self.source.raw(token) if self.source.word(token) else None
+
+    @property
+    def name(self) -> str:
+        """The name that it has without an alias: its column, or its words, as Spark does it."""
+        if self.column is not None:
+            return self.column
+        words = [self.source.raw(t) for t in self.tokens]
+        if len(words) > 1 and words[1] == "(":
+            words[0] = words[0].lower()
+        at, text = self.span.start, ""
+        for token, word in zip(self.tokens, words, strict=True):
+            text += " " * (token.start > at) + ("" if token.start < at else word)
+            at = max(at, token.end + 1)
+        return text.replace("`", "")
+
+    @cached_property
+    def aggregates(self) -> list[tuple[int, int]]:
+        """The aggregate calls in it, each as first and one past the last token; not those inside others."""
+        found, at = [], 0
+        while at < len(self.tokens):
+            end = self._call_end(at)
+            if end is not None and self._is_aggregate(at, end):
+                found.append((at, end))
+                at = end
+            else:
+                at += 1
+        return found
+
+    def _is_aggregate(self, at: int, end: int) -> bool:
+        try:
+            return is_aggregate(_tree(self.source, self.tokens[at:end]))
+        except ParseError:
+            return False  # a word before a parenthesis that is no function, such as IN
+
+    def _call_end(self, at: int) -> int | None:
+        if at + 1 >= len(self.tokens) or self.source.raw(self.tokens[at + 1]) != "(":
+            return None
+        if not self.source.word(self.tokens[at]):
+            return None
+        depth = 0
+        for n in range(at + 1, len(self.tokens)):
+            raw = self.source.raw(self.tokens[n])
+            depth += (raw == "(") - (raw == ")")
+            if depth == 0:
+                return n + 1
+        return None
+
+    def find(self, words: Sequence[Token]) -> list[tuple[int, int]]:
+        """Where these tokens stand in it."""
+        size = len(words)
+        return [
+            (n, n + size)
+            for n in range(len(self.tokens) - size + 1)
+            if self.source.same_words(self.tokens[n : n + size], words) and not self._is_part_of_name(n, size)
+        ]
+
+    def _is_part_of_name(self, at: int, size: int) -> bool:
+        """Whether a dot joins it to more, as in `a.b`, or it names a function."""
+        before = self.source.raw(self.tokens[at - 1]) if at else ""
+        behind = self.source.raw(self.tokens[at + size]) if at + size < len(self.tokens) else ""
+        return before == "." or (size == 1 and behind in (".", "("))
+
+    def edited(self, at: int, end: int, words: str) -> Expression:
+        """The same with some tokens replaced, and what was replaced inside them; not where more has been."""
+        span = span_of(list(self.tokens[at:end]))
+        if any(s.start < span.end and span.start < s.end and not _inside(s, span) for s, _ in self.edits):
+            return self
+        others = (edit for edit in self.edits if not _inside(edit[0], span))
+        return Expression(self.source, self.tokens, (*others, (span, words)))
+
+    def part(self, at: int, end: int) -> Expression:
+        """Some of its tokens."""
+        span = span_of(list(self.tokens[at:end]))
+        inside = tuple(edit for edit in self.edits if _inside(edit[0], span))
+        return Expression(self.source, self.tokens[at:end], inside)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is an expression of Spark SQL."""
+        try:
+            return _tree(self.source, self.tokens) is not None
+        except (ParseError, RecursionError):
+            return False
+
+    def check(self, what: str) -> None:
+        """Refuse what is no expression of Spark SQL."""
+        try:
+            if _tree(self.source, self.tokens) is None:
+                raise self.source.error(self.span, f"expected {what}")
+        except ParseError as error:
+            raise _explained(self.source, self.tokens, error) from None
+        except RecursionError:
+            raise self.source.error(self.span, "this expression is nested too deeply") from None
+
+    def without_qualifier(self, names: Collection[str]) -> Expression:
+        """The same without the relation's name before a column, as in `f.carrier`."""
+        known = {name.lower() for name in names}
+        found = [n for n in range(len(self.tokens) - 2) if self._is_qualifier(n, known)]
+        if not found:
+            return self
+        dropped = {n for at in found for n in (at, at + 1)}
+        edits = tuple((span_of(list(self.tokens[n : n + 2])), "") for n in found)
+        kept = tuple(t for n, t in enumerate(self.tokens) if n not in dropped)
+        return Expression(self.source, kept, edits).part(0, len(kept))
+
+    def _is_qualifier(self, at: int, known: Collection[str]) -> bool:
+        token, dot = self.tokens[at], self.source.raw(self.tokens[at + 1])
+        named = self.source.word(token) or token.token_type is TokenType.IDENTIFIER
+        first = at == 0 or self.source.raw(self.tokens[at - 1]) != "."
+        return bool(named) and dot == "." and first and token.text.lower() in known
+
+
+def _inside(one: Span, other: Span) -> bool:
+    return other.start <= one.start and one.end <= other.end
+
+
+def read_expression(cursor: Cursor, what: str, stops: Collection[str] = ()) -> Expression:
+    """Take an expression up to a comma, a closing bracket, a word that begins a clause, or one of `stops`."""
+    made = Expression(cursor.source, _cut(cursor, what, stops))
+    made.check(what)
+    return made
+
+
+def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
+    """Take an expression and its alias, with or without AS."""
+    tokens = _cut(cursor, "an expression", ("AS",))
+    made = Expression(cursor.source, tokens)
+    if cursor.accept("AS"):
+        made.check("an expression")
+        return made, cursor.name("a name after AS")
+    last = Cursor(cursor.source, tokens[-1:])
+    if len(tokens) > 1 and (last.word or tokens[-1].token_type is TokenType.IDENTIFIER):
+        shorter = Expression(cursor.source, tokens[:-1])
+        if not made.is_whole and shorter.is_whole:
+            return shorter, last.name("a name")
+    made.check("an expression")
+    return made, None
+
+
+def _cut(cursor: Cursor, what: str, stops: Collection[str]) -> tuple[Token, ...]:
+    begin, opened = cursor.at, list[Token]()
+    while (token := cursor.token) is not None:
+        raw = cursor.source.raw(token)
+        if raw == ";" or (not opened and _ends(cursor, begin, raw, stops)):
+            break
+        if raw in _OPEN:
+            opened.append(token)
+            _refuse_subquery(cursor)
+        elif raw in _CLOSE:
+            if cursor.source.raw(opened[-1]) != _CLOSE[raw]:
+                cursor.expected(f"'{_OPEN[cursor.source.raw(opened[-1])]}'")
+            opened.pop()
+        cursor.at += 1
+    if opened:
+        raise cursor.error(f"'{cursor.source.raw(opened[-1])}' is never closed", [opened[-1]])
+    if cursor.at == begin:
+        cursor.expected(what)
+    return tuple(cursor.tokens[begin : cursor.at])
+
+
+def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
+    if raw in (",", ";") or raw in _CLOSE:
+        return True
+    before = cursor.raw_at(-1).upper() if cursor.at > begin else ""
+    word = cursor.word
+    if not word or before == ".":
+        return False
+    if word in _RESERVED:
+        return not (word == "FROM" and before == "DISTINCT")
+    if word in _FOLLOWED:
+        return cursor.raw_at(1).upper() in _FOLLOWED[word] or cursor.raw_at(1)[:1] in _FOLLOWED[word]
+    return cursor.at > begin and word in stops
+
+
+def _refuse_subquery(cursor: Cursor) -> None:
+    if cursor.word_at(1) in ("SELECT", "WITH") and cursor.raw_at(2) not in ("(", ",", ")", "."):
+        cursor.at += 1
+        raise cursor.error(
+            "a query inside an expression is not there yet; put it into FROM, or compare with a value"
+        )
+
+
+def _tree(source: Source, tokens: Sequence[Token]) -> exp.Expression | None:
+    parsed = SparkSQL().parser().parse_into(exp.Condition, list(tokens), source.text)
+    found = parsed[0] if parsed else None
+    return found if isinstance(found, exp.Expression) else None
+
+
+def _explained(source: Source, tokens: Sequence[Token], error: ParseError) -> SqlError:
+    found = error.errors[0] if error.errors else {}
+    at = next((t for t in tokens if (t.line, t.col) == (found.get("line"), found.get("col"))), tokens[-1])
+    description = str(found.get("description") or "this is no expression")
+    if description.startswith("Required keyword"):
+        side = "behind" if at is tokens[-1] else "before"
+        return source.error(span_of([at]), f"expected an expression {side} {source.raw(at)}")
+    if description.startswith("Invalid expression"):
+        hint = did_you_mean(source.raw(at), CLAUSES) if source.word(at) else ""
+        return source.error(span_of([at]), f"{source.raw(at)} does not belong here{hint}")
+    return source.error(span_of([at]), description[0].lower() + description[1:])

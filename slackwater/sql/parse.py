@@ -1,0 +1,255 @@
+"""SQL text to statements: nothing is done, but that functions are imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slackwater.errors import QueryError, did_you_mean
+from slackwater.estimates.early import Early, early
+from slackwater.sql import statements as S
+from slackwater.sql.create_stream import read_create_stream
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import read_expression
+from slackwater.sql.functions import read_create_function, read_import
+from slackwater.sql.places import Places
+from slackwater.sql.scope import Scope
+from slackwater.sql.select import SelectReader
+from slackwater.sql.source import Source, span_of
+from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
+from slackwater.windows.sideline import sideline
+
+_FORMATS: dict[str, S.Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
+_SETTINGS = ("journal", "strategy")
+_STRATEGIES = ("fifo", "round_robin")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The statements of a text, and the names that are known behind it."""
+
+    statements: list[S.Statement] = field(default_factory=list)
+    scope: Scope = field(default_factory=Scope)
+
+
+def parse(text: str, scope: Scope) -> Parsed:
+    """Read all statements, separated by semicolons; later ones know the names that earlier ones give.
+
+    >>> parsed = parse("SELECT a, b + 1 AS c FROM s WHERE b > 0", Scope(frozenset({"s"})))
+    >>> parsed.statements[0].query.columns
+    ((None, 'a'), ('c', 'b + 1'))
+    """
+    if not isinstance(text, str):
+        raise QueryError(f"sql({text!r}): write SQL as text")
+    source = Source(text)
+    reader = _Statements(Cursor(source, source.tokens), scope)
+    found = []
+    try:
+        while reader.more():
+            found.append(reader.statement())
+    except RecursionError:
+        raise reader.cursor.error("this is nested too deeply") from None
+    if not found:
+        raise reader.cursor.error("there is no statement; write for example SELECT … FROM …")
+    return Parsed(found, reader.scope)
+
+
+class _Statements:
+    """Reads statement after statement."""
+
+    def __init__(self, cursor: Cursor, scope: Scope) -> None:
+        self.cursor = cursor
+        self.scope = scope
+        self._readers: dict[str, Callable[[], S.Statement]] = {
+            "SELECT": self._select,
+            "WITH": self._select,
+            "INSERT": self._insert,
+            "CREATE": self._create,
+            "EXPLAIN": self._explain,
+            "SHOW": self._show,
+            "PROD": self._prod,
+            "STOP": lambda: S.Stop(self._query_name()),
+            "FORGET": lambda: S.Forget(self._query_name()),
+            "RUN": self._run,
+            "SET": self._set,
+        }
+
+    def more(self) -> bool:
+        """Whether there is another statement; passes semicolons."""
+        while self.cursor.accept_symbol(";"):
+            pass
+        return self.cursor.token is not None
+
+    def statement(self) -> S.Statement:
+        """The next statement, up to its semicolon or the end."""
+        word = self.cursor.word
+        if word not in self._readers:
+            self.cursor.expected(
+                f"a statement ({', '.join(w for w in self._readers if w != 'WITH')})", self._readers
+            )
+        if word not in ("SELECT", "WITH"):
+            self.cursor.at += 1
+        made = self._readers[word]()
+        if self.cursor.token is not None and not self.cursor.sees_symbol(";"):
+            self.cursor.expected("';' or the end of the statement")
+        return made
+
+    # --- queries
+
+    def _select(self) -> S.Select:
+        places = Places(self.cursor.source)
+        query = SelectReader(self.cursor, self.scope, places).read()
+        asked, aside = None, None
+        while self.cursor.word in ("EMIT", "SIDELINE"):
+            begin = self.cursor.at
+            try:
+                if self.cursor.accept("EMIT"):
+                    if asked is not None:
+                        raise QueryError("EMIT is written twice; leave one of them out")
+                    asked = self._emit()
+                else:
+                    self.cursor.expect("SIDELINE", "RATIO")
+                    aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
+            except QueryError as error:
+                if hasattr(error, "line"):
+                    raise
+                raise self.cursor.error(str(error), self.cursor.tokens[begin : self.cursor.at]) from None
+        return S.Select(query, asked, aside, places)
+
+    def _emit(self) -> Early:
+        cursor, found = self.cursor, dict[str, object]()
+        cursor.expect("EARLY")
+        while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE"):
+            word = cursor.source.word(cursor.next())
+            if word.lower() in found:
+                raise QueryError(f"{word} is written twice; leave one of them out")
+            if word == "EVERY":
+                value: object = read_length(cursor, "how often")
+            elif word == "AT" and not sees_share(cursor):
+                value = read_span(cursor, "a share of the slide, as in AT 75%, or a time, as in AT 90 SECONDS")
+            else:
+                value = read_share(cursor, f"a share, as in {word} 90%")
+            found[word.lower()] = value
+        if not found.keys() & {"at", "every", "accuracy"}:
+            cursor.expected("AT 75%, EVERY 5 SECONDS or ACCURACY 98%", ("AT", "EVERY", "ACCURACY"))
+        return early(**found)  # type: ignore[arg-type]
+
+    def _insert(self) -> S.Insert:
+        cursor = self.cursor
+        cursor.expect("INTO")
+        sink = self._sink()
+        late, name = None, None
+        if cursor.accept("LATE"):
+            cursor.accept("INTO")
+            late = cursor.text("a folder for late rows")
+        if cursor.accept("AS"):
+            name = cursor.name("a name for the query")
+        self._must_see_query()
+        return S.Insert(self._select(), sink, late, name)
+
+    def _sink(self) -> str | S.SinkFunction | None:
+        cursor = self.cursor
+        if cursor.accept("MEMORY"):
+            return None
+        if cursor.accept("FUNCTION"):
+            return read_import(cursor, "DataFrame", "commit_id")
+        return cursor.text("a folder, MEMORY or FUNCTION 'module:function',")
+
+    def _must_see_query(self) -> None:
+        if self.cursor.word not in ("SELECT", "WITH"):
+            self.cursor.expected("SELECT", ("SELECT", "WITH"))
+
+    # --- definitions
+
+    def _create(self) -> S.Statement:
+        cursor = self.cursor
+        replace = cursor.accept("OR", "REPLACE")
+        if cursor.accept("VIEW"):
+            name = cursor.name("a name for the view")
+            cursor.expect("AS")
+            self._must_see_query()
+            select = self._select()
+            if select.early is not None or select.sideline is not None:
+                raise cursor.error("a view says what to compute; write EMIT where the query starts")
+            self.scope = self.scope.with_view(name, select.query)
+            return S.CreateView(name, select, replace)
+        if replace:
+            cursor.expected("VIEW; only views can be replaced", ("VIEW",))
+        if cursor.accept("STREAM"):
+            stream = read_create_stream(cursor)
+            self.scope = self.scope.with_stream(stream.name)
+            return stream
+        if cursor.accept("FUNCTION"):
+            function = read_create_function(cursor)
+            self.scope = self.scope.with_function(function.name, function.function)
+            return function
+        cursor.expected("STREAM, VIEW or FUNCTION", ("STREAM", "VIEW", "FUNCTION"))
+
+    # --- acts
+
+    def _explain(self) -> S.Explain:
+        cursor, format = self.cursor, "TEXT"
+        if cursor.accept("FORMAT"):
+            format = cursor.word
+            if format not in _FORMATS:
+                cursor.expected("TEXT, MERMAID or SVG", _FORMATS)
+            cursor.at += 1
+        if cursor.word in ("SELECT", "WITH"):
+            return S.Explain(self._select(), None, _FORMATS[format])
+        return S.Explain(None, self._query_name(), _FORMATS[format])
+
+    def _show(self) -> S.Show:
+        if self.cursor.accept("STREAMS"):
+            return S.Show("streams")
+        if self.cursor.accept("QUERIES"):
+            return S.Show("queries")
+        if self.cursor.accept("VIEWS"):
+            return S.Show("views")
+        if self.cursor.accept("RESULTS"):
+            self.cursor.expect("OF")
+            return S.Show("results", self._query_name())
+        known = ("STREAMS", "QUERIES", "VIEWS", "RESULTS OF")
+        self.cursor.expected(f"one of {', '.join(known)}", known)
+
+    def _query_name(self) -> str:
+        return self.cursor.name("the name of a query")
+
+    def _prod(self) -> S.Prod:
+        cursor, name = self.cursor, self._query_name()
+        until: str | int | None = None
+        if cursor.accept("UNTIL"):
+            until = (
+                cursor.text("a time")
+                if cursor.is_text
+                else read_count(cursor, "a time in quotes, or a whole number")
+            )
+        where = read_expression(cursor, "a condition on the groups").text if cursor.accept("WHERE") else None
+        return S.Prod(name, until, where)
+
+    def _run(self) -> S.RunQueries:
+        cursor = self.cursor
+        if cursor.accept("CONTINUOUSLY"):
+            return S.RunQueries(continuously=True)
+        drain, speed = True, None
+        while cursor.word in ("WITHOUT", "SPEED"):
+            if cursor.accept("SPEED"):
+                speed = read_share(cursor, "so many seconds in one, as in SPEED 60")
+            else:
+                cursor.expect("WITHOUT", "DRAIN")
+                drain = False
+        if cursor.word:
+            cursor.expected("CONTINUOUSLY, WITHOUT DRAIN or SPEED 60", ("CONTINUOUSLY", "WITHOUT", "SPEED"))
+        return S.RunQueries(drain=drain, speed=speed)
+
+    def _set(self) -> S.SetSession:
+        cursor, begin = self.cursor, self.cursor.at
+        if cursor.word.lower() not in _SETTINGS:
+            cursor.expected(f"one of {', '.join(_SETTINGS)}", _SETTINGS)
+        name = cursor.source.word(cursor.next()).lower()
+        cursor.expect_symbol("=")
+        value = cursor.text(f"the {name}")
+        if name == "strategy" and value not in _STRATEGIES:
+            hint = did_you_mean(value, _STRATEGIES)
+            wrong = f"there is no strategy {value!r}{hint}; there are {', '.join(_STRATEGIES)}"
+            raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
+        return S.SetSession(name, value, cursor.source, span_of(cursor.tokens[begin : cursor.at]))

@@ -1,0 +1,190 @@
+"""Disorder policies as SQL says them: `DISORDER DROP RATIO 1% STRETCH 10 MINUTES`. One line for each policy."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.errors import QueryError
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.environment_policy import global_counter, sensors
+from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.progress.bounds.skew_policy import skew
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.drop_ratio.disorder_control import disorder_control
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.drop_ratio.max_delay import max_delay
+from slackwater.progress.learned.learned import learned
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import read_expression
+from slackwater.sql.values import read_value, sees_value, text_literal
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One policy: the words of its name, its main setting if it has one, then its options in any order."""
+
+    words: tuple[str, ...]
+    make: Callable[..., Disorder]
+    options: tuple[str, ...]
+    example: str
+    read: Callable[[Any], Any] = lambda setting: setting
+    """SQL knows lists only; makes of them what the policy takes."""
+
+
+def _pair(written: Any) -> Any:
+    """A pair by name, or one for all."""
+    if isinstance(written, Mapping):
+        return {name: _pair(value) for name, value in written.items()}
+    return tuple(written) if isinstance(written, list) else written
+
+
+def _skews(written: Any) -> Any:
+    """Skew bounds from one source to another, or a matrix of them; a bound is a pair, or a list of pairs."""
+    if isinstance(written, Mapping) and all(isinstance(key, tuple) for key in written):
+        return {key: _entry(entry) for key, entry in written.items()}
+    if isinstance(written, list) and all(isinstance(row, list) for row in written):
+        return [[_entry(entry) for entry in row] for row in written]
+    raise QueryError(
+        "SKEW says how far one source may be behind another, as in SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)); or "
+        "it has a row for each source, as in SKEW (((0, 5)))"
+    )
+
+
+def _entry(entry: Any) -> Any:
+    if not isinstance(entry, list):
+        return entry
+    plain = any(isinstance(e, (int, str)) for e in entry)
+    return tuple(entry) if plain else [tuple(e) if isinstance(e, list) else e for e in entry] or None
+
+
+_ENVIRONMENT = ("latency", "timeout", "unit", "groups")
+
+POLICIES: tuple[Policy, ...] = (
+    Policy(("BOUNDED",), bounded, ("timeout",), "BOUNDED 20 SECONDS"),
+    Policy(("DROP", "RATIO"), drop_ratio, ("stretch", "timeout"), "DROP RATIO 1%"),
+    Policy(
+        ("LEARNED",),
+        learned,
+        ("alpha", "tmax", "unit", "timeout", "adaptive", "groups", "initial"),
+        "LEARNED 10 MINUTES ALPHA 0.5",
+    ),
+    Policy(("CONTROL",), disorder_control, ("every", "timeout"), "CONTROL 1%"),
+    Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY"),
+    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout",), "PUNCTUATED BY upto"),
+    Policy(
+        ("SENSORS",),
+        sensors,
+        (*_ENVIRONMENT, "rate", "ties", "indirect"),
+        "SENSORS 2 SECONDS TIMEOUT 1 MINUTE",
+    ),
+    Policy(
+        ("GLOBAL", "COUNTER"),
+        global_counter,
+        (*_ENVIRONMENT, "counted"),
+        "GLOBAL COUNTER (10 MS, 40 MS)",
+        _pair,
+    ),
+    Policy(
+        ("SKEW",),
+        skew,
+        (*_ENVIRONMENT, "sources", "indirect"),
+        "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
+        _skews,
+    ),
+)
+#: Options that are pairs.
+_PAIRS = ("rate",)
+
+
+def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
+    """A policy, behind the word DISORDER; `stops` may follow it."""
+    begin = cursor.at
+    policy = next((p for p in POLICIES if cursor.word == p.words[0]), None)
+    if policy is None:
+        known = [" ".join(p.words) for p in POLICIES]
+        cursor.expected(f"a disorder policy ({', '.join(known)})", [p.words[0] for p in POLICIES])
+    cursor.expect(*policy.words)
+    main = list[Any]()
+    if policy.make is punctuated:
+        stops = (*stops, *(option.upper() for option in policy.options))
+        main.append(read_expression(cursor, "the column of punctuations", stops).text)
+    elif sees_value(cursor):
+        main.append(read_value(cursor))
+    options = _options(cursor, policy)
+    written = cursor.tokens[begin : cursor.at]
+    try:
+        return policy.make(*(policy.read(setting) for setting in main), **options)
+    except QueryError as error:
+        raise cursor.error(str(error), written) from None
+    except (TypeError, AttributeError, ValueError):
+        raise cursor.error(f"this policy cannot be read; write for example {policy.example}", written) from None
+
+
+def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
+    options = dict[str, Any]()
+    while (name := cursor.word.lower()) in policy.options:
+        if name in options:
+            raise cursor.error(f"{cursor.word} is written twice; leave one of them out")
+        cursor.at += 1
+        options[name] = read_value(cursor) if sees_value(cursor) else True
+        if name in _PAIRS:
+            options[name] = _pair(options[name])
+    return options
+
+
+# --- written back
+
+_BARE = re.compile(r"\d+(\.\d+)?( ?[a-z]+|%)")
+
+
+def policy_sql(policy: Disorder) -> str:
+    """A policy as SQL says it, from the one line that it says of itself.
+
+    >>> policy_sql(drop_ratio(0.01, stretch="10 minutes"))
+    'DROP RATIO 0.01 STRETCH 10 minutes'
+    """
+    try:
+        call = ast.parse(policy.describe(), mode="eval").body
+    except SyntaxError:
+        raise QueryError(f"{policy.describe()} is too long to be written as SQL") from None
+    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+    entry = next(p for p in POLICIES if p.make.__name__ == call.func.id)
+    words, options = [*entry.words], list[str]()
+    if call.args and entry.make is punctuated:
+        words.append(str(ast.literal_eval(call.args[0])))
+    else:
+        words += [_written(argument) for argument in call.args]
+    for option in call.keywords:
+        if option.arg in entry.options:
+            options += [str(option.arg).upper(), _written(option.value)]
+        else:
+            words.append(_written(option.value))
+    return " ".join([*words, *options])
+
+
+def _written(value: ast.expr) -> str:
+    if isinstance(value, ast.Constant):
+        text = value.value
+        if isinstance(text, bool):
+            return str(text).upper()
+        return text if isinstance(text, str) and _BARE.fullmatch(text) else _constant(text)
+    if isinstance(value, ast.Dict):
+        pairs = zip(value.keys, value.values, strict=True)
+        return f"({', '.join(f'{_name(key)} = {_written(entry)}' for key, entry in pairs)})"
+    if isinstance(value, ast.Call):
+        return f"TUPLES ({', '.join(_written(a) for a in value.args)})"
+    assert isinstance(value, (ast.Tuple, ast.List))
+    return f"({', '.join(_written(e) for e in value.elts)})"
+
+
+def _constant(value: object) -> str:
+    return text_literal(value) if isinstance(value, str) else f"{value}"
+
+
+def _name(key: ast.expr | None) -> str:
+    found = ast.literal_eval(key) if key is not None else ""
+    return " TO ".join(text_literal(name) for name in ((found,) if isinstance(found, str) else found))

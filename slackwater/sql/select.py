@@ -1,0 +1,206 @@
+"""A SELECT: its clauses are read here, in order; `aggregate_query` makes nodes of those with a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from slackwater.errors import SqlError
+from slackwater.plan import logical as L
+from slackwater.sql.aggregate_query import Item, WindowQuery
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import Expression, read_column, read_expression
+from slackwater.sql.from_clause import Relation, read_from
+from slackwater.sql.places import Place, Places
+from slackwater.sql.scope import Scope
+from slackwater.sql.source import Span, span_of
+from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
+
+_DEEPEST = 40
+_SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+_NEVER = {
+    "ORDER BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
+    "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
+    "LIMIT": "a stream has no end; stop the query when you have enough",
+    "LATERAL": "a row stays one row; explode it before the stream",
+    "QUALIFY": "windows for each row are written [RANGE 30 SECONDS] or [ROWS 100]; filter them with HAVING",
+}
+_NEEDS_WINDOW = (
+    "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
+)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """What was written between SELECT and the end of the query."""
+
+    items: Sequence[Item]
+    relation: Relation
+    where: Expression | None
+    groups: Sequence[Expression]
+    having: Expression | None
+    window: WrittenWindow | None
+
+
+class SelectReader:
+    """Reads a query, with those inside it."""
+
+    def __init__(self, cursor: Cursor, scope: Scope, places: Places, depth: int = 0) -> None:
+        self._cursor = cursor
+        self._scope = scope
+        self._places = places
+        self._depth = depth
+
+    def read(self) -> L.Logical:
+        """`[WITH …] SELECT …`, up to what does not belong to it."""
+        cursor = self._cursor
+        if self._depth > _DEEPEST:
+            raise cursor.error("queries are nested too deeply")
+        if cursor.accept("WITH"):
+            self._with()
+        begin = cursor.at
+        cursor.expect("SELECT")
+        clauses = self._clauses()
+        self._refuse_rest()
+        return self._logical(clauses, span_of(cursor.tokens[begin : cursor.at]))
+
+    def _inner(self) -> L.Logical:
+        made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read()
+        if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
+            raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
+        return made
+
+    def _with(self) -> None:
+        cursor = self._cursor
+        while True:
+            name = cursor.name("a name for the query")
+            cursor.expect("AS")
+            cursor.expect_symbol("(")
+            self._scope = self._scope.with_view(name, self._inner())
+            cursor.expect_symbol(")")
+            if not cursor.accept_symbol(","):
+                return
+
+    # --- clauses
+
+    def _clauses(self) -> Clauses:
+        cursor = self._cursor
+        if cursor.sees("DISTINCT"):
+            raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
+        items = self._items()
+        cursor.expect("FROM")
+        relation = read_from(cursor, self._scope, self._places, self._inner)
+        window = self._window(relation.window)
+        where = read_expression(cursor, "a condition") if cursor.accept("WHERE") else None
+        window = self._window(window)
+        groups = self._groups() if cursor.accept("GROUP BY") else []
+        having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
+        window = self._window(window)
+        plain = [group.without_qualifier(relation.names) for group in groups]
+        window, plain = self._spark_window(window, plain)
+        return Clauses(
+            [item.without_qualifier(relation.names) for item in items],
+            relation,
+            None if where is None else where.without_qualifier(relation.names),
+            plain,
+            None if having is None else having.without_qualifier(relation.names),
+            window,
+        )
+
+    def _items(self) -> list[Item]:
+        cursor, items = self._cursor, list[Item]()
+        while True:
+            begin = cursor.at
+            if cursor.sees_symbol("*") or (cursor.raw_at(1) == "." and cursor.raw_at(2) == "*"):
+                cursor.at += 1 if cursor.sees_symbol("*") else 3
+                if cursor.sees("EXCEPT") and cursor.raw_at(1) == "(":
+                    raise cursor.error("* EXCEPT (…) is not there yet; name the columns that you want")
+                items.append(Item(None, None, span_of(cursor.tokens[begin : cursor.at])))
+            else:
+                expression, alias = read_column(cursor)
+                items.append(Item(expression, alias, span_of(cursor.tokens[begin : cursor.at])))
+            if not cursor.accept_symbol(","):
+                return items
+
+    def _groups(self) -> list[Expression]:
+        cursor = self._cursor
+        if cursor.word in ("ALL", "CUBE", "ROLLUP", "GROUPING SETS") and cursor.raw_at(1) in ("", "(", ";"):
+            raise cursor.error(f"GROUP BY {cursor.word} is not there yet; name the columns")
+        groups = [read_expression(cursor, "a column or expression to group by")]
+        while cursor.accept_symbol(","):
+            groups.append(read_expression(cursor, "a column or expression to group by"))
+        return groups
+
+    def _window(self, before: WrittenWindow | None) -> WrittenWindow | None:
+        """S5's WINDOW clause, wherever it stands behind FROM."""
+        if not (self._cursor.sees("WINDOW") and self._cursor.raw_at(1) == "["):
+            return before
+        self._cursor.at += 1
+        found = read_bracket(self._cursor)
+        if before is not None:
+            raise two_windows(self._cursor.source, found)
+        return found
+
+    def _spark_window(
+        self, window: WrittenWindow | None, groups: Sequence[Expression]
+    ) -> tuple[WrittenWindow | None, list[Expression]]:
+        """The window that GROUP BY asks for, and the other groups."""
+        others = []
+        for group in groups:
+            found = spark_window(group)
+            if found is None:
+                others.append(group)
+            elif window is not None:
+                raise two_windows(group.source, found)
+            else:
+                window = found
+        return window, others
+
+    def _refuse_rest(self) -> None:
+        cursor = self._cursor
+        if cursor.word in _SETS:
+            raise cursor.error(f"{cursor.word} is not there yet; start a query for each stream")
+        if cursor.word in _NEVER:
+            raise cursor.error(_NEVER[cursor.word])
+        if cursor.token is None or cursor.word in ("EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
+            return
+        known = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT"]
+        cursor.expected(f"one of {', '.join(known)} or the end of the query", known)
+
+    # --- nodes
+
+    def _logical(self, clauses: Clauses, span: Span) -> L.Logical:
+        rows = clauses.relation.rows
+        if clauses.where is not None:
+            if clauses.where.aggregates:
+                self._fail(clauses.where, "WHERE looks at single rows; put a condition on aggregates into HAVING")
+            rows = self._places.put(L.Where((rows,), clauses.where.text), Place(clauses.where.span))
+        if clauses.window is not None:
+            query = WindowQuery(clauses.items, clauses.window, clauses.groups, clauses.having, span, self._places)
+            return query.logical(rows)
+        self._refuse_without_window(clauses)
+        items = clauses.items
+        if len(items) == 1 and items[0].expression is None:
+            return rows
+        select = L.Select((rows,), tuple(item.column for item in items))
+        return self._places.put(select, Place(Span(items[0].span.start, items[-1].span.end)))
+
+    def _refuse_without_window(self, clauses: Clauses) -> None:
+        for expression in [i.expression for i in clauses.items if i.expression is not None]:
+            if expression.aggregates:
+                self._fail(expression, _NEEDS_WINDOW)
+        if clauses.groups:
+            raise self._error(clauses.groups[0].span, f"GROUP BY: {_NEEDS_WINDOW}")
+        if clauses.having is not None:
+            message = (
+                f"HAVING: {_NEEDS_WINDOW}" if clauses.having.aggregates else "HAVING needs a window; write WHERE"
+            )
+            raise self._error(clauses.having.span, message)
+
+    def _fail(self, expression: Expression, message: str) -> NoReturn:
+        at, end = expression.aggregates[0]
+        raise self._error(span_of(list(expression.tokens[at:end])), message)
+
+    def _error(self, span: Span, message: str) -> SqlError:
+        return self._cursor.source.error(span, message)

@@ -1,0 +1,163 @@
+"""The statements of a SQL text, as frozen data: what is to be done, not how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from slackwater.estimates.early import Early
+from slackwater.plan import logical as L
+from slackwater.progress.disorder import Disorder
+from slackwater.sql.places import Places
+from slackwater.sql.scope import MapFunction
+from slackwater.sql.source import Source, Span
+from slackwater.windows.sideline import Sideline
+
+#: Takes (DataFrame, commit_id).
+SinkFunction = Callable[[Any, int], object]
+Format = Literal["text", "mermaid", "svg"]
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query, and when it answers early."""
+
+    query: L.Logical
+    early: Early | None
+    sideline: Sideline | None
+    places: Places
+
+
+@dataclass(frozen=True)
+class Insert:
+    """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
+
+    select: Select
+    sink: str | SinkFunction | None
+    """A folder, a function, or None for memory."""
+    late: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """`CREATE STREAM …`."""
+
+    name: str
+    columns: str | None
+    """Spark's words for the schema."""
+    format: str
+    options: tuple[tuple[str, str], ...]
+    where: str | None
+    time: str
+    source: str | None
+    disorder: Disorder | None
+    """None for a stream of prods, which moves no time."""
+    arrival: str | None
+    """The column of arrival, for a replay."""
+    page: str | None
+    trigger: str | None
+    prods: bool
+    places: StreamPlaces
+
+
+@dataclass(frozen=True)
+class StreamPlaces:
+    """Where the clauses of a stream were written, by their words."""
+
+    source: Source
+    clauses: dict[str, Span]
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """`CREATE VIEW name AS SELECT …`."""
+
+    name: str
+    select: Select
+    replace: bool
+
+
+@dataclass(frozen=True)
+class CreateFunction:
+    """`CREATE FUNCTION name AS 'module:function' RETURNS (…)`."""
+
+    name: str
+    function: MapFunction
+
+
+@dataclass(frozen=True)
+class Explain:
+    """The plan of a query, or the operators of a running one."""
+
+    select: Select | None
+    query: str | None
+    format: Format
+
+
+@dataclass(frozen=True)
+class Show:
+    """`SHOW STREAMS`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
+
+    what: Literal["streams", "queries", "views", "results"]
+    query: str | None = None
+    """Of which query the results are wanted."""
+
+
+@dataclass(frozen=True)
+class Prod:
+    """`PROD query`: answer now."""
+
+    query: str
+    until: str | int | None
+    where: str | None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """`STOP query`."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class Forget:
+    """`FORGET query`: drop it from the journal."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class RunQueries:
+    """`RUN`: process all there is; or `RUN CONTINUOUSLY`, until it is stopped."""
+
+    continuously: bool = False
+    drain: bool = True
+    speed: float | None = None
+
+
+@dataclass(frozen=True)
+class SetSession:
+    """`SET journal = …`: a setting of the session that a file runs in."""
+
+    name: str
+    value: str
+    source: Source
+    span: Span
+
+
+Statement = (
+    Select
+    | Insert
+    | CreateStream
+    | CreateView
+    | CreateFunction
+    | Explain
+    | Show
+    | Prod
+    | Stop
+    | Forget
+    | RunQueries
+    | SetSession
+)

@@ -1,0 +1,177 @@
+"""Values in clauses: lengths of time, shares, numbers, and lists of them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from slackwater.errors import QueryError, did_you_mean
+from slackwater.progress.bounds.skew_policy import tuples
+from slackwater.progress.time import UNITS, Span, is_unit, microseconds
+from slackwater.sql.cursor import Cursor
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
+#: Words that look like units and have no fixed length.
+_NO_LENGTH = ("MONTH", "MONTHS", "YEAR", "YEARS", "QUARTER", "QUARTERS")
+_PLAIN = re.compile(r"\d+(\.\d+)?")
+_FLAGS = {"TRUE": True, "FALSE": False}
+
+
+def read_span(cursor: Cursor, what: str) -> Span:
+    """A length of time as text, or a number where time is one: `10 MINUTES`, `INTERVAL '10' MINUTE`, `100`."""
+    begin = cursor.at
+    interval = cursor.accept("INTERVAL")
+    if cursor.is_text:
+        text = cursor.text(what)
+        if not interval and _PLAIN.fullmatch(text):
+            return text  # a decimal in quotes, for a time that is one
+        text = f"{text} {cursor.source.raw(cursor.next()).lower()}" if is_unit(cursor.word) else text
+        return _checked(cursor, begin, text)
+    pieces = list[str]()
+    while (found := _NUMBER.fullmatch(cursor.raw_at(0))) is not None:
+        _skip(cursor)
+        number, unit = found.groups()
+        if not unit and _is_unit(cursor):
+            unit = cursor.source.raw(cursor.next())
+        if not unit:
+            if pieces or interval:
+                cursor.expected("a unit of time, as in MINUTES", UNITS)
+            return Decimal(number) if "." in number else int(number)
+        pieces.append(f"{number} {unit.lower()}")
+    if not pieces:
+        cursor.expected(what)
+    return _checked(cursor, begin, " ".join(pieces))
+
+
+def read_length(cursor: Cursor, what: str) -> str:
+    """A length of time on the clock."""
+    begin = cursor.at
+    span = read_span(cursor, what)
+    if not isinstance(span, str) or microseconds(span) <= 0:
+        raise cursor.error(
+            f"expected {what}, longer than nothing, as in 10 SECONDS", cursor.tokens[begin : cursor.at]
+        )
+    return span
+
+
+def read_count(cursor: Cursor, what: str) -> int:
+    """A whole number."""
+    if not cursor.raw_at(0).isdecimal():
+        cursor.expected(what)
+    return int(cursor.source.raw(cursor.next()))
+
+
+def share_text(cursor: Cursor, what: str) -> str:
+    """A share as it was written, `75%` or `0.75`."""
+    found = _NUMBER.fullmatch(cursor.raw_at(0))
+    if found is None or found[2]:
+        cursor.expected(what)
+    _skip(cursor)
+    return found[1] + ("%" if cursor.accept_symbol("%") else "")
+
+
+def read_share(cursor: Cursor, what: str) -> float:
+    """A share as a number."""
+    text = share_text(cursor, what)
+    return float(Decimal(text[:-1]) / 100) if text.endswith("%") else float(text)
+
+
+def sees_share(cursor: Cursor) -> bool:
+    """Whether a share comes next."""
+    found = _NUMBER.fullmatch(cursor.raw_at(0))
+    if found is None or found[2]:
+        return False
+    return cursor.raw_at(1) == "%" or ("." in found[1] and not is_unit(cursor.word_at(1)))
+
+
+def sees_value(cursor: Cursor) -> bool:
+    """Whether the setting of an option comes next."""
+    return (
+        cursor.is_text
+        or cursor.sees_symbol("(")
+        or cursor.word in (*_FLAGS, "INTERVAL", "TUPLES")
+        or _NUMBER.fullmatch(cursor.raw_at(0)) is not None
+    )
+
+
+def read_value(cursor: Cursor) -> Any:
+    """The setting of an option: a length, a number, a share, a text, TRUE or FALSE, or a list of these."""
+    if cursor.accept_symbol("("):
+        return _list(cursor)
+    if cursor.accept("TUPLES"):
+        begin = cursor.at
+        cursor.expect_symbol("(")
+        pair = _list(cursor)
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise cursor.error(
+                "expected a count and a length, as in TUPLES (3, 0)", cursor.tokens[begin : cursor.at]
+            )
+        return tuples(*pair)
+    if cursor.word in _FLAGS:
+        return _FLAGS[cursor.source.word(cursor.next())]
+    if cursor.is_text:
+        return cursor.text("a value")
+    if cursor.raw_at(1) == "%" and _NUMBER.fullmatch(cursor.raw_at(0)):
+        return share_text(cursor, "a share")
+    value = read_span(cursor, "a value, as in 10 SECONDS, 5 or 1%")
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _list(cursor: Cursor) -> list[Any] | dict[Any, Any]:
+    """What stands in parentheses: values, or values by name, or by two names as in 'a' TO 'b' = (0, 5)."""
+    values, named = list[Any](), dict[Any, Any]()
+    while not cursor.accept_symbol(")"):
+        if values or named:
+            cursor.expect_symbol(",")
+        if cursor.raw_at(1) == "=" or cursor.word_at(1) == "TO":
+            key = _key(cursor)
+            cursor.expect_symbol("=")
+            named[key] = read_value(cursor)
+        else:
+            values.append(read_value(cursor))
+        if values and named:
+            raise cursor.error("give every value a name, or none")
+    return named or values
+
+
+def _key(cursor: Cursor) -> str | tuple[str, str]:
+    def name() -> str:
+        return cursor.text("a name") if cursor.is_text else cursor.name("a name")
+
+    first = name()
+    return (first, name()) if cursor.accept("TO") else first
+
+
+def _skip(cursor: Cursor) -> None:
+    """Pass a number; one with a suffix, as in 10d, is several tokens at one place."""
+    token = cursor.next()
+    while cursor.token is not None and cursor.token.start == token.start:
+        cursor.at += 1
+
+
+def _is_unit(cursor: Cursor) -> bool:
+    if is_unit(cursor.word) or cursor.word in _NO_LENGTH:
+        return True
+    hint = did_you_mean(cursor.word, UNITS) if len(cursor.word) > 3 else ""
+    if hint:
+        raise cursor.error(f"unknown unit {cursor.raw_at(0)}{hint}")
+    return False
+
+
+def _checked(cursor: Cursor, begin: int, text: str) -> str:
+    try:
+        microseconds(text)
+    except QueryError as error:
+        raise cursor.error(str(error), cursor.tokens[begin : cursor.at]) from None
+    return text
+
+
+def text_literal(text: str) -> str:
+    r"""A text in quotes, as Spark reads it.
+
+    >>> print(text_literal("it's"))
+    'it\'s'
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

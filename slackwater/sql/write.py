@@ -1,0 +1,148 @@
+"""Logical nodes as SQL text: the same nodes come out when it is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from slackwater.errors import QueryError
+from slackwater.estimates.early import Early
+from slackwater.plan import logical as L
+from slackwater.progress.time import Span, TimeDomain, microseconds
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import read_column
+from slackwater.sql.policies import policy_sql
+from slackwater.sql.scope import Scope
+from slackwater.sql.source import Source
+from slackwater.sql.values import text_literal
+from slackwater.windows.sideline import Sideline
+
+#: Plain words that would be read as something else where a name stands.
+_TAKEN = frozenset(
+    (
+        *("ALL", "AND", "ANTI", "ANY", "AS", "ASOF", "BETWEEN", "BY", "CASE", "CAST", "CROSS", "DISTINCT", "DIV"),
+        *("ELSE", "EMIT", "END", "EVERY", "EXCEPT", "EXISTS", "FALSE", "FROM", "FULL", "GROUP", "HAVING", "ILIKE"),
+        *("IN", "INNER", "INTERSECT", "INTERVAL", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MINUS"),
+        *("NATURAL", "NOT", "NULL", "ON", "OR", "ORDER", "PIVOT", "QUALIFY", "REGEXP", "RIGHT", "RLIKE", "SELECT"),
+        *("SEMI", "SIDELINE", "TABLE", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "WHEN", "WHERE"),
+        *("WINDOW", "WITH"),
+    )
+)
+
+
+def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline: Sideline | None = None) -> str:
+    """A query as one SELECT.
+
+    >>> rows = L.Where((L.Scan("s"),), "x > 0")
+    >>> counted = L.Aggregate((rows,), L.Window("1 hour", "10 minutes"), ((None, "g"),), (("n", "count(*)"),))
+    >>> print(to_sql(counted, Scope()))
+    SELECT g, count(*) AS n FROM s [RANGE 1 hour, SLIDE 10 minutes] WHERE x > 0 GROUP BY g
+    """
+    words = [_Writer(scope).select(query)]
+    if early is not None:
+        words += ["EMIT EARLY", *_early(early)]
+    if sideline is not None:
+        words.append(f"SIDELINE RATIO {sideline.ratio}")
+    return " ".join(words)
+
+
+class _Writer:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def select(self, query: L.Logical) -> str:
+        if isinstance(query, L.Aggregate):
+            return self._aggregate(query)
+        columns = "*"
+        rows: L.Logical = query
+        if isinstance(query, L.Select):
+            columns, rows = ", ".join(_column(c) for c in query.columns), query.inputs[0]
+        rows, where = _filtered(rows)
+        return f"SELECT {columns} FROM {self._relation(rows)}{where}"
+
+    def _aggregate(self, query: L.Aggregate) -> str:
+        groups = [_named(column) for column in query.groups]
+        columns = [_column((name, text)) for name, text in (*groups, *query.aggregates)]
+        rows, where = _filtered(query.inputs[0])
+        by = f" GROUP BY {', '.join(text for _, text in groups)}" if groups else ""
+        return f"SELECT {', '.join(columns)} FROM {self._relation(rows)} [{_window(query.window)}]{where}{by}"
+
+    def _relation(self, rows: L.Logical) -> str:
+        if isinstance(rows, L.Scan):
+            return quoted(rows.stream)
+        if isinstance(rows, L.Map):
+            return f"{self._function(rows)}({self._table(rows.inputs[0])})"
+        return f"({self.select(rows)})"
+
+    def _table(self, rows: L.Logical) -> str:
+        return f"TABLE {quoted(rows.stream)}" if isinstance(rows, L.Scan) else self._relation(rows)
+
+    def _function(self, node: L.Map) -> str:
+        for name, known in self._scope.functions.items():
+            if known.function is node.function and known.schema == node.schema:
+                return quoted(name)
+        raise QueryError("a map() has no name in SQL; give its function one with CREATE FUNCTION")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL reads it: in backticks if it is not a plain word."""
+    plain = name.isidentifier() and name.isascii() and name.upper() not in _TAKEN
+    return name if plain else f"`{name}`"
+
+
+def _filtered(rows: L.Logical) -> tuple[L.Logical, str]:
+    if isinstance(rows, L.Where):
+        return rows.inputs[0], f" WHERE {rows.condition}"
+    return rows, ""
+
+
+def _named(column: L.Column) -> L.Column:
+    """A column with its alias apart."""
+    name, text = column
+    if name is not None:
+        return column
+    source = Source(text)
+    expression, alias = read_column(Cursor(source, source.tokens))
+    return alias, expression.text
+
+
+def _column(column: L.Column) -> str:
+    name, text = column
+    return text if name is None else f"{text} AS {quoted(name)}"
+
+
+def _window(window: L.Window) -> str:
+    settings: Iterable[tuple[str, object]] = (
+        ("RANGE", _span(window.range)),
+        ("ROWS", window.rows),
+        ("SLIDE", _span(window.slide)),
+        ("OFFSET", _span(window.offset)),
+        ("WATTR", window.wattr),
+        ("DISORDER", None if window.disorder is None else policy_sql(window.disorder)),
+    )
+    return ", ".join(f"{word} {value}" for word, value in settings if value is not None)
+
+
+def _span(span: Span | None) -> str | None:
+    if span is None or isinstance(span, (int, Decimal)):
+        return None if span is None else str(span)
+    if isinstance(span, timedelta):
+        return f"{microseconds(span)} microseconds"
+    return span if span[:1].isdigit() and not span.replace(".", "", 1).isdecimal() else text_literal(span)
+
+
+def _early(early: Early) -> list[str]:
+    words = []
+    if isinstance(early.at, Fraction):
+        words.append(f"AT {_percent(float(early.at))}")
+    elif early.at is not None:
+        words.append(f"AT {_span(early.at)}")
+    words += [] if early.every is None else [f"EVERY {TimeDomain.TIMESTAMP.show_span(early.every)}"]
+    words += [] if early.accuracy is None else [f"ACCURACY {_percent(early.accuracy)}"]
+    return words + ([] if early.coverage == 0.9 else [f"COVERAGE {_percent(early.coverage)}"])
+
+
+def _percent(share: float) -> str:
+    return f"{(Decimal(repr(share)) * 100).normalize():f}%"

@@ -1,0 +1,131 @@
+"""Random SQL: queries from a grammar, and good ones damaged by cutting, swapping and replacing tokens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from slackwater.plan.spark_sql import SparkSQL
+
+_NUMBERS = ("delay", "seats", "delay / 60", "abs(delay)", "seats + 1", "-delay", "CASE WHEN ok THEN 1 ELSE 0 END")
+_TEXTS = ("carrier", "dest", "upper(carrier)", "concat(carrier, dest)")
+_CONDITIONS = (
+    "delay > 0",
+    "carrier = 'AA' AND ok",
+    "NOT ok OR seats IN (1, 2)",
+    "delay BETWEEN 1 AND 2",
+    "dest LIKE 'J%'",
+)
+_CALLS = ("count(*)", "sum({0})", "avg({0})", "max({0})", "min({0})", "count({0})", "sum({0}) / count(*)")
+_WINDOWS = (
+    "[RANGE 1 HOUR, SLIDE 10 MINUTES]",
+    "[RANGE 10 MINUTES, SLIDE 10 MINUTES, OFFSET 1 MINUTE]",
+    "[RANGE 30 SECONDS]",
+    "[ROWS 100]",
+    "[RANGE 100 tuples, WATTR seats, DRATIO 1%]",
+    "[RANGE = 5min, SLIDE = 1min, DISORDER BOUNDED 20 SECONDS TIMEOUT 1 HOUR]",
+    "[RANGE 1 DAY, SLIDE 1 HOUR, WATTR ts, DISORDER LEARNED 10 MINUTES ALPHA 0.5 ADAPTIVE]",
+)
+_EMITS = (
+    "",
+    "",
+    " EMIT EARLY AT 75%",
+    " EMIT EARLY EVERY 5 SECONDS ACCURACY 98%",
+    " EMIT EARLY AT 7 SECONDS COVERAGE 95%",
+)
+_STATEMENTS = (
+    "CREATE STREAM calls (sent TIMESTAMP, m MAP<STRING, INT>) FROM 'parquet' OPTIONS (path = 'in', maxFiles 4) "
+    "TIME sent SOURCE device DISORDER SENSORS ('a' = 2 SECONDS, 'b' = 5 SECONDS) TIMEOUT 1 MINUTE TRIGGER 5 SECONDS",
+    "CREATE STREAM f FROM 'orc' OPTIONS (path 'x') WHERE x < 5 TIME t REPLAY BY arrived PAGE 1 HOUR "
+    "DISORDER DROP RATIO 1%",
+    "CREATE STREAM OF PRODS asks FROM 'rate' TIME timestamp",
+    "CREATE VIEW late AS SELECT * FROM trips WHERE delay > 0; SELECT carrier FROM late",
+    "INSERT INTO 'out' LATE INTO 'late' AS q SELECT count(*) AS n FROM trips [ROWS 5]",
+    "EXPLAIN FORMAT MERMAID SELECT carrier FROM trips; EXPLAIN q",
+    "SHOW STREAMS; SHOW RESULTS OF q; PROD q UNTIL '2013-01-14' WHERE carrier = 'AA'; STOP q; "
+    "RUN WITHOUT DRAIN SPEED 60",
+    "SELECT carrier, count(*) AS n FROM trips GROUP BY window(ts, '10 minutes', '2 minutes'), carrier",
+    "SELECT count(*) AS n FROM TABLE(HOP(TABLE trips, DESCRIPTOR(ts), INTERVAL '2' MINUTES, "
+    "INTERVAL '10' MINUTES))",
+)
+
+
+class Grammar:
+    """Makes queries that have a meaning; the same seed makes the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def query(self) -> str:
+        """A SELECT over trips."""
+        kinds: list[Callable[[], str]] = [self._rows, self._windows, self._windows, self._nested]
+        return self._random.choice(kinds)()
+
+    def statement(self) -> str:
+        """A query, or another statement."""
+        return self.query() if self._random.random() < 0.75 else self._random.choice(_STATEMENTS)
+
+    def damaged(self) -> str:
+        """A statement with some tokens cut out, swapped, doubled, replaced or cut off."""
+        text = self.statement()
+        tokens = [text[t.start : t.end + 1] for t in SparkSQL().tokenize(text)]
+        for _ in range(self._random.choice((1, 1, 1, 2, 3))):
+            self._damage(tokens)
+        return " ".join(tokens)
+
+    def noise(self) -> str:
+        """Characters that mean nothing."""
+        alphabet = "SELECT FROM WHERE trips delay count(*) [] () ,.;'\"`*%+-/<>=!|&^~?:@#$\\{}\n\t\0é 0123456789"
+        return "".join(self._random.choice(alphabet) for _ in range(self._random.randint(0, 60)))
+
+    def _damage(self, tokens: list[str]) -> None:
+        if not tokens:
+            return
+        pick = self._random.randrange
+        kind, at, other = pick(6), pick(len(tokens)), pick(len(tokens))
+        if kind == 0:
+            del tokens[at]
+        elif kind == 1:
+            tokens[at], tokens[other] = tokens[other], tokens[at]
+        elif kind == 2:
+            tokens.insert(at, tokens[other])
+        elif kind == 3:
+            tokens[at] = self._random.choice(
+                ("SELECT", "FROM", ")", "(", "[", "]", ",", "'", "5", "x", "AS", "%", "*", "EMIT")
+            )
+        elif kind == 4:
+            del tokens[at:]
+        else:
+            tokens[at] = tokens[at][: len(tokens[at]) // 2] or "?"
+
+    def _rows(self) -> str:
+        columns = ", ".join(f"{self._scalar()} AS c{n}" for n in range(self._random.randint(1, 3)))
+        return f"SELECT {self._random.choice(('*', columns))} FROM trips{self._where()}"
+
+    def _windows(self, source: str = "trips") -> str:
+        call = self._random.choice
+        aggregates = [f"{call(_CALLS).format(call(_NUMBERS))} AS a{n}" for n in range(self._random.randint(1, 3))]
+        groups = self._random.sample(("carrier", "dest", "ok"), self._random.randint(0, 2))
+        by = f" GROUP BY {', '.join(groups)}" if groups else ""
+        having = call(
+            ("", "", " HAVING a0 > 1", " HAVING count(*) > 1 AND a0 IS NOT NULL", " HAVING max(delay) > 5")
+        )
+        columns = ", ".join([*groups, *aggregates])
+        return f"SELECT {columns} FROM {source} {call(_WINDOWS)}{self._where()}{by}{having}{call(_EMITS)}"
+
+    def _nested(self) -> str:
+        inner = (
+            "SELECT carrier, dest, count(*) AS n, max(delay) AS delay FROM trips [RANGE 1 HOUR, SLIDE 10 MINUTES]"
+        )
+        inner += " GROUP BY carrier, dest"
+        outer = "SELECT carrier, max(n) AS most FROM {} [RANGE 10 MINUTES, SLIDE 10 MINUTES] WHERE delay > 1 "
+        outer += "GROUP BY carrier"
+        if self._random.random() < 0.5:
+            return outer.format(f"({inner})")
+        return f"WITH v AS ({inner}) " + outer.format("v")
+
+    def _scalar(self) -> str:
+        return self._random.choice(_NUMBERS + _TEXTS)
+
+    def _where(self) -> str:
+        return self._random.choice(("", "", f" WHERE {self._random.choice(_CONDITIONS)}"))

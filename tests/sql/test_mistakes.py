@@ -1,0 +1,179 @@
+"""A mistake is told with its line, its column, a caret under the place, and what was expected."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from slackwater.errors import QueryError, SqlError
+from slackwater.sql.parse import parse
+from tests.kit.sql import SCOPE, plan
+
+#: The caret of a text stands where ‸ is; then what is said.
+MISTAKES = [
+    ("‸SELEC carrier FROM trips", "expected a statement (SELECT, .* found SELEC (did you mean 'SELECT'?)"),
+    ("SELECT carrier ‸FRM trips", "FRM does not belong here (did you mean 'FROM'?)"),
+    ("SELECT carrier FROM‸", "expected a stream, a view or a query in parentheses, found the end"),
+    ("SELECT carrier FROM ‸tripps", "there is no stream 'tripps' (did you mean 'trips'?); there are .*trips"),
+    ("SELECT carrier, FROM trips", None),
+    ("SELECT carrier, ‸FROM trips", "expected an expression, found FROM"),
+    ("SELECT carrier AS ‸FROM FROM trips", "expected a name after AS, found FROM"),
+    ("SELECT carrier FROM trips WHERE‸", "expected a condition, found the end"),
+    ("SELECT carrier FROM trips\nWHERE delay ‸>", "expected an expression behind >"),
+    ("SELECT carrier FROM trips WHERE delay + ‸> 3", "expected an expression before >"),
+    ("SELECT ‸(delay FROM trips", "'(' is never closed"),
+    ("SELECT delay‸) FROM trips", "expected FROM, found )"),
+    ("SELECT f(delay‸] FROM trips", "expected ')', found ]"),
+    ("SELECT ‸'AA FROM trips", "text begins here and never ends; add '"),
+    ("SELECT ‸`AA FROM trips", "a name begins here and never ends; add `"),
+    ("SELECT a FROM trips ‸/* all", "a comment begins here and never ends; add */"),
+    ("SELECT cast(delay AS ‸FOO) FROM trips", "expected TYPE after CAST"),
+    ("SELECT delay ‸b c FROM trips", "b does not belong here"),
+    ("SELECT delay FROM trips ‸GROUPE BY x", "found GROUPE (did you mean 'GROUP BY'?)"),
+    ("SELECT delay FROM trips t ‸u", "expected one of WHERE, .*found u"),
+    ("SELECT ‸count(*) FROM trips", "an aggregate needs a window; write one behind the stream"),
+    ("SELECT carrier FROM trips GROUP BY ‸carrier", "GROUP BY: an aggregate needs a window"),
+    ("SELECT carrier FROM trips HAVING ‸delay > 1", "HAVING needs a window; write WHERE"),
+    ("SELECT carrier FROM trips ‸[ROWS 5]", "a window is for aggregates, and there is none in SELECT"),
+    ("SELECT ‸*, count(*) FROM trips [ROWS 5]", "* cannot stand beside a window"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] WHERE ‸count(*) > 5", "WHERE looks at single rows; .*HAVING"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] GROUP BY ‸max(delay)", "a group is made of one row"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] GROUP BY ‸2", "GROUP BY 2: there is no such column"),
+    ("SELECT count(*) AS n FROM trips [‸RANG 5 MINUTES]", "expected one of RANGE, .*(did you mean 'RANGE'?)"),
+    ("SELECT count(*) AS n FROM trips [RANGE 5 ‸MINUTS]", "unknown unit MINUTS (did you mean 'minutes'?)"),
+    ("SELECT count(*) AS n FROM trips [RANGE ‸5 MONTHS]", "unknown unit 'months'.*months and years have no fixed"),
+    ("SELECT count(*) AS n FROM trips [RANGE 5 MINUTES‸", "expected ',' or ']', found the end"),
+    ("SELECT count(*) AS n FROM trips [RANGE 5 MINUTES, ‸ROWS 5, ROWS 6]", None),
+    ("SELECT count(*) AS n FROM trips [SLIDE 5 MINUTES, ‸SLIDE 6 MINUTES]", "SLIDE is there twice"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] WINDOW ‸[ROWS 6]", "these rows have a window already"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5, DRATIO ‸0%]", "not between 0 and 1.*DISORDER CONTROL 0%"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5, DISORDER DROP ‸RATO 1%]", "expected RATIO.*(did you mean 'RATIO'?)"),
+    (
+        "SELECT count(*) AS n FROM trips [ROWS 5, DISORDER ‸BOUNED 1]",
+        "a disorder policy .*(did you mean 'BOUNDED'?)",
+    ),
+    ("SELECT count(*) AS n FROM trips [ROWS 5, DISORDER ‸LEARNED ALPHA 2]", "alpha"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] ‸EMIT", None),
+    (
+        "SELECT count(*) AS n FROM trips [ROWS 5] EMIT EARLY ‸SOON",
+        "expected AT 75%, EVERY 5 SECONDS or ACCURACY 98%",
+    ),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] ‸EMIT EARLY AT 175%", "a share of the slide lies between 0 and 1"),
+    # Not yet, each with its place.
+    ("SELECT carrier FROM trips ‸UNION ALL SELECT x FROM s", "UNION is not there yet"),
+    ("SELECT carrier FROM trips ‸JOIN s ON true", "joins are not there yet"),
+    ("SELECT carrier FROM trips ‸LEFT JOIN s ON true", "joins are not there yet"),
+    ("SELECT carrier FROM trips‸, s", "several streams in FROM are not there yet"),
+    ("SELECT ‸DISTINCT carrier FROM trips", "SELECT DISTINCT is not there yet"),
+    (
+        "SELECT carrier FROM trips WHERE delay IN (‸SELECT x FROM s)",
+        "a query inside an expression is not there yet",
+    ),
+    ("SELECT count(*) AS n FROM trips [‸PARTITION BY carrier ROWS 5]", None),
+    ("SELECT count(*) AS n FROM ‸SESSION(TABLE trips, 5)", "SESSION windows are not there yet"),
+    ("SELECT carrier FROM trips ‸ORDER BY carrier", "a stream has no end, so it cannot be sorted"),
+    ("SELECT carrier FROM trips ‸LIMIT 5", "a stream has no end; stop the query"),
+    ("SELECT count(*) AS n FROM TABLE(‸", "expected a table function, found the end"),
+    ("SELECT count(*) AS n FROM ‸thrice(TABLE trips)", "there is no table function thrice"),
+    # What analysis finds.
+    ("SELECT carrier, ‸dellay + 1 AS d FROM trips", "there is no column 'dellay' (did you mean"),
+    ("SELECT carrier FROM trips\n WHERE ‸dellay > 1", "there is no column 'dellay' (did you mean"),
+    ("SELECT max(‸dellay) AS m FROM trips [ROWS 5]", "there is no column 'dellay' (did you mean"),
+    ("SELECT count(*) AS n, max(‸dellay) AS m FROM trips [ROWS 5]", "there is no column 'dellay' (did you mean"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5] GROUP BY ‸carier", "there is no column 'carier' (did you mean"),
+    (
+        "SELECT count(*) AS n FROM trips ‸[RANGE 5 MINUTES, SLIDE 6 MINUTES]",
+        "slide='6 minutes' is longer than range",
+    ),
+    ("SELECT ‸mode(delay) AS m FROM trips [ROWS 5]", "unknown aggregate 'mode'"),
+    ("SELECT count(*) AS kind FROM trips [ROWS 5]", None),
+    ("SELECT delay AS ‸a, delay AS a FROM trips", "the name 'a' is used twice"),
+    # Statements.
+    ("CREATE ‸STREM x", "expected STREAM, VIEW or FUNCTION, found STREM (did you mean 'STREAM'?)"),
+    ("CREATE STREAM x (a INT) FROM 'json' OPTIONS (path 'x') ‸TIM a", "(did you mean 'TIME'?)"),
+    ("CREATE STREAM x (a INT) FROM 'json' OPTIONS (path 'x')‸", "expected TIME and the column of time"),
+    (
+        "CREATE STREAM x (a INT) FROM 'json' OPTIONS (path 'x') TIME a‸",
+        "expected how late rows may come, as in DISORDER",
+    ),
+    (
+        "CREATE STREAM ‸x (a INT) FROM 'json' TIME a DISORDER BOUNDED 5",
+        "a json stream reads a folder; add OPTIONS (path",
+    ),
+    ("CREATE STREAM ‸x FROM 'json' OPTIONS (path 'x') TIME a DISORDER BOUNDED 5", "cannot say their columns"),
+    ("CREATE STREAM OF PRODS x FROM 'rate' TIME a ‸DISORDER BOUNDED 5", "a stream of prods moves no time"),
+    ("CREATE STREAM x FROM 'rate' TIME a ‸TIME b", "TIME is written twice"),
+    (
+        "CREATE STREAM x FROM 'rate' TIME a DISORDER BOUNDED 5 REPLAY BY b ‸TRIGGER 5 SECONDS",
+        "a replay has no trigger",
+    ),
+    ("CREATE FUNCTION f AS ‸'nowhere.at.all:f' RETURNS (a INT)", "cannot import nowhere.at.all"),
+    ("CREATE FUNCTION f AS ‸'json:dmps' RETURNS (a INT)", "has no 'dmps' (did you mean 'dump"),
+    ("CREATE OR REPLACE ‸STREAM x", "only views can be replaced"),
+    ("INSERT INTO ‸out SELECT * FROM trips", "expected a folder, MEMORY or FUNCTION 'module:function', in quotes"),
+    ("INSERT INTO 'out' ‸SELEC * FROM trips", "expected SELECT, found SELEC (did you mean 'SELECT'?)"),
+    ("SHOW ‸STREMS", "(did you mean 'STREAMS'?)"),
+    ("PROD q UNTIL ‸later", "expected a time in quotes, or a whole number"),
+    ("RUN ‸FAST", "expected CONTINUOUSLY, WITHOUT DRAIN or SPEED 60"),
+    ("SET ‸jurnal = 'x'", "(did you mean 'journal'?)"),
+    ("SET strategy = ‸'chian'", "there is no strategy 'chian'"),
+    ("SHOW STREAMS ‸SHOW QUERIES", "expected ';' or the end of the statement"),
+    ("-- nothing at all‸", "there is no statement"),
+]
+
+
+def checked(text: str) -> None:
+    """Read a text of one or more statements, and plan it if it is a query."""
+    parse(text, SCOPE)
+    if text.lstrip().startswith("SELECT"):
+        plan(text)
+
+
+@pytest.mark.parametrize(("marked", "said"), [m for m in MISTAKES if m[1] is not None])
+def test_a_mistake_is_told_with_its_place(marked: str, said: str) -> None:
+    place, text = marked.index("‸"), marked.replace("‸", "")
+    with pytest.raises(SqlError) as caught:
+        checked(text)
+    error = caught.value
+    line, column = text[:place].count("\n") + 1, place - (text[:place].rfind("\n") + 1) + 1
+    assert (error.line, error.column) == (line, column), str(error)
+    pattern = ".*".join(re.escape(part) for part in said.split(".*"))
+    assert re.search(pattern, error.message), error.message
+    first, shown, caret = str(error).splitlines()[0], *str(error).splitlines()[-2:]
+    assert first.startswith(f"line {line}, column {column}: ")
+    assert shown == f"{line} | {text.splitlines()[line - 1]}"
+    assert caret.index("^") == column - 1 + len(f"{line} | ")
+
+
+@pytest.mark.parametrize("marked", [m[0] for m in MISTAKES if m[1] is None])
+def test_other_mistakes_have_a_place_too(marked: str) -> None:
+    with pytest.raises(SqlError):
+        checked(marked.replace("‸", ""))
+
+
+def test_a_mistake_in_a_view_is_told_where_the_view_is_used() -> None:
+    with pytest.raises(SqlError) as caught:
+        plan("WITH v AS (SELECT carrier FROM trips) SELECT delay FROM v")
+    assert caught.value.column == len("WITH v AS (SELECT carrier FROM trips) SELECT ") + 1
+
+
+def test_a_caret_stands_under_its_place_behind_a_tab() -> None:
+    with pytest.raises(SqlError) as caught:
+        parse("SELECT a\n\t\tFROM nowhere", SCOPE)
+    assert str(caught.value).splitlines()[-1] == "  | \t\t     ^^^^^^^"
+
+
+@pytest.mark.parametrize("opening", ["(", "SELECT * FROM (", "CASE WHEN "])
+def test_what_is_nested_too_deeply_is_refused(opening: str) -> None:
+    with pytest.raises(SqlError):
+        parse("SELECT * FROM (" + opening * 3000, SCOPE)
+    with pytest.raises(SqlError):
+        parse("SELECT " + "(" * 3000 + "delay" + ")" * 3000 + " FROM trips", SCOPE)
+    with pytest.raises(SqlError, match="nested too deeply"):
+        parse("SELECT * FROM (" * 60 + "SELECT * FROM trips" + ")" * 60, SCOPE)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(QueryError, match="write SQL as text"):
+        parse(5, SCOPE)  # type: ignore[arg-type]

@@ -1,0 +1,73 @@
+"""Every disorder policy has its words, and is written back with them."""
+
+from __future__ import annotations
+
+import pytest
+
+import slackwater as sw
+from slackwater.progress.disorder import Disorder
+from slackwater.sql import statements as S
+from slackwater.sql.parse import parse
+from slackwater.sql.policies import POLICIES, policy_sql
+from slackwater.sql.scope import Scope
+
+SOURCES = {"a": "2 seconds", "b": "5 seconds"}
+COUNTER = ("10 ms", "40 ms")
+
+
+def policy(words: str) -> Disorder:
+    text = f"CREATE STREAM x FROM 'rate' TIME t SOURCE device DISORDER {words} TRIGGER 5 SECONDS"
+    (statement,) = parse(text, Scope()).statements
+    assert isinstance(statement, S.CreateStream)
+    assert (statement.source, statement.trigger) == ("device", "5 seconds")
+    assert statement.disorder is not None
+    return statement.disorder
+
+
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ("BOUNDED 20 SECONDS", sw.bounded("20 seconds")),
+        ("BOUNDED 5 TIMEOUT 1 MINUTE", sw.bounded(5, timeout="1 minute")),
+        ("DROP RATIO 1% STRETCH 10 MINUTES", sw.drop_ratio(0.01, stretch="10 minutes")),
+        ("DROP RATIO 0.05 STRETCH 50", sw.drop_ratio(0.05, stretch=50)),
+        ("LEARNED", sw.learned()),
+        ("LEARNED 500 ALPHA 0.25 ADAPTIVE GROUPS 3", sw.learned(500, 0.25, adaptive=True, groups=3)),
+        ("CONTROL 5% EVERY 1 SECOND", sw.disorder_control("5%", every="1 second")),
+        ("MAX DELAY", sw.max_delay()),
+        ("PUNCTUATED BY upto TIMEOUT 1 HOUR", sw.punctuated("upto", timeout="1 hour")),
+        ("SENSORS 2 SECONDS RATE (5, 1 SECOND)", sw.sensors("2 seconds", rate=(5, "1 second"))),
+        ("SENSORS ('a' = 2 SECONDS, b = 5 SECONDS) TIMEOUT 9 TIES", sw.sensors(SOURCES, timeout=9, ties=True)),
+        ("GLOBAL COUNTER (10 MS, 40 MS) LATENCY 7", sw.global_counter(COUNTER, latency=7)),
+        ("GLOBAL COUNTER ('a' = (10 MS, 40 MS)) COUNTED", sw.global_counter({"a": COUNTER}, counted=True)),
+        ("SENSORS 2 SECONDS GROUPS ('g' = ('a', 'b'))", sw.sensors("2 seconds", groups={"g": ["a", "b"]})),
+        ("SKEW (((0, 5 SECONDS))) TIMEOUT 9", sw.skew([[(0, "5 seconds")]], timeout=9)),
+        (
+            "SKEW ('a' TO 'b' = (0, 5), 'b' TO 'a' = ((1, 9), TUPLES (3, 0))) TIMEOUT 9 INDIRECT FALSE",
+            sw.skew({("a", "b"): (0, 5), ("b", "a"): [(1, 9), sw.tuples(3, 0)]}, timeout=9, indirect=False),
+        ),
+        (
+            "SKEW (((), (0, 5)), (((1, 9), TUPLES (3, 0)), ())) SOURCES ('a', 'b') TIMEOUT 9",
+            sw.skew([[None, (0, 5)], [[(1, 9), sw.tuples(3, 0)], None]], sources=["a", "b"], timeout=9),
+        ),
+    ],
+)
+def test_every_policy_can_be_written_and_written_back(words: str, made: Disorder) -> None:
+    assert policy(words) == made
+    assert policy(policy_sql(made)) == made
+
+
+def test_every_example_of_a_policy_is_one() -> None:
+    for entry in POLICIES:
+        assert policy(entry.example).describe().startswith(entry.make.__name__)
+
+
+def test_every_policy_of_the_package_has_its_words() -> None:
+    others = {"early", "fifo", "prod", "round_robin", "sideline", "tuples"}
+    functions = {name for name in sw.__all__ if name.islower()} - others
+    assert functions == {entry.make.__name__ for entry in POLICIES}
+
+
+def test_a_policy_that_is_shown_in_part_cannot_be_written_back() -> None:
+    with pytest.raises(sw.QueryError, match="too long to be written as SQL"):
+        policy_sql(sw.sensors({f"s{n}": n for n in range(12)}))
