@@ -1,25 +1,60 @@
-"""A running query as text: its operators, how far time has come on each, and what it cost."""
+"""A plan, or a running query with its figures, as text or as a picture: mermaid or SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
+
+from slackwater.errors import QueryError, did_you_mean
+from slackwater.plan.boxes import Box, boxes_of_plan
+from slackwater.plan.describe import describe
+from slackwater.plan.mermaid import mermaid
+from slackwater.plan.nodes import PlanNode
+from slackwater.plan.svg import svg
+
+Format = Literal["text", "mermaid", "svg"]
 
 
-def explain(operators: Mapping[str, Mapping[str, Any]], query: str) -> str:
+def explain(operators: Mapping[str, Mapping[str, Any]], query: str, format: Format = "text") -> str:
     """Each operator of a query: its label, what it does, its figures (as in `run.metrics()["operators"]`)."""
+    _check(format)
+    boxes = [Box(label, _lines(figures), tuple(figures["feeds"])) for label, figures in operators.items()]
+    if format != "text":
+        return _drawn(boxes, format)
     lines = []
-    for label, figures in operators.items():
+    for box, figures in zip(boxes, operators.values(), strict=True):
         others = [name for name in figures["queries"] if name != query]
         shared = f" (shared with {', '.join(others)})" if others else ""
-        lines.append(f"{label}{shared}")
-        lines += [f"    {part}" for part in figures["about"].splitlines()]
-        behind = f"reads {', '.join(figures['feeds'])}" if figures["feeds"] else ""
-        time = f"heartbeat {figures['heartbeat']}"
-        if figures["registers"]:
-            time += f", inputs at {', '.join(figures['registers'])}"
-        waits = f"{figures['queued']} waiting ({figures['queued_rows']} rows)" if figures["queued"] else ""
-        runs = f"{figures['runs']} runs in {figures['run_seconds']:.3f} s" if figures["runs"] else ""
-        cost = f"{figures['cost'] * 1e6:.2f} µs a row" if figures["cost"] else ""
-        lines.append("    " + "; ".join(part for part in (behind, time, waits, runs, cost) if part))
+        reads = f"reads {', '.join(box.feeds)}; " if box.feeds else ""
+        about = figures["about"].splitlines()
+        figured = box.lines[len(about) :]
+        lines += [f"{box.label}{shared}", *(f"    {part}" for part in about), f"    {reads}{'; '.join(figured)}"]
     return "\n".join(lines)
+
+
+def explain_plan(plan: PlanNode, format: Format = "text") -> str:
+    """What a query will do, before it runs."""
+    _check(format)
+    return describe(plan) if format == "text" else _drawn(boxes_of_plan(plan), format)
+
+
+def _drawn(boxes: list[Box], format: Format) -> str:
+    return mermaid(boxes) if format == "mermaid" else svg(boxes)
+
+
+def _check(format: str) -> None:
+    known = get_args(Format)
+    if format not in known:
+        hint = did_you_mean(str(format), known)
+        raise QueryError(f"format={format!r}: there is no such format{hint}; write one of {', '.join(known)}")
+
+
+def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an operator does, how far time has come, what waits and what it costs."""
+    time = f"heartbeat {figures['heartbeat']}"
+    if figures["registers"]:
+        time += f", inputs at {', '.join(figures['registers'])}"
+    waits = f"{figures['queued']} waiting ({figures['queued_rows']} rows)" if figures["queued"] else ""
+    runs = f"{figures['runs']} runs in {figures['run_seconds']:.3f} s" if figures["runs"] else ""
+    cost = f"{figures['cost'] * 1e6:.2f} µs a row" if figures["cost"] else ""
+    return (*figures["about"].splitlines(), *(part for part in (time, waits, runs, cost) if part))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early, early
+from slackwater.plan.explain import Format
 from slackwater.sql import statements as S
 from slackwater.sql.create_stream import read_create_stream
 from slackwater.sql.cursor import Cursor
@@ -19,7 +20,7 @@ from slackwater.sql.source import Source, span_of
 from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
 from slackwater.windows.sideline import sideline
 
-_FORMATS: dict[str, S.Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
+_FORMATS: dict[str, Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
 _SETTINGS = ("journal", "strategy")
 _STRATEGIES = ("fifo", "round_robin")
 

@@ -72,10 +72,15 @@ class Places:
         if message.startswith("group_by") and place.groups is not None:
             named = place.groups
         span = named or span
-        inside = [t for t in self.source.tokens if span.start <= t.start and t.end < span.end]
-        names = [text for pattern in _NAMED for text in pattern.findall(message)]
-        for word in [w for text in names for w in (text, text.rsplit(".", 1)[-1])]:
-            for token in inside:
-                if token.text.lower() == word.lower():
-                    return self.source.error(Span(token.start, token.end + 1), message)
-        return self.source.error(span, message)
+        return placed(self.source, span, message)
+
+
+def placed(source: Source, span: Span, message: str) -> SqlError:
+    """An error in a stretch of the text, at the word in it that the message names, if there is one."""
+    inside = [t for t in source.tokens if span.start <= t.start and t.end < span.end]
+    names = [text for pattern in _NAMED for text in pattern.findall(message)]
+    for word in [w for text in names for w in (text, text.rsplit(".", 1)[-1])]:
+        for token in inside:
+            if token.text.lower() == word.lower():
+                return source.error(Span(token.start, token.end + 1), message)
+    return source.error(span, message)

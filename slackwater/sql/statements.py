@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
+from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
 from slackwater.sql.places import Places
 from slackwater.sql.scope import MapFunction
@@ -16,7 +17,6 @@ from slackwater.windows.sideline import Sideline
 
 #: Takes (DataFrame, commit_id).
 SinkFunction = Callable[[Any, int], object]
-Format = Literal["text", "mermaid", "svg"]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Ten thousand random texts: each gives a plan that says what was written, or an error with its place.
 
 Good texts from a grammar catch what is refused by mistake, and what does not survive being written back. Damaged
-ones catch tracebacks from inside, hangs, and texts that are accepted though a part of them is not in the plan. Noise
-catches what stumbles before the first word.
+ones catch tracebacks from inside, hangs, and texts that are accepted though a part of them is not in the plan.
+Noise catches what stumbles before the first word.
 """
 
 from __future__ import annotations

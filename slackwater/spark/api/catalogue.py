@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.api.declare import check_policy
 from slackwater.spark.api.relation import FrameRelation, fields_of, to_arrow
@@ -34,6 +35,9 @@ class Catalogue:
         self._spark = spark
         self._streams: dict[str, Declared] = {}
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._streams)
+
     def __contains__(self, name: str) -> bool:
         return name in self._streams
 
@@ -53,7 +57,7 @@ class Catalogue:
         """A declared stream and its rows."""
         if name not in self._streams:
             known = ", ".join(self._streams) or "none"
-            raise QueryError(f"there is no stream {name!r}; there are {known}")
+            raise QueryError(f"there is no stream {name!r}{did_you_mean(name, self._streams)}; there are {known}")
         return self._streams[name].node, FrameRelation(moved_to(self._spark, self._streams[name].frame))
 
     def relation(self, schema: pa.Schema) -> FrameRelation:

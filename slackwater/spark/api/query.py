@@ -9,11 +9,13 @@ from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.describe import describe
+from slackwater.plan.explain import Format, explain_plan
 from slackwater.plan.function import check_function
 from slackwater.plan.nodes import Function, PlanNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.storage.sinks import SinkLike
+from slackwater.sql.write import to_sql
 from slackwater.windows.sideline import Sideline
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ class Query:
 
     session: Session
     logical: L.Logical
+    early: Early | None = None
+    """When it answers early, where its SQL says so."""
+    sideline: Sideline | None = None
+    """Whether bursts are set aside, where its SQL says so."""
 
     @property
     def plan(self) -> PlanNode:
@@ -36,7 +42,7 @@ class Query:
     def _step(self, logical: L.Logical) -> Query:
         """Another step, looked at now: a mistake is told where it was made."""
         self.session._analysis.of(logical)
-        return Query(self.session, logical)
+        return Query(self.session, logical, self.early, self.sideline)
 
     def where(self, condition: str) -> Query:
         """Keep the rows, or results, that meet a Spark SQL condition."""
@@ -114,11 +120,21 @@ class Query:
         row. `early` asks for early answers, as in sw.early(at=0.75). `sideline` sets the rest of a prodded burst
         aside behind a `map`, so that later windows need not wait for it, as in sw.sideline(ratio=4).
         """
+        early = self.early if early is None else early
+        sideline = self.sideline if sideline is None else sideline
         return self.session._start(self, sink, late, name, hold, early, sideline)
 
     def describe(self) -> str:
         """The plan in a few lines."""
         return describe(self.plan)
+
+    def explain(self, format: Format = "text") -> str:
+        """The plan: as text, or drawn as "mermaid" or "svg"."""
+        return explain_plan(self.plan, format)
+
+    def to_sql(self) -> str:
+        """The query as SQL text, which gives the same query again."""
+        return to_sql(self.logical, self.session.interpreter.scope, self.early, self.sideline)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
-from slackwater.plan.explain import explain
+from slackwater.plan.explain import Format, explain
 from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.spark.api.plays import Play
 from slackwater.spark.storage.memory_sink import MemorySink
@@ -114,9 +114,12 @@ class Run:
         """
         return self._running.metrics(self) if self._last is None else self._last
 
-    def explain(self) -> str:
-        """The operators of the query as text, each with its heartbeat, what waits before it and what it costs."""
-        return explain(self.metrics()["operators"], self.name)
+    def explain(self, format: Format = "text") -> str:
+        """The operators of the query, each with its heartbeat, what waits before it and what it costs.
+
+        `format` is "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture).
+        """
+        return explain(self.metrics()["operators"], self.name, format)
 
     def prod(self, until: object = None, where: str | None = None) -> None:
         """Ask for an answer now (S5): early results of the open windows, from what has arrived.

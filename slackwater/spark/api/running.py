@@ -241,6 +241,11 @@ class Running:
             self.readers.read(declared, set(declared.frame.columns), False, available_now)
         return [*names, *controls]
 
+    def read_on(self) -> None:
+        """Read all live streams as rows come, also those of queries that were started with `hold=True`."""
+        self._open |= self.live_streams()
+        self.read()
+
     def _stop_unread(self) -> None:
         wanted = self.live_streams()
         self.readers.stop_all_but(wanted | set(self.controls.live) if wanted else wanted)

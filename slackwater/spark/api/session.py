@@ -17,6 +17,7 @@ from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.declare import check_frame, stream_node
+from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.prod_streams import check_role, read_control
 from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
@@ -30,7 +31,7 @@ from slackwater.spark.storage.sinks import SinkLike
 from slackwater.windows.sideline import Sideline
 
 
-class Session:
+class Session(SpeaksSql):
     """A data stream management session on Spark.
 
     Without arguments Spark is embedded; `spark` takes any session instead. `journal` is a folder, or an address

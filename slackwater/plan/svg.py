@@ -1,0 +1,112 @@
+"""Boxes as an SVG picture: layers from the streams down to the answers, each box below all that feed it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from slackwater.plan.boxes import Box
+
+#: In pixels; a character of the monospaced font is taken as wide as it is in common ones.
+_CHARACTER, _LINE, _PADDING, _GAP, _STEP = 7.3, 17, 10, 28, 46
+_WIDTH = 64
+_STYLE = (
+    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b2733}.label{font-weight:bold}"
+    "rect{fill:#eef4f8;stroke:#5b7f95}path{fill:none;stroke:#5b7f95}.head{fill:#5b7f95;stroke:none}"
+)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    box: Box
+    lines: list[str]
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def svg(boxes: Sequence[Box]) -> str:
+    """The picture, as a document of its own."""
+    placed = _placed(_layers(boxes))
+    width = max((p.x + p.width for p in placed.values()), default=0) + _GAP
+    height = max((p.y + p.height for p in placed.values()), default=0) + _GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}">',
+        f"<style>{_STYLE}</style>",
+        *(_arrow(placed[feed], p) for p in placed.values() for feed in p.box.feeds if feed in placed),
+        *(_drawn(p) for p in placed.values()),
+        "</svg>",
+    ]
+    return "\n".join(parts)
+
+
+def _layers(boxes: Sequence[Box]) -> list[list[Box]]:
+    """A box stands one layer below the lowest that feeds it; in a layer, boxes stand as those that feed them do."""
+    by_label = {box.label: box for box in boxes}
+    depth: dict[str, int] = {}
+
+    def of(box: Box) -> int:
+        if box.label not in depth:
+            depth[box.label] = 1 + max((of(by_label[f]) for f in box.feeds if f in by_label), default=-1)
+        return depth[box.label]
+
+    layers: list[list[Box]] = [[] for _ in range(1 + max((of(b) for b in boxes), default=-1))]
+    for box in boxes:
+        layers[depth[box.label]].append(box)
+    place: dict[str, float] = {}
+    for layer in layers:
+        layer.sort(key=lambda b: _mean([place[f] for f in b.feeds if f in place]))
+        place.update({box.label: n / max(1, len(layer) - 1) for n, box in enumerate(layer)})
+    return layers
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.5
+
+
+def _placed(layers: list[list[Box]]) -> dict[str, _Placed]:
+    sizes = {box.label: _size(box) for layer in layers for box in layer}
+    widths = [sum(sizes[b.label][1] for b in layer) + _GAP * (len(layer) - 1) for layer in layers]
+    whole, y = max(widths, default=0.0), float(_GAP)
+    placed: dict[str, _Placed] = {}
+    for layer, width in zip(layers, widths, strict=True):
+        x = _GAP + (whole - width) / 2
+        for box in layer:
+            lines, own, height = sizes[box.label]
+            placed[box.label] = _Placed(box, lines, x, y, own, height)
+            x += own + _GAP
+        y += max(sizes[b.label][2] for b in layer) + _STEP
+    return placed
+
+
+def _size(box: Box) -> tuple[list[str], float, float]:
+    lines = box.wrapped(_WIDTH)
+    longest = max(len(text) for text in [box.label, *lines])
+    return lines, longest * _CHARACTER + 2 * _PADDING, (1 + len(lines)) * _LINE + 2 * _PADDING
+
+
+def _drawn(p: _Placed) -> str:
+    texts = [f'<text class="label" x="{p.x + _PADDING:.1f}" y="{_baseline(p, 0):.1f}">{escape(p.box.label)}</text>']
+    texts += [
+        f'<text x="{p.x + _PADDING:.1f}" y="{_baseline(p, n + 1):.1f}" xml:space="preserve">{escape(text)}</text>'
+        for n, text in enumerate(p.lines)
+    ]
+    frame = f'<rect x="{p.x:.1f}" y="{p.y:.1f}" width="{p.width:.1f}" height="{p.height:.1f}" rx="5"/>'
+    return "\n".join([frame, *texts])
+
+
+def _baseline(p: _Placed, line: int) -> float:
+    return p.y + _PADDING + (line + 0.75) * _LINE
+
+
+def _arrow(above: _Placed, below: _Placed) -> str:
+    x0, y0 = above.x + above.width / 2, above.y + above.height
+    x1, y1 = below.x + below.width / 2, below.y
+    middle = (y0 + y1) / 2
+    return (
+        f'<path d="M{x0:.1f},{y0:.1f} C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1 - 6:.1f}"/>'
+        f'<path class="head" d="M{x1 - 4:.1f},{y1 - 8:.1f} L{x1 + 4:.1f},{y1 - 8:.1f} L{x1:.1f},{y1:.1f} z"/>'
+    )

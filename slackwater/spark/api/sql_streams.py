@@ -1,0 +1,87 @@
+"""`CREATE STREAM` on Spark: a reader for its format, and the stream declared on it."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from slackwater.errors import QueryError, SlackwaterError, SqlError, did_you_mean
+from slackwater.spark.api.query import Stream
+from slackwater.spark.api.relation import FrameRelation
+from slackwater.sql.create_stream import FILE_FORMATS
+from slackwater.sql.places import placed
+from slackwater.sql.statements import CreateStream
+
+if TYPE_CHECKING:
+    from slackwater.spark.api.session import Session
+
+#: Which clause a message is about, by its first word.
+_CLAUSES = {"time": "TIME", "source": "SOURCE", "arrival": "REPLAY", "page": "REPLAY", "where": "WHERE"}
+_CLAUSES |= {"punctuated": "DISORDER", "punctuated(": "DISORDER"}
+
+
+def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stream:
+    """Declare a stream; relative paths start at the folder."""
+    frame = _frame(session, stream, folder)
+    try:
+        if stream.where is not None:
+            frame = FrameRelation(frame).where(stream.where).frame
+        return session.stream(
+            stream.name,
+            frame,
+            time=stream.time,
+            source=stream.source,
+            disorder=stream.disorder,
+            arrival=stream.arrival,
+            page=stream.page or "10 seconds",
+            trigger=stream.trigger,
+            role="prods" if stream.prods else None,
+        )
+    except QueryError as error:
+        first = str(error).replace("=", " ").replace("(", " ").split(maxsplit=1)[0]
+        raise _error(stream, _CLAUSES.get(first, "FROM"), str(error)) from None
+
+
+def _frame(session: Session, stream: CreateStream, folder: Path) -> DataFrame:
+    options = dict(stream.options)
+    key = next((key for key in options if key.lower() == "path"), None)
+    path = options.pop(key) if key is not None and stream.format in FILE_FORMATS else None
+    if path is not None:
+        path = path if "://" in path else str(folder / path)
+        _must_exist(stream, path)
+    reader: Any = session.spark.read if stream.arrival is not None else session.spark.readStream
+    reader = reader.format(stream.format).options(**options)
+    if stream.columns is not None:
+        try:
+            reader = reader.schema(stream.columns)
+        except Exception as error:
+            raise _error(stream, "FROM", f"Spark cannot read the columns: {_first_line(error)}") from None
+    try:
+        frame: DataFrame = reader.load(path) if path is not None else reader.load()
+        return frame
+    except Exception as error:
+        formats = (*FILE_FORMATS, "kafka", "rate")
+        hint = "" if stream.format in formats else did_you_mean(stream.format, formats)
+        wrong = f"Spark cannot read format {stream.format!r}{hint}: {_first_line(error)}"
+        raise _error(stream, "FROM", wrong) from None
+
+
+def _must_exist(stream: CreateStream, path: str) -> None:
+    local = path.removeprefix("file://")
+    if "://" in local or Path(local).exists() or glob.glob(local):
+        return
+    raise _error(stream, "OPTIONS", f"there is no file or folder {local!r}; make it, or correct the path")
+
+
+def _error(stream: CreateStream, clause: str, message: str) -> SqlError:
+    spans = stream.places.clauses
+    return placed(stream.places.source, spans.get(clause, spans["FROM"]), message)
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, SlackwaterError):
+        raise error
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
