@@ -14,26 +14,20 @@ from click.testing import Result
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from slackwater.cli import _pass_on, app, follow, quiet, status
+from slackwater.cli import app
+from slackwater.cli.follow import follow
+from slackwater.cli.prompt import prompt
+from slackwater.cli.quiet import pass_on, quiet
+from slackwater.cli.show import status
 from slackwater.errors import RunError
+from slackwater.spark.api.session import Session
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-JOB = """
-[streams.calls]
-format = "parquet"
-path = "incoming"
-schema = "sent TIMESTAMP, received TIMESTAMP, device STRING"
-time = "sent"
-disorder = {bounded = "1 minute"}
-
-[query]
-from = "calls"
-range = "10 minutes"
-slide = "10 minutes"
-group_by = ["device"]
-agg = {n = "count(*)"}
+STREAM = """CREATE STREAM calls (sent TIMESTAMP, received TIMESTAMP, device STRING)
+  FROM 'parquet' OPTIONS (path = 'incoming') TIME sent DISORDER BOUNDED 1 MINUTE{};
 """
-REPLAY = JOB.replace("[query]", 'replay = true\narrival = "received"\npage = "5 minutes"\n[query]')
+LIVE, REPLAY = STREAM.format(""), STREAM.format(" REPLAY BY received PAGE 5 MINUTES")
+QUERY = "SELECT device, count(*) AS n FROM calls [RANGE 10 MINUTES, SLIDE 10 MINUTES] GROUP BY device"
 
 
 def arrive(folder: Path, name: str, minutes: list[tuple[float, float]]) -> None:
@@ -54,45 +48,65 @@ def invoke(*arguments: str | Path) -> Result:
 def job(tmp_path: Path) -> Path:
     """A replay with a row that is sent at 12:04, and received when its window has been answered."""
     arrive(tmp_path, "all", [(1, 1), (3, 3), (12, 12), (14, 14), (4, 16), (25, 25)])
-    file = tmp_path / "calls.toml"
-    file.write_text(REPLAY)
+    file = tmp_path / "calls.sql"
+    file.write_text(f"{REPLAY}{QUERY};")
     return file
 
 
 def test_version_and_help_need_no_spark() -> None:
     assert invoke("--version").stdout.startswith("slackwater ")
     listed = invoke("--help").stdout
-    assert all(command in listed for command in ("demo", "run", "check"))
+    assert all(command in listed for command in ("demo", "sql", "run", "check"))
 
 
-def test_a_mistake_in_a_job_file_is_one_line_on_stderr(tmp_path: Path) -> None:
-    file = tmp_path / "calls.toml"
-    file.write_text(JOB.replace("range", "rnge"))
+def test_a_mistake_in_a_file_is_told_with_its_place_before_spark_starts(tmp_path: Path) -> None:
+    file = tmp_path / "calls.sql"
+    file.write_text(f"{REPLAY}{QUERY.replace('RANGE', 'RNGE')};")
     for command in ("check", "run"):
         told = invoke(command, file)
         assert told.exit_code == 1
         assert told.stdout == ""
-        assert told.stderr.startswith("error: calls.toml: query.rnge: unknown key (did you mean 'range'?)")
-        assert told.stderr.count("\n") == 1
+        first, shown, caret = told.stderr.splitlines()
+        assert first.startswith("error: line 3, column 42: expected one of RANGE, ROWS")
+        assert first.endswith("found RNGE (did you mean 'RANGE'?)")
+        assert shown.startswith("3 | SELECT device") and caret.strip("^") == "  | " + " " * 41
+    assert invoke("sql", "-c", "SELEC").stderr.startswith("error: line 1, column 1: expected a statement")
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    told = invoke("run", tmp_path / "missing.sql")
+    assert told.exit_code == 1
+    assert told.stderr.startswith("error: cannot read ") and "No such file" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_settings_stand_first(tmp_path: Path) -> None:
+    file = tmp_path / "calls.sql"
+    file.write_text(f"{REPLAY}SET journal = 'state';")
+    assert "SET stands before all other statements" in invoke("run", file).stderr
 
 
 @pytest.mark.spark
-def test_check_prints_the_plan_and_writes_nothing(spark: SparkSession, job: Path) -> None:
+def test_check_prints_the_plans_and_writes_nothing(spark: SparkSession, job: Path) -> None:
+    job.write_text(f"{REPLAY}{QUERY}; INSERT INTO 'out' SELECT sent FROM calls; RUN")
     before = sorted(job.parent.rglob("*"))
     told = invoke("check", job)
     assert told.exit_code == 0, told.stderr
-    assert told.stdout.startswith("stream calls (sent timestamp")
-    assert "count(*)" in told.stdout
+    one, other = told.stdout.split("\n\n")
+    assert one.startswith("stream calls (sent timestamp") and "count(*)" in one
+    assert other.endswith("select sent\n")
     assert sorted(job.parent.rglob("*")) == before
 
 
 @pytest.mark.spark
 def test_check_says_what_spark_finds(spark: SparkSession, job: Path) -> None:
-    job.write_text(REPLAY.replace("count(*)", "max(level)"))
+    job.write_text(f"{REPLAY}{QUERY.replace('count(*)', 'max(level)')}")
     told = invoke("check", job)
     assert told.exit_code == 1
-    assert told.stderr.startswith("error: calls.toml: query.agg: ")
-    assert "there is no column 'level'" in told.stderr
+    assert told.stderr.startswith("error: line 3, column 20: n='max(level)': there is no column 'level'")
+    job.write_text(f"{REPLAY}SELECT max(sent) AS m FROM calls [ROWS 5] EMIT EARLY AT 50%")
+    told = invoke("check", job)
+    assert told.stderr.startswith("error: early=: a window for each row is answered when the row is")
     assert told.stderr.count("\n") == 1
 
 
@@ -108,24 +122,19 @@ def test_run_without_a_sink_prints_the_results(spark: SparkSession, job: Path) -
 
 @pytest.mark.spark
 def test_run_writes_results_and_late_rows_where_the_file_says(spark: SparkSession, job: Path) -> None:
-    job.write_text(REPLAY + '[sink]\npath = "out"\nlate = "late"\n')
+    job.write_text(f"{REPLAY}INSERT INTO 'out' LATE INTO 'late' {QUERY}; INSERT INTO 'rows' SELECT * FROM calls")
     told = invoke("run", job)
     assert told.exit_code == 0, told.stderr
     assert told.stdout == ""
     assert pq.read_table(job.parent / "out")["n"].to_pylist() == [2, 2, 1]
     assert pq.read_table(job.parent / "late")["sent"].to_pylist() == [NOON + timedelta(minutes=4)]
+    assert pq.read_table(job.parent / "rows").num_rows == 6
+    assert "q1: heartbeat" in told.stderr and "q2: heartbeat" in told.stderr
     again = invoke("run", job)
-    assert "files of results already; new ones are added" in again.stderr
+    assert "out holds 3 files of results already; new ones are added" in again.stderr
 
 
-ASKED = """
-[streams.asks]
-format = "parquet"
-path = "asked"
-time = "received"
-replay = true
-arrival = "received"
-role = "prods"
+ASKED = """CREATE STREAM OF PRODS asks FROM 'parquet' OPTIONS (path 'asked') TIME received REPLAY BY received;
 """
 
 
@@ -135,7 +144,7 @@ def test_run_gives_early_answers_where_the_file_says(spark: SparkSession, job: P
     instant = pa.timestamp("us", tz="UTC")
     asked = pa.table({"received": pa.array([NOON + timedelta(minutes=9)], instant), "until": pa.nulls(1, instant)})
     pq.write_table(asked, job.parent / "asked" / "one.parquet")
-    job.write_text(REPLAY + "early = {at = 0.75}\n" + ASKED + '[sink]\npath = "out"\n')
+    job.write_text(f"{REPLAY}{ASKED}INSERT INTO 'out' {QUERY} EMIT EARLY AT 75%;")
     told = invoke("run", job)
     assert told.exit_code == 0, told.stderr
     rows = pq.read_table(job.parent / "out").sort_by("emitted_at").to_pylist()
@@ -146,8 +155,8 @@ def test_run_gives_early_answers_where_the_file_says(spark: SparkSession, job: P
 
 @pytest.mark.spark
 def test_run_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path) -> None:
-    file = tmp_path / "calls.toml"
-    file.write_text('journal = "state"\ndrain = false\n' + JOB + '[sink]\npath = "out"\n')
+    file = tmp_path / "calls.sql"
+    file.write_text(f"SET journal = 'state';\n{LIVE}INSERT INTO 'out' AS calls {QUERY}; RUN WITHOUT DRAIN;")
     arrive(tmp_path, "first", [(1, 1), (12, 12)])
     assert invoke("run", file).exit_code == 0
     assert pq.read_table(tmp_path / "out")["n"].to_pylist() == [1]
@@ -160,21 +169,70 @@ def test_run_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path) -> No
 
 @pytest.mark.spark
 def test_a_row_that_spark_fails_on_is_one_line_too(spark: SparkSession, job: Path) -> None:
-    job.write_text(REPLAY.replace("range", "where = \"isnull(raise_error('boom'))\"\nrange"))
+    job.write_text(REPLAY + QUERY.replace("GROUP", "WHERE isnull(raise_error('boom')) GROUP"))
     told = invoke("run", job)
     assert told.exit_code == 1
-    assert told.stderr.startswith("error: ")
     assert "boom" in told.stderr
-    assert told.stderr.count("\n") == 1
+    assert told.stderr.splitlines()[-1].startswith("error: ")
 
 
 @pytest.mark.spark
 def test_run_says_so_when_its_journal_was_drained(spark: SparkSession, job: Path) -> None:
-    job.write_text('journal = "state"\n' + REPLAY)
+    job.write_text(f"SET journal = 'state'; {REPLAY}{QUERY}")
     assert "the last run closed every window" not in invoke("run", job).stderr
     again = invoke("run", job)
     assert again.exit_code == 0
     assert "the last run closed every window in this journal" in again.stderr
+
+
+@pytest.mark.spark
+def test_a_replay_does_not_run_continuously(spark: SparkSession, job: Path) -> None:
+    job.write_text(f"{REPLAY}INSERT INTO MEMORY {QUERY}; RUN CONTINUOUSLY")
+    told = invoke("run", job)
+    assert told.exit_code == 1
+    assert "stream 'calls' is a replay, which has an end; write RUN" in told.stderr
+
+
+@pytest.mark.spark
+def test_sql_carries_out_what_the_command_line_says(
+    spark: SparkSession, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(job.parent)
+    told = invoke("sql", "-c", f"{REPLAY} SHOW STREAMS; EXPLAIN {QUERY}; {QUERY}")
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.split()[:5] == ["name", "columns", "time", "source", "disorder"]
+    assert "agg n = count(*)" in told.stdout
+    assert told.stdout.splitlines()[-1].split()[:2] == ["a", "1"]
+
+
+@pytest.mark.spark
+def test_the_prompt_carries_out_each_statement_and_goes_on_after_a_mistake(
+    spark: SparkSession, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["SELECT nothing", "FROM calls;", "SHOW STREAMS;", *QUERY.replace(" FROM", "\nFROM").splitlines(), ";"]
+    lines = iter([*REPLAY.splitlines(), *asked, "exit"])
+    typed: list[str] = []
+
+    def read(shown: str) -> str:
+        typed.append(shown)
+        return next(lines)
+
+    with Session(spark) as session:
+        session.interpreter.folder = job.parent
+        prompt(session, read, job.parent / "history")
+    told = capsys.readouterr()
+    assert typed[:3] == ["slackwater> ", "        ... ", "slackwater> "]
+    assert "there is no column 'nothing'" in told.err
+    assert "bounded('1 minute')" in told.out
+    assert told.out.splitlines()[-1].split()[:2] == ["a", "1"], told.err
+    assert (job.parent / "history").exists()
+
+
+def test_the_prompt_ends_at_the_end_of_input(tmp_path: Path) -> None:
+    def read(shown: str) -> str:
+        raise EOFError
+
+    prompt(None, read, tmp_path / "history")  # type: ignore[arg-type]
 
 
 def test_follow_tells_now_and_then_until_the_work_ends() -> None:
@@ -223,7 +281,7 @@ def test_greetings_of_spark_are_left_out_and_all_else_comes_through() -> None:
     os.write(spark_out, b"26/05/01 12:00:00 ERROR Executor: something is wrong\n\tat Some.java\n")
     os.write(spark_out, b"Warning: Java versions > Java 11 can only operate in restricted mode\n")
     os.close(spark_out)
-    _pass_on(spark_in, user_out)
+    pass_on(spark_in, user_out)
     with os.fdopen(user_in, "rb") as seen:
         assert seen.read() == b"26/05/01 12:00:00 ERROR Executor: something is wrong\n\tat Some.java\n"
 

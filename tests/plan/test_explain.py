@@ -107,7 +107,5 @@ def test_boxes_of_a_picture_do_not_overlap_and_lie_inside_it() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(
-        QueryError, match=r"no such format \(did you mean 'svg'\?\); write one of text, mermaid"
-    ):
+    with pytest.raises(QueryError, match=r"no such format \(did you mean 'svg'\?\); write one of text, mermaid"):
         explain_plan(plan(NESTED), "svgg")  # type: ignore[arg-type]

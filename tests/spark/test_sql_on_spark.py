@@ -21,6 +21,7 @@ ROWS = [("AA", 1, 5.0), ("BB", 3, 7.0), ("AA", 12, 9.0), ("AA", 14, -1.0), ("BB"
 INSTANT = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema([("carrier", pa.string()), ("ts", INSTANT), ("received", INSTANT), ("delay", pa.float64())])
 WINDOW = "[RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+HOURLY = "[RANGE 1 HOUR, SLIDE 10 MINUTES]"
 
 
 def table() -> pa.Table:
@@ -54,15 +55,15 @@ def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: s
             trips.where("delay > 0").select("carrier", d="round(delay, 1)"),
         ),
         (
-            "SELECT carrier, avg(delay) AS late, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 10 MINUTES] GROUP BY carrier",
+            f"SELECT carrier, avg(delay) AS late, count(*) AS n FROM trips {HOURLY} GROUP BY carrier",
             hourly.group_by("carrier").agg(late="avg(delay)", n="count(*)"),
         ),
         (
-            "SELECT upper(carrier) AS c, sum(delay) / count(*) AS mean FROM trips [RANGE 1 HOUR, SLIDE 10 MINUTES] GROUP BY c",
+            f"SELECT upper(carrier) AS c, sum(delay) / count(*) AS mean FROM trips {HOURLY} GROUP BY c",
             hourly.group_by(c="upper(carrier)").agg(mean="sum(delay) / count(*)"),
         ),
         (
-            "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 10 MINUTES] GROUP BY carrier HAVING n > 1",
+            f"SELECT carrier, count(*) AS n FROM trips {HOURLY} GROUP BY carrier HAVING n > 1",
             hourly.group_by("carrier").agg(n="count(*)").where("n > 1"),
         ),
         (
@@ -97,8 +98,8 @@ def test_a_script_declares_runs_and_shows(spark: SparkSession, tmp_path: Path) -
           CREATE VIEW late AS SELECT * FROM trips WHERE delay > 2;
           INSERT INTO '{tmp_path}/out' LATE INTO '{tmp_path}/late' AS totals
             SELECT carrier, sum(delay) AS total FROM late {WINDOW} GROUP BY carrier;
-          INSERT INTO MEMORY AS calls SELECT MAX(delay), window FROM trips GROUP BY window(ts, '10 minutes') HAVING count(*) > 1
-            EMIT EARLY AT 50%;
+          INSERT INTO MEMORY AS calls SELECT MAX(delay), window FROM trips
+            GROUP BY window(ts, '10 minutes') HAVING count(*) > 1 EMIT EARLY AT 50%;
           RUN;
         """
         assert session.sql(text) is None

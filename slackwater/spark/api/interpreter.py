@@ -152,6 +152,9 @@ class Interpreter:
         active = [r for r in self._session._running.runs.values() if r.active]
         if not active:
             raise RunError("no query has been started; begin with INSERT INTO … SELECT …")
+        for each in active:
+            if each.play is not None:
+                raise RunError(f"query {each.name!r} reads a replay, which has an end; write RUN")
         self._session._running.read_on()
         for each in active:
             each.await_termination()

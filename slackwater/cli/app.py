@@ -1,0 +1,93 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import slackwater
+from slackwater import demo as demonstration
+from slackwater.cli.follow import to_the_end
+from slackwater.cli.job import check_job, read_file, read_text, run_job
+from slackwater.cli.prompt import prompt
+from slackwater.cli.quiet import quiet
+from slackwater.cli.show import told
+from slackwater.spark.api.session import Session
+
+app = typer.Typer(
+    help="Continuous window queries on Apache Spark, for streams that come late and out of order.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+_FILE = typer.Argument(metavar="FILE.sql", help="The job: SQL statements.")
+
+
+def main() -> None:
+    """Entry point."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slackwater {slackwater.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    days: Annotated[
+        int, typer.Option(min=1, max=demonstration.YEAR, help="How many days of the year to replay.")
+    ] = demonstration.DAYS,
+    page: Annotated[
+        str, typer.Option(help="How much arrival time comes at once: longer is faster, and answers wait longer.")
+    ] = demonstration.PAGE,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/demo"),
+) -> None:
+    """Replay departures from New York, late as they were, and watch windows close (about a minute)."""
+    console = Console()
+    with told():
+        summary = demonstration.replay(out, console, days, page, starting=quiet, drive=to_the_end)
+        demonstration.report(summary, out, console)
+
+
+@app.command()
+def sql(
+    command: Annotated[str | None, typer.Option("-c", "--command", help="Carry out this SQL and end.")] = None,
+    journal: Annotated[str | None, typer.Option(help="Folder in which the session outlives a crash.")] = None,
+) -> None:
+    """Carry out SQL: at a prompt, or what -c says."""
+    with told():
+        if command is not None:
+            run_job(read_text(command, Path.cwd(), {} if journal is None else {"journal": journal}))
+            return
+        with quiet():
+            session = Session(journal=journal)
+        with session:
+            prompt(session)
+
+
+@app.command()
+def check(file: Annotated[Path, _FILE]) -> None:
+    """Say what is wrong with a SQL file without running it, or print the plans of its queries."""
+    with told():
+        check_job(read_file(file))
+
+
+@app.command()
+def run(file: Annotated[Path, _FILE]) -> None:
+    """Run a SQL file."""
+    with told():
+        run_job(read_file(file))

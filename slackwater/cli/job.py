@@ -1,0 +1,177 @@
+"""A SQL text as a job: its settings, its statements one after another, and a RUN at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import typer
+
+from slackwater.cli.follow import follow, interrupt, to_the_end
+from slackwater.cli.quiet import quiet
+from slackwater.cli.show import say, show, status
+from slackwater.errors import QueryError
+from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.round_robin import round_robin
+from slackwater.spark.api.prods import check_settings
+from slackwater.spark.api.run import Run
+from slackwater.spark.api.session import Session
+from slackwater.sql import statements as S
+from slackwater.sql.parse import parse
+from slackwater.sql.scope import Scope
+
+_STRATEGIES = {"fifo": fifo, "round_robin": round_robin}
+
+
+@dataclass(frozen=True)
+class Job:
+    """The statements of a text, all of them read before the first is carried out."""
+
+    statements: list[S.Statement]
+    folder: Path
+    """Where relative paths start."""
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def session(self) -> Session:
+        """The session that it runs in."""
+        journal = self.settings.get("journal")
+        place = journal if journal is None or "://" in journal else str(self.folder / journal)
+        strategy = self.settings.get("strategy")
+        with quiet():
+            made = Session(journal=place, strategy=None if strategy is None else _STRATEGIES[strategy]())
+        made.interpreter.folder = self.folder
+        return made
+
+
+def read_file(file: Path) -> Job:
+    """Read a file; relative paths in it start at its folder, and modules beside it are found."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"cannot read {str(file)!r}: {getattr(error, 'strerror', error)}") from None
+    return read_text(text, file.parent.absolute())
+
+
+def read_text(text: str, folder: Path, given: Mapping[str, str] | None = None) -> Job:
+    """Read a text whose relative paths start at the folder; it may add to the settings that are given."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    statements = parse(text, Scope()).statements
+    settings, others = dict(given or {}), list[S.Statement]()
+    for statement in statements:
+        if not isinstance(statement, S.SetSession):
+            others.append(statement)
+        elif others:
+            wrong = "SET stands before all other statements; move it to the top"
+            raise statement.source.error(statement.span, wrong)
+        else:
+            settings[statement.name] = statement.value
+    return Job(others, folder, settings)
+
+
+def check_job(job: Job) -> None:
+    """Print the plan of each query; Spark analyses them, and nothing starts."""
+    with job.session() as session:
+        plans = []
+        for statement in job.statements:
+            if isinstance(statement, (S.Select, S.Insert)):
+                plans.append(_checked(session, statement))
+            elif isinstance(statement, (S.CreateStream, S.CreateView, S.CreateFunction)):
+                session.interpreter.execute(statement)
+        typer.echo("\n\n".join(plans))
+
+
+def _checked(session: Session, statement: S.Select | S.Insert) -> str:
+    select = statement.select if isinstance(statement, S.Insert) else statement
+    late = statement.late if isinstance(statement, S.Insert) else None
+    query = session.interpreter.query(select)
+    check_settings(query.plan, query.early, query.sideline, late)
+    return query.describe()
+
+
+def run_job(job: Job) -> None:
+    """Carry out the statements; what was started and not run is run at the end."""
+    with job.session() as session:
+        runner = Runner(session, journaled="journal" in job.settings)
+        for statement in job.statements:
+            runner.execute(statement)
+        runner.finish()
+
+
+class Runner:
+    """Carries out the statements of a job, and tells how it goes."""
+
+    def __init__(self, session: Session, journaled: bool) -> None:
+        self._session = session
+        self._journaled = journaled
+        self._started: list[Run] = []
+        self._shown: list[Run] = []
+        self._ran = 0
+        self._began = time.perf_counter()
+
+    def execute(self, statement: S.Statement) -> None:
+        """Carry out one statement; text and tables that it gives are printed."""
+        if isinstance(statement, S.Select):
+            run = self._session.interpreter.query(statement).start(hold=True)
+            self._shown.append(run)
+            self._start(run)
+        elif isinstance(statement, S.Insert):
+            self._warn_of_files(statement)
+            self._start(self._session.interpreter.execute(statement, hold=True))
+        elif isinstance(statement, S.RunQueries):
+            self._run(statement)
+        else:
+            print_answer(self._session.interpreter.execute(statement))
+
+    def finish(self) -> None:
+        """Run what has not been run, and print the results of SELECTs."""
+        if self._ran < len(self._started):
+            self._run(S.RunQueries())
+        for run in self._shown:
+            show(run.results())
+
+    def _start(self, run: Run) -> None:
+        self._started.append(run)
+        if run.metrics()["heartbeat"] == "end":
+            say(
+                "the last run closed every window in this journal, so rows that come now are late; to go on from "
+                "run to run, write RUN WITHOUT DRAIN and begin with a new journal"
+            )
+
+    def _warn_of_files(self, insert: S.Insert) -> None:
+        if self._journaled or not isinstance(insert.sink, str) or "://" in insert.sink:
+            return
+        held = len(list((self._session.interpreter.folder / insert.sink).glob("*.parquet")))
+        if held:
+            say(f"{insert.sink} holds {held} files of results already; new ones are added")
+
+    def _run(self, run: S.RunQueries) -> None:
+        self._ran = len(self._started)
+
+        def work() -> None:
+            self._session.interpreter.execute(run)
+
+        if run.continuously:
+            say("running until Ctrl-C")
+            follow(work, interrupt(), self._tell)
+        else:
+            to_the_end(work, self._tell)
+        self._tell(f", {time.perf_counter() - self._began:.1f} s")
+
+    def _tell(self, more: str = "") -> None:
+        for run in self._started:
+            name = f"{run.name}: " if len(self._started) > 1 else ""
+            say(f"{name}{status(run.metrics())}{more}")
+
+
+def print_answer(answer: Any) -> None:
+    """Print text and tables; nothing else that a statement gives is for a reader."""
+    if isinstance(answer, str):
+        typer.echo(answer)
+    elif isinstance(answer, pa.Table):
+        show(answer)

@@ -1,0 +1,66 @@
+"""The examples of docs/sql.md and of examples/: each is read, and those of the page run in one session."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.sql import statements as S
+from slackwater.sql.parse import parse
+from slackwater.sql.policies import POLICIES
+from slackwater.sql.scope import Scope
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+EXAMPLES = sorted((ROOT / "examples").glob("*.sql"))
+
+
+def test_the_page_can_be_read_as_one_script() -> None:
+    statements = parse("\n".join(BLOCKS), Scope()).statements
+    kinds = {type(statement) for statement in statements}
+    assert {S.Select, S.Insert, S.CreateStream, S.CreateView, S.Explain, S.Show, S.Prod, S.Stop} <= kinds
+
+
+def test_the_page_names_every_policy_and_its_words() -> None:
+    for policy in POLICIES:
+        assert f"| `{policy.make.__name__}` | `DISORDER {' '.join(policy.words)}" in PAGE
+    shown = re.findall(r"`(DISORDER [A-Z][^`]*)`", PAGE)
+    for words in [w for w in shown if "…" not in w]:
+        parse(f"CREATE STREAM x FROM 'rate' TIME timestamp SOURCE s {words}", Scope())
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_an_example_can_be_read(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert f"slackwater run examples/{file.name}" in text
+    statements = parse(text, Scope()).statements
+    assert any(isinstance(s, (S.Select, S.Insert)) for s in statements)
+    (stream,) = [s for s in statements if isinstance(s, S.CreateStream)]
+    assert (file.parent / dict(stream.options)["path"]).exists()
+
+
+@pytest.mark.spark
+def test_all_examples_of_the_page_run_in_one_session(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "slackwater" / "data").mkdir(parents=True)
+    (tmp_path / "incoming").mkdir()
+    shutil.copy(ROOT / "slackwater" / "data" / "flights.parquet", tmp_path / "slackwater" / "data")
+    with sw.Session(spark) as session:
+        interpreter = session.interpreter
+        interpreter.folder = tmp_path
+        runs, told = {}, list[str | pa.Table]()
+        for statement in interpreter.parse("\n".join(BLOCKS)):
+            answer = interpreter.execute(statement)
+            if isinstance(statement, S.Select):
+                runs[answer.to_sql()] = answer.start()
+            elif isinstance(answer, (str, pa.Table)):
+                told.append(answer)
+        assert [query for query, run in runs.items() if not run.results().num_rows] == []
+        assert len(runs) == 19 and len(told) == 6
+        assert list((tmp_path / "out" / "delays").glob("*.parquet"))
