@@ -1,4 +1,4 @@
-"""A query as it was written: logical nodes that the fluent API, job files, SQL and tests build alike.
+"""A query as it was written: logical nodes that the fluent API, SQL and tests build alike.
 
 They hold the user's words. Whether these make sense is for `analyse` to say.
 """
