@@ -60,12 +60,11 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """The name that it has without an alias: its column, or its words, as Spark does it."""
+        """The name that it has without an alias: its column, or its words, functions in small letters."""
         if self.column is not None:
             return self.column
         words = [self.source.raw(t) for t in self.tokens]
-        if len(words) > 1 and words[1] == "(":
-            words[0] = words[0].lower()
+        words = [w.lower() if behind == "(" else w for w, behind in zip(words, [*words[1:], ""], strict=True)]
         at, text = self.span.start, ""
         for token, word in zip(self.tokens, words, strict=True):
             text += " " * (token.start > at) + ("" if token.start < at else word)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -221,3 +223,30 @@ def test_names_are_given_once(session: sw.Session) -> None:
     assert session.sql("SELECT * FROM v").plan.schema.names == ["carrier"]
     with pytest.raises(sw.QueryError, match="there is a stream 'trips'"):
         session.sql("CREATE VIEW trips AS SELECT * FROM v")
+
+
+def test_a_stream_is_read_continuously_until_its_query_is_stopped(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(table(), tmp_path / "in" / "one.parquet")
+    (tmp_path / "sinks.py").write_text(
+        "import threading\n\ncame = threading.Event()\n\n\ndef take(rows, commit_id):\n"
+        "    if rows.count():\n        came.set()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    columns = "carrier STRING, ts TIMESTAMP, received TIMESTAMP, delay DOUBLE"
+    with sw.Session(spark) as session:
+        session.sql(
+            f"CREATE STREAM trips ({columns}) FROM 'parquet' OPTIONS (path '{tmp_path}/in') TIME ts "
+            "DISORDER BOUNDED 1 MINUTE"
+        )
+        text = (
+            "INSERT INTO FUNCTION 'sinks:take' AS late SELECT carrier FROM trips WHERE delay > 6; RUN CONTINUOUSLY"
+        )
+        thread = threading.Thread(target=session.sql, args=(text,))
+        thread.start()
+        assert importlib.import_module("sinks").came.wait(120)
+        session.sql("STOP late")
+        thread.join(120)
+        assert not thread.is_alive()

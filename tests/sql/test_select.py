@@ -187,7 +187,7 @@ def test_names_of_streams_are_found_in_any_capitals() -> None:
     [
         ("MAX(delay)", "max(delay)"),
         ("MAX( delay )", "max( delay )"),
-        ("max(delay)-min(delay)", "max(delay)-min(delay)"),
+        ("MAX(delay) - Min(delay)", "max(delay) - min(delay)"),
     ],
 )
 def test_an_aggregate_without_a_name_is_called_as_it_is_written(written: str, name: str) -> None:
