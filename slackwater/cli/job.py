@@ -18,6 +18,7 @@ from slackwater.cli.show import say, show, status
 from slackwater.errors import QueryError
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.round_robin import round_robin
+from slackwater.spark.api.interpreter import at
 from slackwater.spark.api.prods import check_settings
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
@@ -67,8 +68,7 @@ def read_text(text: str, folder: Path, given: Mapping[str, str] | None = None) -
         if not isinstance(statement, S.SetSession):
             others.append(statement)
         elif others:
-            wrong = "SET stands before all other statements; move it to the top"
-            raise statement.source.error(statement.span, wrong)
+            raise statement.error("SET stands before all other statements; move it to the top")
         else:
             settings[statement.name] = statement.value
     return Job(others, folder, settings)
@@ -90,7 +90,8 @@ def _checked(session: Session, statement: S.Select | S.Insert) -> str:
     select = statement.select if isinstance(statement, S.Insert) else statement
     late = statement.late if isinstance(statement, S.Insert) else None
     query = session.interpreter.query(select)
-    check_settings(query.plan, query.early, query.sideline, late)
+    with at(statement):
+        check_settings(query.plan, query.early, query.sideline, late)
     return query.describe()
 
 
@@ -117,12 +118,11 @@ class Runner:
     def execute(self, statement: S.Statement) -> None:
         """Carry out one statement; text and tables that it gives are printed."""
         if isinstance(statement, S.Select):
-            run = self._session.interpreter.query(statement).start(hold=True)
-            self._shown.append(run)
-            self._start(run)
+            self._start(self._session.interpreter.start(statement, hold=True))
+            self._shown.append(self._started[-1])
         elif isinstance(statement, S.Insert):
             self._warn_of_files(statement)
-            self._start(self._session.interpreter.execute(statement, hold=True))
+            self._start(self._session.interpreter.start(statement, hold=True))
         elif isinstance(statement, S.RunQueries):
             self._run(statement)
         else:

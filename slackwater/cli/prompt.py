@@ -83,7 +83,7 @@ def _carry_out(session: Session, text: str) -> None:
 
 def _answer(session: Session, select: S.Select) -> None:
     """Run a query over all there is, and show what it says."""
-    run = session.interpreter.query(select).start()
+    run = session.interpreter.start(select)
     try:
         to_the_end(session.run_available)
         show(run.results())

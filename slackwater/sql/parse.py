@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early, early
@@ -83,7 +83,7 @@ class _Statements:
 
     def statement(self) -> S.Statement:
         """The next statement, up to its semicolon or the end."""
-        word = self.cursor.word
+        word, begin = self.cursor.word, self.cursor.at
         if word not in self._readers:
             self.cursor.expected(
                 f"a statement ({', '.join(w for w in self._readers if w != 'WITH')})", self._readers
@@ -93,7 +93,8 @@ class _Statements:
         made = self._readers[word]()
         if self.cursor.token is not None and not self.cursor.sees_symbol(";"):
             self.cursor.expected("';' or the end of the statement")
-        return made
+        span = span_of(self.cursor.tokens[begin : self.cursor.at])
+        return replace(made, script=self.cursor.source, span=span)
 
     # --- queries
 
@@ -164,7 +165,7 @@ class _Statements:
 
     def _create(self) -> S.Statement:
         cursor = self.cursor
-        replace = cursor.accept("OR", "REPLACE")
+        again = cursor.accept("OR", "REPLACE")
         if cursor.accept("VIEW"):
             name = cursor.name("a name for the view")
             cursor.expect("AS")
@@ -173,8 +174,8 @@ class _Statements:
             if select.early is not None or select.sideline is not None:
                 raise cursor.error("a view says what to compute; write EMIT where the query starts")
             self.scope = self.scope.with_view(name, select.query)
-            return S.CreateView(name, select, replace)
-        if replace:
+            return S.CreateView(name, select, again)
+        if again:
             cursor.expected("VIEW; only views can be replaced", ("VIEW",))
         if cursor.accept("STREAM"):
             stream = read_create_stream(cursor)
@@ -243,7 +244,7 @@ class _Statements:
         return S.RunQueries(drain=drain, speed=speed)
 
     def _set(self) -> S.SetSession:
-        cursor, begin = self.cursor, self.cursor.at
+        cursor = self.cursor
         if cursor.word.lower() not in _SETTINGS:
             cursor.expected(f"one of {', '.join(_SETTINGS)}", _SETTINGS)
         name = cursor.source.word(cursor.next()).lower()
@@ -253,4 +254,4 @@ class _Statements:
             hint = did_you_mean(value, _STRATEGIES)
             wrong = f"there is no strategy {value!r}{hint}; there are {', '.join(_STRATEGIES)}"
             raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
-        return S.SetSession(name, value, cursor.source, span_of(cursor.tokens[begin : cursor.at]))
+        return S.SetSession(name, value)

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from slackwater.errors import SqlError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
-from slackwater.sql.places import Places
+from slackwater.sql.places import Places, placed
 from slackwater.sql.scope import MapFunction
 from slackwater.sql.source import Source, Span
 from slackwater.windows.sideline import Sideline
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where a statement stands; two that say the same are equal wherever they stand."""
+
+    script: Source = field(default_factory=lambda: Source(""), kw_only=True, compare=False, repr=False)
+    span: Span = field(default_factory=lambda: Span(0, 0), kw_only=True, compare=False, repr=False)
+
+    def error(self, message: str) -> SqlError:
+        """An error in this statement, at the word that the message names."""
+        return placed(self.script, self.span, message)
+
 
 #: Takes (DataFrame, commit_id).
 SinkFunction = Callable[[Any, int], object]
 
 
 @dataclass(frozen=True)
-class Select:
+class Select(Written):
     """A query, and when it answers early."""
 
     query: L.Logical
@@ -30,7 +44,7 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Insert:
+class Insert(Written):
     """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
 
     select: Select
@@ -41,7 +55,7 @@ class Insert:
 
 
 @dataclass(frozen=True)
-class CreateStream:
+class CreateStream(Written):
     """`CREATE STREAM …`."""
 
     name: str
@@ -71,7 +85,7 @@ class StreamPlaces:
 
 
 @dataclass(frozen=True)
-class CreateView:
+class CreateView(Written):
     """`CREATE VIEW name AS SELECT …`."""
 
     name: str
@@ -80,7 +94,7 @@ class CreateView:
 
 
 @dataclass(frozen=True)
-class CreateFunction:
+class CreateFunction(Written):
     """`CREATE FUNCTION name AS 'module:function' RETURNS (…)`."""
 
     name: str
@@ -88,7 +102,7 @@ class CreateFunction:
 
 
 @dataclass(frozen=True)
-class Explain:
+class Explain(Written):
     """The plan of a query, or the operators of a running one."""
 
     select: Select | None
@@ -97,7 +111,7 @@ class Explain:
 
 
 @dataclass(frozen=True)
-class Show:
+class Show(Written):
     """`SHOW STREAMS`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
 
     what: Literal["streams", "queries", "views", "results"]
@@ -106,7 +120,7 @@ class Show:
 
 
 @dataclass(frozen=True)
-class Prod:
+class Prod(Written):
     """`PROD query`: answer now."""
 
     query: str
@@ -115,21 +129,21 @@ class Prod:
 
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(Written):
     """`STOP query`."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class Forget:
+class Forget(Written):
     """`FORGET query`: drop it from the journal."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class RunQueries:
+class RunQueries(Written):
     """`RUN`: process all there is; or `RUN CONTINUOUSLY`, until it is stopped."""
 
     continuously: bool = False
@@ -138,13 +152,11 @@ class RunQueries:
 
 
 @dataclass(frozen=True)
-class SetSession:
+class SetSession(Written):
     """`SET journal = …`: a setting of the session that a file runs in."""
 
     name: str
     value: str
-    source: Source
-    span: Span
 
 
 Statement = (

@@ -197,7 +197,18 @@ def test_a_function_of_another_module_reaches_the_workers(
             (1, 47),
             "a source is named by a text",
         ),
-        ("SET journal = 'x'", (1, 5), "write SET first in a file"),
+        ("SET journal = 'x'", (1, 1), "write SET first in a file"),
+        ("SHOW STREAMS; PROD nobody", (1, 20), "there is no query 'nobody'; there are none"),
+        (
+            "SELECT carrier FROM trips;\nCREATE VIEW trips AS SELECT ts FROM trips",
+            (2, 13),
+            "there is a stream 'trips'",
+        ),
+        (
+            "INSERT INTO MEMORY SELECT carrier FROM trips EMIT EARLY AT 50%",
+            (1, 1),
+            "rows of a query without windows",
+        ),
     ],
 )
 def test_what_spark_finds_is_told_with_its_place(

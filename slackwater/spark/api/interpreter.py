@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from slackwater.errors import QueryError, RunError, did_you_mean
+from slackwater.errors import QueryError, RunError, SqlError, did_you_mean
 from slackwater.plan.explain import explain_plan
 from slackwater.spark.api.query import Query
 from slackwater.spark.api.run import Run
@@ -70,11 +71,15 @@ class Interpreter:
 
     def execute(self, statement: S.Statement, hold: bool = False) -> Any:
         """Carry out one statement; with `hold`, streaming sources are not read before RUN."""
+        with at(statement):
+            return self._execute(statement, hold)
+
+    def _execute(self, statement: S.Statement, hold: bool) -> Any:
         match statement:
             case S.Select():
                 return self.query(statement)
             case S.Insert():
-                return self._insert(statement, hold)
+                return self.start(statement, hold)
             case S.CreateStream():
                 return declare_stream(self._session, statement, self.folder)
             case S.CreateView():
@@ -94,10 +99,9 @@ class Interpreter:
             case S.RunQueries():
                 return self._run(statement)
             case S.SetSession():
-                raise statement.source.error(
-                    statement.span,
+                raise QueryError(
                     f"a session has its {statement.name} from the begin; write SET first in a file, or make it "
-                    f"with sw.Session({statement.name}=…)",
+                    f"with sw.Session({statement.name}=…)"
                 )
 
     def query(self, select: S.Select) -> Query:
@@ -105,10 +109,13 @@ class Interpreter:
         select.places.check(select.query, self._session._analysis)
         return Query(self._session, select.query, select.early, select.sideline)
 
-    def _insert(self, insert: S.Insert, hold: bool) -> Run:
-        sink = self._folder(insert.sink) if isinstance(insert.sink, str) else insert.sink
-        late = None if insert.late is None else self._folder(insert.late)
-        return self.query(insert.select).start(sink, late, insert.name, hold)
+    def start(self, statement: S.Select | S.Insert, hold: bool = False) -> Run:
+        """Start the query of a SELECT, with its results in memory, or that of an INSERT."""
+        insert = statement if isinstance(statement, S.Insert) else S.Insert(statement, None, None, None)
+        with at(statement):
+            sink = self._folder(insert.sink) if isinstance(insert.sink, str) else insert.sink
+            late = None if insert.late is None else self._folder(insert.late)
+            return self.query(insert.select).start(sink, late, insert.name, hold)
 
     def _folder(self, written: str) -> str:
         place = written if "://" in written else str(self.folder / written)
@@ -191,6 +198,17 @@ class Interpreter:
     def _views(self) -> pa.Table:
         views = self._created.views
         return _table(name=list(views), query=[to_sql(query, self.scope) for query in views.values()])
+
+
+@contextmanager
+def at(statement: S.Statement) -> Iterator[None]:
+    """What is found wrong inside is told with the statement's place."""
+    try:
+        yield
+    except SqlError:
+        raise
+    except QueryError as error:
+        raise statement.error(str(error)) from None
 
 
 def runs_later(statements: Sequence[S.Statement]) -> bool:
