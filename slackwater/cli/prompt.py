@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import readline
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slackwater.cli.follow import to_the_end
@@ -15,19 +14,16 @@ from slackwater.spark.api.session import Session
 from slackwater.sql import statements as S
 from slackwater.sql.source import Source
 
-HISTORY = Path.home() / ".slackwater_history"
+_HISTORY = ".slackwater_history"
 _KEPT_LINES = 2000
 _LEAVE = ("exit", "quit", r"\q")
 _FIRST, _NEXT = "slackwater> ", "        ... "
 
 
-def prompt(session: Session, read: Callable[[str], str] = input, history: Path = HISTORY) -> None:
+def prompt(session: Session, read: Callable[[str], str] = input, history: Path | None = None) -> None:
     """Read and carry out statements until the user leaves."""
-    with contextlib.suppress(OSError):
-        readline.read_history_file(history)
-    readline.set_history_length(_KEPT_LINES)
     say("statements end with a semicolon; exit, or Ctrl-D, ends the session")
-    try:
+    with _remembered(Path.home() / _HISTORY if history is None else history):
         while (text := _statement(read)) is not None:
             try:
                 _carry_out(session, text)
@@ -35,6 +31,21 @@ def prompt(session: Session, read: Callable[[str], str] = input, history: Path =
                 tell_mistake(error)
             except KeyboardInterrupt:
                 say("interrupted")
+
+
+@contextlib.contextmanager
+def _remembered(history: Path) -> Iterator[None]:
+    """What is typed inside can be called up again, also in a later session; not where Python has no readline."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    with contextlib.suppress(OSError):
+        readline.read_history_file(history)
+    readline.set_history_length(_KEPT_LINES)
+    try:
+        yield
     finally:
         with contextlib.suppress(OSError):
             readline.write_history_file(history)
