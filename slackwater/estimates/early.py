@@ -48,7 +48,7 @@ def early(
     *,
     every: str | timedelta | None = None,
     accuracy: float | None = None,
-    coverage: float = 0.9,
+    coverage: float | None = None,
 ) -> Early:
     """Answer windows before they are final (S5): prods by the clock, or none but those of `run.prod()`.
 
@@ -61,9 +61,9 @@ def early(
             no timestamp, by the largest one seen.
         every: prod all open windows so often, by the clock.
         accuracy: hold the accuracy of the answers to these prods at this by moving `at`.
-        coverage: share of final values that should lie within `<name>_low` and `<name>_high`.
+        coverage: share of final values that should lie within `<name>_low` and `<name>_high`; 0.9 if left out.
     """
-    if at is None and every is None and accuracy is None and coverage == 0.9:
+    if at is None and every is None and accuracy is None and coverage is None:
         raise QueryError(
             "early() asks for nothing; say when to answer, as in early(at=0.75), early(every='5 seconds') or "
             "early(accuracy=0.98)"
@@ -72,7 +72,8 @@ def early(
     held = None if accuracy is None else _share("accuracy", accuracy, 0.98)
     if held is not None and share is None:
         share = Fraction(3, 4)
-    return Early(share, None if every is None else _period(every), held, _share("coverage", coverage, 0.9))
+    covered = 0.9 if coverage is None else _share("coverage", coverage, 0.9)
+    return Early(share, None if every is None else _period(every), held, covered)
 
 
 def _place(at: float | Span | None) -> Fraction | Span | None:

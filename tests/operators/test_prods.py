@@ -178,7 +178,7 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
         ({"accuracy": "0.9"}, "accuracy=0.98"),
         ({"coverage": 0}, "coverage=0.9"),
         ({"coverage": 1}, "coverage=0.9"),
-        ({"coverage": None}, "coverage=0.9"),
+        ({"coverage": "0.9"}, "coverage=0.9"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_name(settings: Any, message: str) -> None:
