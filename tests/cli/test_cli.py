@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_run_writes_results_and_late_rows_where_the_file_says(spark: SparkSessio
     assert pq.read_table(job.parent / "rows").num_rows == 6
     assert "q1: heartbeat" in told.stderr and "q2: heartbeat" in told.stderr
     again = invoke("run", job)
-    assert "out holds 3 files of results already; new ones are added" in again.stderr
+    assert re.search(r"out holds \d+ files of results already; new ones are added", again.stderr)
 
 
 ASKED = """CREATE STREAM OF PRODS asks FROM 'parquet' OPTIONS (path 'asked') TIME received REPLAY BY received;
@@ -189,7 +190,7 @@ def test_a_replay_does_not_run_continuously(spark: SparkSession, job: Path) -> N
     job.write_text(f"{REPLAY}INSERT INTO MEMORY {QUERY}; RUN CONTINUOUSLY")
     told = invoke("run", job)
     assert told.exit_code == 1
-    assert "stream 'calls' is a replay, which has an end; write RUN" in told.stderr
+    assert "query 'q1' reads a replay, which has an end; write RUN" in told.stderr
 
 
 @pytest.mark.spark
