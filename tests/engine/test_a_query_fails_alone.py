@@ -62,7 +62,7 @@ class House:
     """An executor that notes which queries have failed."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        journal = None if folder is None else FileJournal(fs.LocalFileSystem(), str(folder))
+        journal = None if folder is None else FileJournal(fs.LocalFileSystem(), str(folder), sync=False)
         self.executor = Executor(ManualClock(), journal, pages=ArrowPages())
         self.failed: dict[str, tuple[str, bool]] = {}
         self.executor.on_failed = self._note

@@ -81,7 +81,7 @@ class Day:
         self.open()
 
     def open(self) -> None:
-        journal = None if self.folder is None else FileJournal(fs.LocalFileSystem(), str(self.folder))
+        journal = None if self.folder is None else FileJournal(fs.LocalFileSystem(), str(self.folder), sync=False)
         self.executor = Executor(ManualClock(), journal, pages=ArrowPages())
         self.executor.on_failed = self.failed
         self.executor.keep_only({*self.running, *self.resumable})

@@ -49,7 +49,9 @@ class Readers:
     """Three queries, each with a map of its own, on one stream and a journal."""
 
     def __init__(self, folder: Path, pages: Folders, dies_at: int | None = None) -> None:
-        self.executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder)), pages=pages)
+        self.executor = Executor(
+            ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=pages
+        )
         self.pages = pages
         self.sinks = {name: ListSink() for name in NAMES}
         self.runs: list[tuple[str, int]] = []

@@ -55,7 +55,7 @@ def page(rows: pl.DataFrame, number: int) -> ArrowPage:
 
 
 def files(folder: Path) -> FileJournal:
-    return FileJournal(fs.LocalFileSystem(), str(folder))
+    return FileJournal(fs.LocalFileSystem(), str(folder), sync=False)
 
 
 def admit_all(script: Script, pages: Sequence[pl.DataFrame]) -> list[Ticket]:

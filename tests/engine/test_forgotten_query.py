@@ -27,7 +27,7 @@ class Broken(ListSink):
 
 
 def executor(folder: Path, **sinks: ListSink) -> Executor:
-    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder)), pages=ArrowPages())
+    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=ArrowPages())
     for name, sink in sinks.items():
         add_query(made, name, PLAN, sink)
     return made

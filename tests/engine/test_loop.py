@@ -233,7 +233,7 @@ def test_work_that_failed_inside_a_call_ends_the_session_and_is_not_committed(
     """`drain` and `run_until_idle` are called like anything else; half of a step must not become durable."""
 
     def files() -> FileJournal:
-        return FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        return FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
 
     plan, sink = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)", total="sum(x)"), ListSink()
     loop = loops(executor=Executor(ManualClock(), files(), pages=ArrowPages()))
@@ -261,7 +261,9 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
             raise OSError("no space left")
 
     def executor() -> Executor:
-        return Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(tmp_path)), pages=ArrowPages())
+        return Executor(
+            ManualClock(), FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False), pages=ArrowPages()
+        )
 
     plan, sinks = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), [ListSink(), ListSink()]
     loop = loops(executor=executor())
@@ -290,7 +292,7 @@ def test_a_held_loop_runs_nothing_until_all_queries_are_there(loops: Callable[..
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
 
     def executor(strategy: Strategy | None = None) -> Executor:
-        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
         return Executor(ManualClock(), journal, strategy or Fifo(1), ArrowPages())
 
     first = executor(OnlyTheSource(commit_every=1))

@@ -140,7 +140,7 @@ class World:
         self.begin()
 
     def begin(self, backwards: bool = False) -> None:
-        journal = FileJournal(fs.LocalFileSystem(), self.folder)
+        journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages())
         running = [name for name, q in self.queries.items() if q.last is None]
         for name in reversed(running) if backwards else running:

@@ -57,7 +57,7 @@ class Session:
     """An executor on a journal, with queries on one stream."""
 
     def __init__(self, folder: Path) -> None:
-        journal = FileJournal(fs.LocalFileSystem(), str(folder))
+        journal = FileJournal(fs.LocalFileSystem(), str(folder), sync=False)
         self.executor = Executor(ManualClock(), journal, pages=ArrowPages())
 
     def start(self, name: str, sink: ListSink, function: Work = work, early: Early | None = None) -> Session:
@@ -146,7 +146,7 @@ def test_a_page_that_is_saved_before_its_source_takes_it_has_what_the_policy_nee
         session.executor.admit(source_label("s"), ArrowPage(frame([[n, "a"]]), n, 0, "t"))
     with pytest.raises(Died):
         session.executor.run_until_idle()
-    journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+    journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
     waiting = [e for entries in journal.recover().records[-1].queues.values() for e in entries if "page" in e]
     assert len(waiting) == 3
     assert all(ArrowPages().load(e["page"]).arrival().sketch is not None for e in waiting)
@@ -179,7 +179,9 @@ def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
 
 def shared_map(folder: Path, names: list[str], function: Any, parts: dict[str, dict[str, str]]) -> Executor:
     """Queries over one map, started in this order as a session starts them, on a journal."""
-    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder)), None, ArrowPages())
+    executor = Executor(
+        ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), None, ArrowPages()
+    )
     for name in names:
         reserved = frozenset(label for n, mine in parts.items() if n != name for label in mine.values())
         settings = Settings(labels=parts.get(name, {}), reserved=reserved)

@@ -133,7 +133,7 @@ def test_a_restart_changes_no_early_answer(early: Early, seconds: int, monkeypat
         for number, (at, rows) in enumerate(case.pages()):
             if script is None or number % 7 == 0:
                 now = 0 if script is None else script.clock.now()
-                script = Script(plan, FileJournal(fs.LocalFileSystem(), folder), sink, early=early)
+                script = Script(plan, FileJournal(fs.LocalFileSystem(), folder, sync=False), sink, early=early)
                 script.clock.set(now)
             script.until(at).page(rows)
         assert script is not None

@@ -68,7 +68,7 @@ class HugePage(ArrowPage):
 
 
 def start(folder: str, sink: ListSink, slack: int, limit: int = 2**28) -> Executor:
-    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder), pages=LargePages())
+    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder, sync=False), pages=LargePages())
     plan = arrow_plan(SAMPLE, 7, 3, group_by=["g"], disorder=bounded(slack), n="count(*)", total="sum(x)")
     add_query(executor, "q", plan, sink, Settings(resident_limit=limit))
     return executor

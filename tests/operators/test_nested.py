@@ -107,7 +107,7 @@ def test_nested_aggregates_are_right_at_every_prod_and_in_the_end(
         sink = ListSink()
 
         def begin() -> Script:
-            journal = FileJournal(fs.LocalFileSystem(), folder)
+            journal = FileJournal(fs.LocalFileSystem(), folder, sync=False)
             query = plan(bounded(stream.slack), inner, outer, keys, where)
             return Script(query, journal, sink, commit_every=commit_every)
 
@@ -235,7 +235,7 @@ def test_a_page_waits_only_if_all_outer_windows_of_its_inner_ones_were_prodded()
 def test_a_map_over_results_works_in_order(tmp_path: Path, sideline: Any) -> None:
     """Early results stay before their prod, and count for it only; a commit leaves none behind."""
     made = arrow_plan(SAMPLE, 20, 20, map=(same, VOLUMES), over=sums(bounded(5)), most="max(volume)", n="count(*)")
-    script = Script(made, FileJournal(fs.LocalFileSystem(), str(tmp_path)), sideline=sideline)
+    script = Script(made, FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False), sideline=sideline)
     script.page(readings((1, "a", 2), (18, "b", 3))).prod(until=20).prod(until=20)
     assert [(r["kind"], r["window_end"], r["most"], r["n"]) for r in script.results] == [("early", 20, 3, 3)] * 2
     script.page(readings((19, "a", 9), (30, "b", 1))).drain()
@@ -271,7 +271,7 @@ def test_a_prod_of_the_last_outer_window_takes_inner_ones_that_ended_before_its_
 @pytest.mark.parametrize("commit_every", range(1, 9))
 def test_a_commit_between_a_page_and_the_answer_to_a_prod_loses_nothing(tmp_path: Path, commit_every: int) -> None:
     def begin() -> Script:
-        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
         made = arrow_plan(SAMPLE, 10, 10, where="volume > 0", over=sums(bounded(5)), most="max(volume)")
         return Script(made, journal, sink, commit_every=commit_every)
 

@@ -88,7 +88,7 @@ def test_feedback_ends_and_changes_no_final_result(
         sink = AskingSink(lambda _, commit_id: asks[commit_id % len(asks)])
 
         def begin() -> Script:
-            return Script(query(), FileJournal(fs.LocalFileSystem(), folder), sink)
+            return Script(query(), FileJournal(fs.LocalFileSystem(), folder, sync=False), sink)
 
         script = begin()
         for number, page in enumerate(stream.pages):
@@ -113,7 +113,7 @@ def test_what_a_sink_asked_for_in_a_commit_that_a_crash_cut_short_is_answered_af
         raise Crash
 
     def journal() -> FileJournal:
-        return FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        return FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
 
     with pytest.raises(Crash):
         Script(counts(), journal(), AskingSink(fails)).page(frame([[1, "a"], [18, "a"]]))
@@ -145,7 +145,7 @@ class Asked:
     """A script with a stream of prods beside it."""
 
     def __init__(self, *columns: str, folder: str | None = None, sink: ListSink | None = None) -> None:
-        journal = None if folder is None else FileJournal(fs.LocalFileSystem(), folder)
+        journal = None if folder is None else FileJournal(fs.LocalFileSystem(), folder, sync=False)
         self.script = Script(counts(), journal, sink)
         self._operator = ProdStream("source:ask", {c: f'"{c}"' for c in columns}, self._send)
         self.script.executor.add(self._operator)

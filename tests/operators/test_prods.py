@@ -50,7 +50,7 @@ def test_prods_show_what_has_arrived_and_change_no_final_result(
         sink = ListSink()
 
         def begin() -> Script:
-            return Script(query(stream, window), FileJournal(fs.LocalFileSystem(), folder), sink)
+            return Script(query(stream, window), FileJournal(fs.LocalFileSystem(), folder, sync=False), sink)
 
         script = begin()
         for number, page in enumerate(stream.pages):
@@ -238,7 +238,7 @@ def test_after_a_restart_the_settings_are_those_that_are_written_then(first: str
     with tempfile.TemporaryDirectory() as folder:
         for early, seconds in ((SETTINGS[first][0], range(60)), (SETTINGS[second][0], range(60, 120))):
             begun = len(sink.rows)
-            script = Script(plan, FileJournal(fs.LocalFileSystem(), folder), sink, early=early)
+            script = Script(plan, FileJournal(fs.LocalFileSystem(), folder, sync=False), sink, early=early)
             script.clock.set(seconds[0] * SECOND)
             for n in seconds:
                 script.until(n * SECOND).page(frame([[n * SECOND]]))

@@ -195,7 +195,7 @@ def test_a_page_is_safe_before_the_work_on_it_begins(tmp_path: Path) -> None:
         safe.append([ticket.done for ticket in tickets])
         return twice(rows)
 
-    script = Script(query(0, (10, 10), noted), FileJournal(fs.LocalFileSystem(), str(tmp_path)))
+    script = Script(query(0, (10, 10), noted), FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False))
     pages = [ArrowPage(frame([[n, "a"]]), n, 0, "t") for n in range(2)]
     tickets = [script.executor.admit(source_label("s"), page) for page in pages]
     script.executor.run_until_idle()

@@ -126,7 +126,9 @@ def test_the_time_for_which_the_process_was_away_is_no_silence(policy: Disorder)
     with tempfile.TemporaryDirectory() as folder:
 
         def begin(now: int) -> Script:
-            script = Script(plan(policy, policy.needs_sources), FileJournal(fs.LocalFileSystem(), folder))
+            script = Script(
+                plan(policy, policy.needs_sources), FileJournal(fs.LocalFileSystem(), folder, sync=False)
+            )
             script.clock.set(now)
             return script
 

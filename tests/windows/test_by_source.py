@@ -109,7 +109,7 @@ def test_each_source_closes_on_its_own_punctuations_also_over_restarts(
     with tempfile.TemporaryDirectory() as folder:
 
         def begin() -> Script:
-            journal = FileJournal(fs.LocalFileSystem(), folder)
+            journal = FileJournal(fs.LocalFileSystem(), folder, sync=False)
             return Script(query(window, group_by=["g"]), journal=journal, sink=sink)
 
         script = begin()

@@ -117,7 +117,7 @@ def test_a_row_is_late_only_for_a_window_that_was_emitted_for_its_own_source(
     with tempfile.TemporaryDirectory() as folder:
 
         def begin() -> Script:
-            return Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder), sink=sink, late=late)
+            return Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder, sync=False), sink=sink, late=late)
 
         script = begin()
         for k, page in enumerate(pages):

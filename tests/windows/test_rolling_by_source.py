@@ -84,7 +84,7 @@ def test_each_source_equals_a_recomputation_of_its_own_rows_also_over_restarts(
     with tempfile.TemporaryDirectory() as folder:
 
         def begin() -> Script:
-            return Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder), sink=sink)
+            return Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder, sync=False), sink=sink)
 
         script = begin()
         for k, rows in enumerate(pages):
@@ -141,11 +141,11 @@ def test_with_more_sources_than_lanes_a_lane_goes_by_its_last_source(monkeypatch
     plan = arrow_plan(SAMPLE, range=10, group_by=["g"], source="g", disorder=punctuated("i"), n="count(*)")
     with tempfile.TemporaryDirectory() as folder:
         sink = ListSink()
-        script = Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder), sink=sink)
+        script = Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder, sync=False), sink=sink)
         script.page(upto(0, a=1, b=1, c=1))
         script.page(upto(0, a=9, b=9))
         assert [(r["g"], r["window_end"]) for r in sink.rows[3:]] == [("b", 9)], "a has its lane with c"
-        script = Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder), sink=sink)
+        script = Script(plan, journal=FileJournal(fs.LocalFileSystem(), folder, sync=False), sink=sink)
         assert script.executor.graph.nodes["q/window"].operator.metrics()["lanes"] == 2
         script.page(upto(0, c=12))
         assert [(r["g"], r["window_end"]) for r in sink.rows[4:]] == [("a", 9)]
