@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.errors import RunError
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_stream import ProdStream
@@ -115,7 +116,7 @@ def test_what_a_sink_asked_for_in_a_commit_that_a_crash_cut_short_is_answered_af
     def journal() -> FileJournal:
         return FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
 
-    with pytest.raises(Crash):
+    with pytest.raises(RunError, match="Crash"):
         Script(counts(), journal(), AskingSink(fails)).page(frame([[1, "a"], [18, "a"]]))
     sink = AskingSink(lambda kind, _: Prod() if kind == "final" else None)
     script = Script(counts(), journal(), sink)

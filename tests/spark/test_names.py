@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.plan.nodes import answering
+from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
 
@@ -99,8 +100,9 @@ def test_names_keep_their_capitals_which_do_not_count(spark: SparkSession) -> No
         )
         top = answering(query.plan)
         assert top is not None and top.kernel.source == "KEY"
-        run = query.start(early=sw.early(at=0.5))
-        other = query.select("key", seen_twice="2 * n", same="TOTAL", Kind="kind").start(early=sw.early(at=0.5))
+        run, other = KeptRows(), KeptRows()
+        query.start(run, early=sw.early(at=0.5))
+        query.select("key", seen_twice="2 * n", same="TOTAL", Kind="kind").start(other, early=sw.early(at=0.5))
         s.run_available()
         mine, theirs = run.results(), other.results()
     assert mine.schema.names[:4] == ["KEY", "N", "Total", "Share"]

@@ -239,7 +239,7 @@ def test_large_early_results_behind_a_projection_keep_their_columns(spark: Spark
         seen = []
 
         def ask(page: object) -> None:
-            for run in (memory, s._runs["q2"]):
+            for run in (memory, s.queries()[1]):
                 run.prod()
             seen.append(memory.results())
 
