@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
 from slackwater.spark.embedded import embedded
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 _HERE = Path(__file__).parent
 #: Files with tests that need Spark.

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.errors import JournalError
+from slackwater.errors import JournalError, RunError
 from slackwater.spark.storage.journal_files import FileJournal, open_journal
 from slackwater.spark.storage.place import Place
 from slackwater.testing import ListSink, Script, arrow_plan
@@ -147,7 +147,7 @@ def test_rows_that_a_crash_left_are_not_written_by_a_session_that_was_overtaken(
         def write(self, payload: object, commit_id: int) -> None:
             raise RuntimeError("the sink is gone")
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RunError, match="the sink is gone"):
         script(tmp_path, Broken()).page(PAGES[0]).page(PAGES[1])
     sink, files = Outside(), FaultyFiles()
 
