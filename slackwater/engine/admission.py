@@ -53,7 +53,7 @@ class Admission:
             raise RunError(f"no query reads {source} any more")
         node = self._graph.nodes[source]
         node.operator.announce(page)
-        node.inputs[0].push(Entry(page, ticket.admission, saved))
+        node.inputs[0].push(Entry(page, ticket.admission, saved, source))
         self.consumed[source] = page.number
         self.pages += 1
         self.tickets.append(ticket)

@@ -59,7 +59,7 @@ class Backlog:
         if key not in self._revived:
             self.keep(page)
             self._revived[key] = self._pages.load(page)
-        return Entry(self._revived[key], saved["admission"], page)
+        return Entry(self._revived[key], saved["admission"], page, saved["source"])
 
     def given(self, page: Page) -> dict[str, Any] | None:
         """An operator has made a page: where its rows are durable, if they are from the beginning."""
@@ -87,7 +87,7 @@ class Backlog:
 def _recorded(entry: Entry) -> dict[str, Any]:
     if isinstance(entry.element, (Punctuation, Prod)):
         return {**element_saved(entry.element), "admission": entry.admission}
-    return {"page": entry.saved, "admission": entry.admission}
+    return {"page": entry.saved, "admission": entry.admission, "source": entry.source}
 
 
 def _key(saved: dict[str, Any]) -> object:

@@ -7,7 +7,7 @@ its query, because it begins with the pages that come after the query's start. I
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -27,23 +27,34 @@ from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Follower, Source
+from slackwater.operators.union import Union
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.describe import line
 from slackwater.plan.nodes import (
+    AggregateNode,
     MapNode,
     PlanNode,
     ResultsNode,
     RollingNode,
     SelectNode,
     StreamNode,
+    UnionNode,
     WhereNode,
     WindowNode,
     aggregates_of,
     answering,
+    answers_of,
+    first_aggregates,
+    over_results,
+    reach_of,
 )
 from slackwater.progress.clock import Clock
 from slackwater.windows.sideline import Sideline
+from slackwater.windows.spec import WindowSpec
+
+#: The aggregates above a node, the topmost first.
+Above = tuple[AggregateNode, ...]
 
 
 def source_label(stream: str) -> str:
@@ -52,12 +63,17 @@ def source_label(stream: str) -> str:
 
 
 def aggregate_labels(name: str, plan: PlanNode) -> list[str]:
-    """Labels of a query's aggregates, the topmost first."""
-    return [_aggregate_label(name, level) for level in range(len(aggregates_of(plan)))]
+    """Labels of a query's aggregates, in the order of `aggregates_of`."""
+    return list(_labels_of(name, plan).values())
 
 
-def _aggregate_label(name: str, level: int) -> str:
-    return f"{name}/inner{level}" if level else f"{name}/window"
+def _labels_of(name: str, plan: PlanNode) -> dict[int, str]:
+    """The same by the aggregates' identity: a query may have equal ones in two places."""
+    tops, labels = {id(node) for node in answers_of(plan)}, dict[int, str]()
+    for n, node in enumerate(aggregates_of(plan)):
+        place = f"inner{n}" if id(node) not in tops else f"window{n + 1 if n else ''}"
+        labels[id(node)] = f"{name}/{place}"
+    return labels
 
 
 @dataclass(frozen=True)
@@ -108,12 +124,10 @@ class _Build:
         self._settings = settings
         self._places = count()
         self._labels: dict[str, str] = {}
-        self._sources: list[str] = []
-        self._aggregates = aggregates_of(plan)
-        self._specs = [a.kernel.spec for a in self._aggregates if isinstance(a, WindowNode)]
-        """Windows of the aggregates, the topmost first; none where that has a window for each row."""
-        if len(self._specs) < len(self._aggregates):
-            self._specs = []
+        self._sources: dict[str, None] = {}
+        self._windows = _labels_of(name, plan)
+        self._built: dict[int, Feed] = {}
+        """The aggregates that are there already, by identity."""
         self._timing, self._prodder = self._early()
 
     def _early(self) -> tuple[ProdTiming | None, Prodder | None]:
@@ -125,17 +139,20 @@ class _Build:
         # The aggregate learns how accurate early answers were, the prodder prods by it.
         timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.slide, wanted.accuracy)
         label = f"{self._name}/prodder"
-        return timing, Prodder(label, self._name, self._specs[::-1], top.domain, timing, wanted)
+        # Of several ways to the topmost window, the one that holds a row longest.
+        specs = max(_ways(self._plan), key=lambda way: sum(spec.range for spec in way))
+        return timing, Prodder(label, self._name, specs[::-1], top.domain, timing, wanted)
 
     def all(self, output: Output) -> dict[str, str]:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
-        top, clock = self._node(self._plan, 0), self._settings.clock or self._executor.clock
+        top, clock = self._node(self._plan, ()), self._settings.clock or self._executor.clock
         if self._settings.late is not None:
-            label = _aggregate_label(self._name, len(self._aggregates) - 1)
+            # Only the aggregate that takes the rows of streams has late ones.
+            (first,) = {id(node) for _, node in first_aggregates(self._plan)}
             late = Sink(f"{self._name}/late", self._settings.late, clock)
-            self._executor.add(late, [(label, LATE)], self._name, "late rows")
+            self._executor.add(late, [(self._windows[first], LATE)], self._name, "late rows")
         sink = Sink(f"{self._name}/sink", output, clock)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
@@ -144,40 +161,55 @@ class _Build:
                 self._executor.graph.nodes[source].watchers.append(watcher)
         return self._labels
 
-    def _node(self, node: PlanNode, level: int) -> Feed:
-        """The operators of a node and all below it, at this level of nested aggregates."""
+    def _node(self, node: PlanNode, above: Above) -> Feed:
+        """The operators of a node and all below it, under these aggregates, the topmost first."""
         if isinstance(node, StreamNode):
-            return self._source(node)
+            return self._source(node, above)
         if isinstance(node, (WindowNode, RollingNode)):
-            return self._aggregate(node, level)
-        below = level + 1 if isinstance(node, ResultsNode) else level
-        feed = self._node(node.inputs[0], below)
+            if id(node) not in self._built:
+                self._built[id(node)] = self._aggregate(node, above)
+            return self._built[id(node)]
+        feeds = [self._node(below, above) for below in node.inputs]
+        if isinstance(node, UnionNode):
+            return self._part(f"union{next(self._places)}", feeds, node, Union)
         if isinstance(node, WhereNode):
-            return self._part(f"where{next(self._places)}", feed, node, lambda label: Where(label, node.condition))
+            return self._part(f"where{next(self._places)}", feeds, node, lambda label: Where(label, node.condition))
         if isinstance(node, SelectNode):
             early = None if node.early is None else dict(node.early)
             return self._part(
-                f"select{next(self._places)}", feed, node, lambda label: Select(label, dict(node.columns), early)
+                f"select{next(self._places)}", feeds, node, lambda label: Select(label, dict(node.columns), early)
             )
         if isinstance(node, ResultsNode):
-            return self._part(f"rows{level}", feed, node, lambda label: ResultsAsRows(label, node))
+            return self._part(
+                self._rows_place(len(above) - 1), feeds, node, lambda label: ResultsAsRows(label, node)
+            )
         assert isinstance(node, MapNode)
         sideline = self._settings.sideline
-        specs = self._specs[level::-1]
+        specs = _specs(above)[::-1]
         # What is set aside goes by the windows of one query.
         mine = self._name if sideline is not None else None
         place = f"map{next(self._places)}"
-        return self._part(place, feed, node, lambda label: Map(label, node, specs, sideline), mine)
+        return self._part(place, feeds, node, lambda label: Map(label, node, specs, sideline), mine)
+
+    def _rows_place(self, level: int) -> str:
+        """Where results become rows of the aggregate at this level; a union has several such places."""
+        place = f"rows{level}"
+        return place if place not in self._labels else f"{place}.{next(self._places)}"
 
     def _part(
-        self, place: str, feed: Feed, node: PlanNode, make: Callable[[str], Operator], mine: str | None = None
+        self,
+        place: str,
+        feeds: list[Feed],
+        node: PlanNode,
+        make: Callable[[str], Operator],
+        mine: str | None = None,
     ) -> Feed:
-        """The operator for a node behind a feed: the one that is there, or a new one."""
-        part, graph = (feed, _alone(node), mine), self._executor.graph
+        """The operator for a node behind some feeds: the one that is there, or a new one."""
+        part, graph = (tuple(feeds), _alone(node), mine), self._executor.graph
         label, known = self._parts.labels.get(part), self._settings.labels.get(place)
         if label is None or (known is not None and known != label):
             label = self._new_label(place)
-            self._executor.add(make(label), [feed], self._name, line(node))
+            self._executor.add(make(label), feeds, self._name, line(node))
             self._parts.labels[part] = label
         graph.nodes[label].queries.add(self._name)
         self._labels[place] = label
@@ -199,10 +231,10 @@ class _Build:
             label += "'"  # a query of the same name has been here
         return label
 
-    def _aggregate(self, node: WindowNode | RollingNode, level: int) -> Feed:
-        executor, label, settings = self._executor, _aggregate_label(self._name, level), self._settings
-        feed = self._node(node.inputs[0], level)
-        pages, limit, inner = executor.pages, settings.resident_limit, level > 0
+    def _aggregate(self, node: AggregateNode, above: Above) -> Feed:
+        executor, label, settings = self._executor, self._windows[id(node)], self._settings
+        feed = self._node(node.inputs[0], (*above, node))
+        pages, limit, inner = executor.pages, settings.resident_limit, bool(above)
         clock = settings.clock or executor.clock
         assert pages is not None
         late = settings.late is not None
@@ -210,17 +242,17 @@ class _Build:
         if isinstance(node, RollingNode):
             rolling = RollingAggregate if node.kernel.source is None else RollingBySource
             operator = rolling(label, node, clock, pages, limit, late)
-        elif node is self._aggregates[-1]:
+        elif over_results(node):
+            operator = NestedAggregate(label, node, clock, pages, limit, inner)
+        else:
             fold = self._parts.folds.setdefault(feed, SharedFold())
             operator = WindowAggregate(
                 label, node, clock, pages, limit, late, settings.early, self._timing, inner, fold
             )
-        else:
-            operator = NestedAggregate(label, node, clock, pages, limit, inner)
         executor.add(operator, [feed], self._name, line(node))
         return label, MAIN
 
-    def _source(self, stream: StreamNode) -> Feed:
+    def _source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
@@ -230,16 +262,31 @@ class _Build:
         node.queries.add(self._name)
         operator = node.operator
         assert isinstance(operator, Source)
-        first = self._aggregates[-1] if self._aggregates else None
+        first = above[-1] if above else None
         policy = stream.disorder if first is None or first.disorder is None else first.disorder
         by_source = first is not None and first.kernel.source is not None
         port = MAIN if policy == stream.disorder else policy.describe()
-        teller = self._name if first is None else _aggregate_label(self._name, len(self._aggregates) - 1)
-        reach = sum(a.kernel.spec.range for a in self._aggregates if isinstance(a, WindowNode))
-        follower = Follower(teller, policy.needs, by_source, reach)
+        teller = self._name if first is None else self._windows[id(first)]
+        follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
         operator.follow(self._name, port, policy.tracker(stream.domain), follower)
-        self._sources.append(label)
+        self._sources[label] = None
         return label, port
+
+
+def _specs(aggregates: Above) -> list[WindowSpec]:
+    """Their windows; none where one of them has a window for each row."""
+    specs = [a.kernel.spec for a in aggregates if isinstance(a, WindowNode)]
+    return specs if len(specs) == len(aggregates) else []
+
+
+def _ways(node: PlanNode, above: Above = ()) -> Iterator[list[WindowSpec]]:
+    """The windows on each way from the end of a plan to a stream."""
+    if isinstance(node, (WindowNode, RollingNode)):
+        above = (*above, node)
+    if isinstance(node, StreamNode):
+        yield _specs(above)
+    for below in node.inputs:
+        yield from _ways(below, above)
 
 
 def _alone(node: PlanNode) -> object:
@@ -250,5 +297,7 @@ def _alone(node: PlanNode) -> object:
         return "select", node.columns, node.early
     if isinstance(node, ResultsNode):
         return "rows"
+    if isinstance(node, UnionNode):
+        return "union"
     assert isinstance(node, MapNode)
     return "map", id(node.function), node.columns

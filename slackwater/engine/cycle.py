@@ -88,6 +88,11 @@ class Cycle:
             taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
             return max((t.admission for t in taken), default=self._admission.number)
 
+        def source() -> str | None:
+            # A page is made of a page; what an aggregate gives is made of many, when time has passed.
+            taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
+            return next((t.source for t in taken if t.is_page), None)
+
         def emit(element: Element, port: str = MAIN) -> None:
             nonlocal rows_out, bytes_out
             saved = None
@@ -97,7 +102,7 @@ class Cycle:
                 saved = self._backlog.given(element) if saved is None else saved
                 rows_out += element.rows or 0
                 bytes_out += element.bytes or 0
-            node.send(element, admission(), port, saved)
+            node.send(element, admission(), port, saved, source())
 
         started = time.perf_counter()
         node.operator.run(node.inputs, emit)
@@ -106,9 +111,10 @@ class Cycle:
         if said is not None:
             node.send(said, admission())
         self._note(node, waiting, seconds, rows_out, bytes_out)
+        told = source()
         for report in node.operator.report():
-            for source in self._graph.sources_behind(node):
-                source.operator.hear(report)
+            if told is not None and told in self._graph:
+                self._graph.nodes[told].operator.hear(report)
 
     def _note(self, node: Node, waiting: list[int], seconds: float, rows_out: int, bytes_out: int) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]

@@ -6,8 +6,6 @@ enabling timestamp. Nobody else is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.queue import Entry
@@ -27,34 +25,38 @@ class Demand:
 
         While others are busy, a source is asked only if it is likely to know something new.
         """
-        said = [self._tell_again(node, admission) for node in self._graph if node.operator.holds(node.arcs)]
-        asked = [s for s in self.sources() if lull or s.operator.due(s.clock.now())]
+        asking, sources = self._look()
+        said = [self._tell_again(node, admission) for node in asking]
+        asked = [s for s in sources if lull or s.operator.due(s.clock.now())]
         said += [self._enable(source, admission) for source in asked]
         return any(said)
 
     def sources(self) -> list[Node]:
         """The sources at the ends of all demands, each once."""
-        seen: set[str] = set()
-        asked: dict[str, Node] = {}
+        return self._look()[1]
+
+    def _look(self) -> tuple[list[Node], list[Node]]:
+        """Backtrack from all that hold something: the nodes on the way, and the sources at its ends."""
+        way: dict[str, Node] = {}
+        sources: dict[str, Node] = {}
+
+        def back(node: Node) -> None:
+            if node.label in way:
+                return
+            way[node.label] = node
+            for n in node.operator.blocking(node.arcs):
+                feed = node.feeds[n]
+                if len(node.inputs[n]):
+                    continue
+                if feed is None:
+                    sources[node.label] = node
+                else:
+                    back(self._graph.nodes[feed[0]])
+
         for node in self._graph:
             if node.operator.holds(node.arcs):
-                for source in self._back(node, seen):
-                    asked[source.label] = source
-        return list(asked.values())
-
-    def _back(self, node: Node, seen: set[str]) -> Iterator[Node]:
-        """Backtrack: the sources, empty as all on the way to them, that a node's blocking inputs end at."""
-        if node.label in seen:
-            return
-        seen.add(node.label)
-        for n in node.operator.blocking(node.arcs):
-            if len(node.inputs[n]):
-                continue
-            feed = node.feeds[n]
-            if feed is None:
-                yield node
-            else:
-                yield from self._back(self._graph.nodes[feed[0]], seen)
+                back(node)
+        return list(way.values()), list(sources.values())
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""

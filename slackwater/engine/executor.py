@@ -269,8 +269,13 @@ class Executor:
         """All, or these sources, have no more input for now, or for good: close every window."""
         self._commits.check_written()
         self.run_until_idle()
-        for node in [n for n in self.graph if sources is None or n.label in sources]:
-            node.operator.end(self._cycle.emitter(node), for_good)
+        ended = [n for n in self.graph if sources is None or n.label in sources]
+        tops = {n.label: n.operator.highest for n in ended}
+        for node in ended:
+            # Sources of one query go on together: the one that is behind would keep the others' windows open.
+            among = (tops[n.label] for n in ended if n.queries & node.queries or n is node)
+            last = max((top for top in among if top is not None), default=None)
+            node.operator.end(self._cycle.emitter(node), for_good, last)
         self._cycle.dirty = True
         self.run_until_idle()
 

@@ -91,7 +91,14 @@ class Node:
         """Whether a prod waits."""
         return any(q.prods for q in self.inputs)
 
-    def send(self, element: Element, admission: int, port: str = MAIN, saved: dict[str, Any] | None = None) -> bool:
+    def send(
+        self,
+        element: Element,
+        admission: int,
+        port: str = MAIN,
+        saved: dict[str, Any] | None = None,
+        source: str | None = None,
+    ) -> bool:
         """Put an element on the arcs that leave by a port; whether there was anything to say.
 
         A punctuation goes out only if it is news, a prod only towards its query.
@@ -110,7 +117,7 @@ class Node:
             for watcher in self.watchers:
                 watcher.operator.watch(element)
         for arc in arcs:
-            arc.queue.push(Entry(element, admission, saved))
+            arc.queue.push(Entry(element, admission, saved, source))
         return bool(arcs)
 
 
@@ -169,13 +176,9 @@ class Graph:
         return list(found.values())
 
     def pages_behind(self, source: Node) -> set[int]:
-        """Numbers of the pages that wait on the arcs behind a source."""
-        found = set()
-        for node in self:
-            if any(len(q) for q in node.inputs) and source in self.sources_behind(node):
-                waiting = (e.element for q in node.inputs for e in q)
-                found |= {e.number for e in waiting if not isinstance(e, (Punctuation, Prod))}
-        return found
+        """Numbers of a source's pages that wait on arcs; those of other streams may have the same numbers."""
+        waiting = (e for _, queue in self.queues() for e in queue if e.source == source.label)
+        return {e.element.number for e in waiting if not isinstance(e.element, (Punctuation, Prod))}
 
     def queues(self) -> Iterator[tuple[str, Queue]]:
         """Every queue with a name that is the same after a restart."""

@@ -20,6 +20,8 @@ class Entry:
     admission: int
     saved: dict[str, Any] | None = None
     """Where a page's rows are durable, once they are."""
+    source: str | None = None
+    """Label of the source that a page has come by; results of aggregates have come by none."""
     is_page: bool = field(init=False)
     _rows: int = field(init=False, default=0)
     _bytes: int = field(init=False, default=0)

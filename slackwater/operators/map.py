@@ -16,7 +16,7 @@ from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.sidelined_pages import SidelinedPages
-from slackwater.plan.nodes import MapNode, inner_query
+from slackwater.plan.nodes import MapNode, over_results
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.windows.prodded_windows import ProddedWindows
@@ -34,7 +34,7 @@ class Map(Unary):
     ) -> None:
         super().__init__(label)
         self._node = node
-        self._over_results = inner_query(node) is not None
+        self._over_results = over_results(node)
         self._sideline = sideline
         self._prodded = ProddedWindows(specs) if specs and not self._over_results else None
         self._sidelined_pages = SidelinedPages()

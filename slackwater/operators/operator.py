@@ -143,8 +143,16 @@ class Operator(ABC):
         """The process is back after a stop or a crash, at this instant of the wall clock."""
         return None
 
-    def end(self, emit: Emit, for_good: bool) -> None:
-        """There is no more input, for good or for now; sources let time pass so that all windows close."""
+    @property
+    def highest(self) -> int | None:
+        """The largest time that a source has seen; None if it has seen none."""
+        return None
+
+    def end(self, emit: Emit, for_good: bool, last: int | None = None) -> None:
+        """There is no more input, for good or for now; sources let time pass so that all windows close.
+
+        For now: all windows with rows up to the time `last`.
+        """
         return None
 
     def wake_at(self) -> int | None:

@@ -17,10 +17,12 @@ class Prod:
     """Whether the Prodder has chosen its moment for these windows: how good the answer is tells it where to aim."""
     query: str | None = None
     """The query that is to answer: where a plan branches, the prod goes its way only. None: all behind its arc."""
+    void: bool = False
+    """Whether an aggregate below could not answer: those above it give no answer, which would lack its rows."""
 
     def saved(self) -> list[Any]:
         """As JSON values."""
-        return [self.until, self.after, self.where, self.timed, self.query]
+        return [self.until, self.after, self.where, self.timed, self.query, self.void]
 
     @staticmethod
     def load(saved: list[Any]) -> Prod:

@@ -48,7 +48,8 @@ class _Promise:
 
     def __init__(self, tracker: Tracker) -> None:
         self.tracker = tracker
-        self.queries: dict[str, Follower] = {}
+        self.followers: dict[tuple[str, str], Follower] = {}
+        """By query and by the operator that tells: a query may read a stream in several ways."""
 
     def away(self, away: int) -> int:
         """By how much its clock is behind the session's."""
@@ -57,12 +58,12 @@ class _Promise:
     @property
     def by_source(self) -> bool:
         """Whether some query closes its windows by source."""
-        return any(query.by_source for query in self.queries.values())
+        return any(follower.by_source for follower in self.followers.values())
 
     @property
     def reach(self) -> int:
         """How far behind a row its last window ends."""
-        return max((query.reach for query in self.queries.values()), default=0)
+        return max((follower.reach for follower in self.followers.values()), default=0)
 
     def now(self) -> Punctuation:
         """How far time has come by this policy."""
@@ -95,13 +96,13 @@ class Source(Unary):
             self._promises[port] = _Promise(tracker)
             if port in self._kept:
                 self._promises[port].tracker.restore(self._kept.pop(port))
-        self._promises[port].queries[query] = follower
+        self._promises[port].followers[query, follower.teller] = follower
 
     def unfollow(self, query: str) -> None:
         """A query is gone, and with its last query a policy that is not the stream's own."""
         for port, promise in list(self._promises.items()):
-            promise.queries.pop(query, None)
-            if port != MAIN and not promise.queries:
+            promise.followers = {key: f for key, f in promise.followers.items() if key[0] != query}
+            if port != MAIN and not promise.followers:
                 del self._promises[port]
 
     def abandon(self, waiting: Set[int], now: int) -> None:
@@ -113,7 +114,7 @@ class Source(Unary):
 
     def needs(self, place: int) -> frozenset[str]:
         """What is asked of the page at this place of the stream."""
-        wanted = self._needs.union(*(q.needs for p in self._promises.values() for q in p.queries.values()))
+        wanted = self._needs.union(*(f.needs for p in self._promises.values() for f in p.followers.values()))
         # A sketch of times makes a page slower, so for people alone it is made now and then.
         return wanted | {"sketch"} if place % SKETCH_EVERY == 1 else wanted
 
@@ -162,19 +163,24 @@ class Source(Unary):
 
     def hear(self, report: Report) -> None:
         """A query tells what it made of a page: its policy learns from it."""
-        followed = ((p, q) for p in self._promises.values() for q in p.queries.values())
-        mine = [p for p, q in followed if q.teller == report.query]
+        mine = [p for p in self._promises.values() if any(f.teller == report.query for f in p.followers.values())]
         for promise in mine or [self._promises[MAIN]]:
             promise.tracker.hear(report)
 
-    def end(self, emit: Emit, for_good: bool) -> None:
+    @property
+    def highest(self) -> int | None:
+        """The largest time of all pages that have been worked on."""
+        self._learn()
+        return self._highest
+
+    def end(self, emit: Emit, for_good: bool, last: int | None = None) -> None:
         """Close every window; if more rows may come, no window that has none yet."""
         self._learn()
         for port, promise in self._promises.items():
             if for_good:
                 emit(Punctuation.END, port)
-            elif self._highest is not None:
-                emit(Punctuation(Heartbeat(min(self._highest + promise.reach, MAX_TICK - 1))), port)
+            elif last is not None:
+                emit(Punctuation(Heartbeat(min(last + promise.reach, MAX_TICK - 1))), port)
 
     def wake_at(self) -> int | None:
         """When a policy's timeout, if any, runs out, or a promise falls due."""

@@ -175,16 +175,14 @@ class WindowAggregate(Unary):
         """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass.
 
         The windows and groups of a prod are those of the topmost aggregate. Those below it give all that these may
-        be made of; one that cannot stops the prod, for an answer without its rows would be wrong. A condition that
-        fails on the groups at hand asks for nothing.
+        be made of; one that cannot makes the prod void, for an answer without its rows would be wrong. A condition
+        that fails on the groups at hand asks for nothing.
         """
-        merged, refused = None, False
+        merged, refused = None, prod.void
         try:
-            merged = self._asked(Prod(prod.until) if self._inner else prod)
+            merged = None if prod.void else self._asked(Prod(prod.until) if self._inner else prod)
         except (PartialsTooLarge, QueryError):
             self._refused += 1
-            if self._inner:
-                return
             refused = True
         if merged is not None and merged.height:
             now = self._clock.now()
@@ -197,7 +195,7 @@ class WindowAggregate(Unary):
             windows = range(first + 1, last + 1)
             answered = set() if merged is None else set(merged[WINDOW].to_list())
             self._timing.asked(windows, windows if refused else answered, self._clock.now())
-        emit(prod)
+        emit(replace(prod, void=refused) if self._inner else prod)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:
         span = self._span()

@@ -8,7 +8,7 @@ result has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from slackwater.aggregates.types import is_value, spoken
 from slackwater.columns import unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
-from slackwater.plan.attribute import apart, attribute, on_stream
+from slackwater.plan.attribute import apart, over_attribute
 from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
 from slackwater.plan.nodes import (
     MapNode,
@@ -26,28 +26,22 @@ from slackwater.plan.nodes import (
     ResultsNode,
     RollingNode,
     SelectNode,
+    StreamNode,
     WhereNode,
     WindowNode,
-    answering,
-    inner_query,
-    stream_of,
+    answers_of,
+    over_results,
+    streams_of,
 )
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.select_results import results_select
 from slackwater.plan.sources import source_group
+from slackwater.plan.unite import Analysed, united
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, result_schema, row_columns
 from slackwater.windows.spec import WindowSpec
-
-
-@dataclass(frozen=True)
-class Analysed:
-    """A plan, and the rows that it gives, for expressions to be tried on."""
-
-    node: PlanNode
-    relation: Relation
 
 
 def analyse(query: L.Logical, types: Types) -> PlanNode:
@@ -79,6 +73,8 @@ class Analysis:
             return Analysed(*self._types.stream(query.stream))
         if isinstance(query, L.Aggregate):
             return self._aggregate(query, as_rows)
+        if isinstance(query, L.Union):
+            return united([self.of(below, as_rows) for below in query.inputs])
         below = self.of(query.inputs[0], as_rows)
         if isinstance(query, L.Where):
             return Analysed(WhereNode((below.node,), query.condition), below.relation.where(query.condition))
@@ -93,13 +89,13 @@ class Analysis:
         _check_names([name for name, _ in pairs], "select")
         for pair in pairs:
             check_of_one_row(*pair, "select")
-        if answering(below.node) is not None:
+        if answers_of(below.node):
             return Analysed(*results_select(below.node, below.relation, pairs))
         relation = below.relation.select(pairs, "select")
         return Analysed(SelectNode((below.node,), pairs, _schema(relation, [n for n, _ in pairs])), relation)
 
     def _map(self, query: L.Map, below: Analysed) -> Analysed:
-        if answering(below.node) is not None:
+        if answers_of(below.node):
             raise QueryError(
                 "map() on results: its rows would have no window any more; put a window behind it, or work on the "
                 "results in the sink's function"
@@ -112,12 +108,13 @@ class Analysis:
 
     def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
         """The rows that windows are laid over, and the windows."""
-        if inner_query(rows.node) is not None:
+        if over_results(rows.node):
             return rows, _outer_spec(rows.node, window)
         if window.wattr is not None:
             rows = self._windowed_by(rows, window)
         elif window.disorder is not None:
-            self._types.check_policy(replace(stream_of(rows.node), disorder=window.disorder))
+            for stream in streams_of(rows.node):
+                self._types.check_policy(replace(stream, disorder=window.disorder))
         return rows, _spec(rows.node, window)
 
     def groups(self, rows: Analysed, groups: Sequence[L.Column]) -> tuple[Group, ...]:
@@ -134,7 +131,7 @@ class Analysis:
     def rows_of(self, query: L.Logical) -> Analysed:
         """A query's rows, for a window over them."""
         rows = self.of(query, as_rows=True)
-        if isinstance(rows.node, RollingNode) or isinstance(answering(rows.node), RollingNode):
+        if answers_of(rows.node):
             raise QueryError(
                 "window() on the results of windows for each row: there would be as many results as rows, each at "
                 "its own time; give the first window a slide, as in window(range='30 seconds', slide='10 seconds')"
@@ -150,7 +147,7 @@ class Analysis:
         made, expressions = self._aggregates(rows.relation, query)
         node, relation = rows.node, rows.relation
         own = None if query.window.wattr is not None else query.window.disorder
-        own = None if own == stream_of(node).disorder else own
+        own = None if all(stream.disorder == own for stream in streams_of(node)) else own
         panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
         source = source_group(node, groups)
         kernel = PaneKernel(panes, groups, made, source)
@@ -215,18 +212,22 @@ class Analysis:
                 _try(relation, plan, name, written, expressions[name])
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
-        if answering(node) is not None:
+        if answers_of(node):
             return Analysed(*results_select(node, relation, pairs, "agg"))
         pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
         relation = relation.select(pairs, "agg")
         return Analysed(SelectNode((node,), pairs, _schema(relation, [n for n, _ in pairs])), relation)
 
     def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
-        """The same rows as a stream whose time is another attribute (S4's WATTR): its heartbeat is its own."""
+        """The same rows as streams whose time is another attribute (S4's WATTR): its heartbeat is its own."""
         assert window.wattr is not None
-        stream = stream_of(rows.node)
+        return Analysed(
+            over_attribute(rows.node, window.wattr, lambda stream, written: self._by(stream, written, window)),
+            rows.relation,
+        )
+
+    def _by(self, stream: StreamNode, written: str, window: L.Window) -> StreamNode:
         _, relation = self._types.stream(stream.declared)
-        written = attribute(rows.node, window.wattr)
         policy = stream.disorder if window.disorder is None else window.disorder
         ticks, domain = relation.ticks(written, "wattr")
         mine = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
@@ -240,10 +241,9 @@ class Analysis:
                 f"this attribute ({error}); add disorder= to window(…)"
             ) from None
         if (mine.time, policy) == (stream.time, stream.disorder):
-            return rows
+            return stream
         name = apart(stream.declared, written, f"{mine.time} {policy.describe()}")
-        mine = replace(mine, name=name, of=stream.declared)
-        return Analysed(on_stream(rows.node, mine), rows.relation)
+        return replace(mine, name=name, of=stream.declared)
 
 
 def _spec(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:

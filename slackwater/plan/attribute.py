@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from zlib import crc32
 
 from slackwater.errors import QueryError
-from slackwater.plan.nodes import MapNode, PlanNode, ResultsNode, SelectNode, StreamNode, WhereNode
+from slackwater.plan.nodes import MapNode, PlanNode, SelectNode, StreamNode, UnionNode, WhereNode
+from slackwater.plan.unite import check_domains
 
 
-def attribute(node: PlanNode, written: str) -> str:
-    """What an attribute is in terms of the stream's own columns, where a projection has given it its name."""
-    while not isinstance(node, (StreamNode, ResultsNode)):
-        if isinstance(node, MapNode):
-            raise QueryError(
-                f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
-                "column of the stream, or before the map"
-            )
-        if isinstance(node, SelectNode):
-            named = {name.lower(): sql for name, sql in node.columns}
-            written = named.get(written.strip().strip("`").lower(), written)
-        node = node.inputs[0]
-    return written
+def over_attribute(node: PlanNode, written: str, of: Callable[[StreamNode, str], StreamNode]) -> PlanNode:
+    """The same filters, projections and unions over other streams.
 
-
-def on_stream(node: PlanNode, stream: StreamNode) -> PlanNode:
-    """The same filters and projections over another stream."""
-    if isinstance(node, (StreamNode, ResultsNode)):
-        return stream
-    assert isinstance(node, (WhereNode, SelectNode))
-    return replace(node, inputs=(on_stream(node.inputs[0], stream),))
+    `of` gives the stream that stands for another, by the attribute in terms of that stream's own columns: what it
+    is before the projections that have given it its name.
+    """
+    if isinstance(node, StreamNode):
+        return of(node, written)
+    if isinstance(node, MapNode):
+        raise QueryError(
+            f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
+            "column of the stream, or before the map"
+        )
+    if isinstance(node, SelectNode):
+        named = {name.lower(): sql for name, sql in node.columns}
+        written = named.get(written.strip().strip("`").lower(), written)
+    assert isinstance(node, (WhereNode, SelectNode, UnionNode))
+    made = replace(node, inputs=tuple(over_attribute(below, written, of) for below in node.inputs))
+    if isinstance(made, UnionNode):
+        check_domains(made.inputs, f"wattr={written!r}")
+    return made
 
 
 def apart(stream: str, written: str, settings: str) -> str:

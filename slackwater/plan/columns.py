@@ -15,7 +15,7 @@ from slackwater.plan.nodes import (
     StreamNode,
     WhereNode,
     WindowNode,
-    inner_query,
+    over_results,
 )
 
 
@@ -36,7 +36,7 @@ def _look(node: PlanNode, wanted: list[str] | None, late_rows: bool, found: dict
         return
     if isinstance(node, (WindowNode, RollingNode)):
         wanted = [g.sql for g in node.kernel.groups] + [a.argument for a in node.kernel.aggregates]
-        if late_rows and inner_query(node) is None:
+        if late_rows and not over_results(node):
             wanted = None
     elif isinstance(node, WhereNode):
         wanted = None if wanted is None else [*wanted, node.condition]

@@ -11,6 +11,7 @@ from slackwater.plan.nodes import (
     RollingNode,
     SelectNode,
     StreamNode,
+    UnionNode,
     WhereNode,
     WindowNode,
 )
@@ -37,6 +38,8 @@ def line(node: PlanNode) -> str:
         return "results as rows"
     if isinstance(node, WhereNode):
         return f"where {node.condition}"
+    if isinstance(node, UnionNode):
+        return f"union of {len(node.inputs)}"
     if isinstance(node, SelectNode):
         return "select " + _named(node.columns)
     if isinstance(node, MapNode):

@@ -57,6 +57,13 @@ class Map:
 
 
 @dataclass(frozen=True)
+class Union:
+    """The rows of all inputs, columns by name; their number is any from two on."""
+
+    inputs: tuple[Logical, ...]
+
+
+@dataclass(frozen=True)
 class Window:
     """How rows are cut into windows; see `Query.window`."""
 
@@ -79,4 +86,4 @@ class Aggregate:
     """Names and Spark SQL: an aggregate, or an expression over aggregates."""
 
 
-Logical = Scan | Where | Select | Map | Aggregate
+Logical = Scan | Where | Select | Map | Union | Aggregate

@@ -164,6 +164,17 @@ class MapNode(_TimeOfInput, _NeverEarly):
 
 
 @dataclass(frozen=True)
+class UnionNode(_TimeOfInput, _NeverEarly):
+    """The rows of all inputs, which have the same columns and the same kind of time.
+
+    A union of results that ends a query is not prodded, so it has no early rows.
+    """
+
+    inputs: tuple[PlanNode, ...]
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
 class WindowNode(_TimeOfInput):
     """Aggregates the rows of each window and group."""
 
@@ -213,18 +224,20 @@ def streams_of(plan: PlanNode) -> list[StreamNode]:
 
 def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
     """The same plan over sources of other names; the declared streams that they read stay the same."""
-    if isinstance(plan, StreamNode):
-        name = names.get(plan.name, plan.name)
-        return plan if name == plan.name else replace(plan, name=name, of=plan.declared)
-    inputs = tuple(with_streams(node, names) for node in plan.inputs)
-    return replace(plan, inputs=inputs)  # type: ignore[type-var]
+    made: dict[int, PlanNode] = {}
 
+    def renamed(node: PlanNode) -> PlanNode:
+        if id(node) not in made:
+            made[id(node)] = again(node)
+        return made[id(node)]
 
-def stream_of(plan: PlanNode) -> StreamNode:
-    """The stream whose time the rows have: that of the first input, all the way down."""
-    while not isinstance(plan, StreamNode):
-        plan = plan.inputs[0]
-    return plan
+    def again(node: PlanNode) -> PlanNode:
+        if isinstance(node, StreamNode):
+            name = names.get(node.name, node.name)
+            return node if name == node.name else replace(node, name=name, of=node.declared)
+        return replace(node, inputs=tuple(map(renamed, node.inputs)))  # type: ignore[type-var]
+
+    return renamed(plan)
 
 
 def has_map(plan: PlanNode) -> bool:
@@ -232,32 +245,57 @@ def has_map(plan: PlanNode) -> bool:
     return any(isinstance(node, MapNode) for node in walk(plan))
 
 
-def answering(plan: PlanNode) -> WindowNode | RollingNode | None:
-    """The aggregate whose results a query gives, behind filters and projections of them; None where it has none."""
-    node = plan
-    while isinstance(node, (WhereNode, SelectNode)):
-        node = node.inputs[0]
-    return node if isinstance(node, (WindowNode, RollingNode)) else None
+#: A node whose results are answers.
+AggregateNode = WindowNode | RollingNode
 
 
-def inner_query(plan: PlanNode) -> WindowNode | None:
-    """The query whose results a plan reads as rows; None where it reads a stream."""
+def answers_of(plan: PlanNode) -> list[AggregateNode]:
+    """The aggregates whose results a query gives, behind filters, projections and unions of them."""
+    if isinstance(plan, (WindowNode, RollingNode)):
+        return [plan]
+    if isinstance(plan, (WhereNode, SelectNode, UnionNode)):
+        return [found for below in plan.inputs for found in answers_of(below)]
+    return []
+
+
+def answering(plan: PlanNode) -> AggregateNode | None:
+    """The one aggregate whose results a query gives; None where it has none, or a union of several."""
+    found = answers_of(plan)
+    return found[0] if len(found) == 1 else None
+
+
+def over_results(plan: PlanNode) -> bool:
+    """Whether a plan reads the results of windows as rows; else it reads streams."""
     node = plan
     while not isinstance(node, (StreamNode, ResultsNode)):
-        node = node.inputs[0]
-    return node.inputs[0] if isinstance(node, ResultsNode) else None
+        node = node.inputs[0]  # a union is of rows or of results, not of both
+    return isinstance(node, ResultsNode)
 
 
-def aggregates_of(plan: PlanNode) -> list[WindowNode | RollingNode]:
-    """The aggregates that a row goes through, the topmost first."""
-    found, top = list[WindowNode | RollingNode](), answering(plan)
-    while top is not None:
-        found.append(top)
-        top = inner_query(top)
-    return found
+def aggregates_of(plan: PlanNode) -> list[AggregateNode]:
+    """All aggregates of a plan, each once, the topmost first."""
+    found: dict[int, AggregateNode] = {}
+    levels: list[PlanNode] = [plan]
+    while levels:
+        found.update({id(n): n for n in levels if isinstance(n, (WindowNode, RollingNode)) and id(n) not in found})
+        levels = [below for node in levels for below in node.inputs]
+    return list(found.values())
 
 
-def first_query(plan: PlanNode) -> WindowNode | RollingNode | None:
-    """The aggregate of a plan that takes the rows of the stream itself."""
-    found = aggregates_of(plan)
-    return found[-1] if found else None
+def first_aggregates(
+    plan: PlanNode, above: AggregateNode | None = None
+) -> list[tuple[StreamNode, AggregateNode | None]]:
+    """Each stream with the aggregate that takes its rows first; None where nothing aggregates them."""
+    if isinstance(plan, StreamNode):
+        return [(plan, above)]
+    mine = plan if isinstance(plan, (WindowNode, RollingNode)) else above
+    return list(dict.fromkeys(pair for below in plan.inputs for pair in first_aggregates(below, mine)))
+
+
+def reach_of(plan: PlanNode, stream: StreamNode) -> int | None:
+    """How far behind a row of a stream the last window ends that it belongs to; None if it is not read."""
+    if isinstance(plan, StreamNode):
+        return 0 if plan == stream else None
+    below = [reach for node in plan.inputs if (reach := reach_of(node, stream)) is not None]
+    own = plan.kernel.spec.range if isinstance(plan, WindowNode) else 0
+    return max(below) + own if below else None

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -56,6 +56,13 @@ class Relation(Protocol):
 
     def check(self, expressions: Iterable[str], what: str) -> None:
         """Refuse expressions that make no sense; the hidden time of a row is there too."""
+        ...
+
+    def united(self, others: Sequence[Any]) -> tuple[Relation, list[dict[str, str]]]:
+        """Rows that may be of any of these, all with the same names in the same order.
+
+        Also, for each of them, the types in Spark's words that its columns must be cast to.
+        """
         ...
 
     def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:

@@ -14,7 +14,7 @@ def source_group(node: PlanNode, groups: Iterable[Group]) -> str | None:
 
     A group is recognised by the text of its expression, followed through the projections before the window. What a
     Python function gives under the source's name is taken for the source: a group closes by the heartbeat of the
-    source that it names.
+    source that it names. In a union it must be the source of every input.
     """
     for group in groups:
         if _is_source(node, _bare(group.sql)):
@@ -23,19 +23,17 @@ def source_group(node: PlanNode, groups: Iterable[Group]) -> str | None:
 
 
 def _is_source(node: PlanNode, text: str) -> bool:
-    while not isinstance(node, StreamNode):
-        if isinstance(node, ResultsNode):
-            source = node.inputs[0].kernel.source
-            return source is not None and text == column_text(source)
-        if isinstance(node, MapNode) and text not in {column_text(name) for name, _ in node.columns}:
+    if isinstance(node, StreamNode):
+        return node.source is not None and text == _bare(node.source)
+    if isinstance(node, ResultsNode):
+        source = node.inputs[0].kernel.source
+        return source is not None and text == column_text(source)
+    if isinstance(node, (MapNode, SelectNode)):
+        columns = {column_text(name): sql for name, sql in node.columns}
+        if text not in columns:
             return False
-        if isinstance(node, SelectNode):
-            columns = {column_text(name): sql for name, sql in node.columns}
-            if text not in columns:
-                return False
-            text = _bare(columns[text])
-        node = node.inputs[0]
-    return node.source is not None and text == _bare(node.source)
+        text = _bare(columns[text]) if isinstance(node, SelectNode) else text
+    return all(_is_source(below, text) for below in node.inputs)
 
 
 def column_text(name: str) -> str:

@@ -6,14 +6,17 @@ what each operator has said itself. A register never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 #: Stretches of time (after, until], in order and apart.
 Ranges = tuple[tuple[int, int], ...]
@@ -43,6 +46,17 @@ class Punctuation:
         if tick == self.heartbeat.tick and ranges == self.ranges and _same(self.sources, later.sources):
             return self
         return Punctuation(Heartbeat(tick), later.sources, ranges)
+
+    @staticmethod
+    def common(times: Sequence[Punctuation]) -> Punctuation:
+        """What holds on all of several arcs, so on one that has the rows of all of them (S1 section 7).
+
+        >>> Punctuation.common([Punctuation(Heartbeat(5), ranges=((8, 20),)), Punctuation(Heartbeat(10))])
+        Punctuation(heartbeat=Heartbeat(tick=5), sources=None, ranges=((8, 10),))
+        """
+        passed = (((MIN_TICK - 1, time.heartbeat.tick), *time.ranges) for time in times)
+        (_, tick), *ranges = reduce(_both, passed)
+        return Punctuation(Heartbeat(tick), _common_sources(times), tuple(ranges))
 
     def saved(self) -> list[Any]:
         """As JSON values.
@@ -74,8 +88,45 @@ def _joined(tick: int, ranges: Iterable[tuple[int, int]]) -> tuple[int, Ranges]:
     return tick, tuple(apart)
 
 
+def _both(one: Ranges, other: Ranges) -> Ranges:
+    """The stretches of time that lie in both."""
+    pairs = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    return tuple((after, until) for after, until in pairs if after < until)
+
+
+def _common_sources(times: Sequence[Punctuation]) -> SourceHeartbeats | None:
+    """The least heartbeat of each source.
+
+    An arc that has not seen a source goes on without it: the heartbeat of the arc as a whole counts for it. Of a
+    source that no arc has seen, only what all arcs promise of such sources holds (D10).
+    """
+    spoken = [t.sources for t in times if t.sources is not None]
+    if not spoken:
+        return None
+    names = spoken[0].names
+    if any(by.names != names for by in spoken[1:]):
+        names = list(dict.fromkeys(name for by in spoken for name in by.names))
+    ticks = np.full(len(names), MAX_TICK, dtype=np.int64)
+    for time in times:
+        np.minimum(ticks, _ticks_of(time, names), out=ticks)
+    others = min(t.heartbeat.tick if t.sources is None else t.sources.others for t in times)
+    return SourceHeartbeats(names, ticks, others)
+
+
+def _ticks_of(time: Punctuation, names: list[str]) -> Ints:
+    """How far time has come for each of some sources."""
+    by = time.sources
+    if by is None:
+        return np.full(len(names), time.heartbeat.tick, dtype=np.int64)
+    if by.names == names:
+        return by.ticks
+    known = dict(zip(by.names, by.ticks.tolist(), strict=True))
+    unseen = max(by.others, time.heartbeat.tick)
+    return np.fromiter((known.get(name, unseen) for name in names), np.int64, len(names))
+
+
 def _same(one: SourceHeartbeats | None, other: SourceHeartbeats | None) -> bool:
     if one is None or other is None:
         return one is other
     same_length = len(one.ticks) == len(other.ticks) and one.others == other.others
-    return same_length and bool(np.array_equal(one.ticks, other.ticks))
+    return same_length and bool(np.array_equal(one.ticks, other.ticks)) and one.names == other.names

@@ -19,7 +19,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.nodes import Function, PlanNode, ResultsNode, StreamNode, WindowNode, stream_of
+from slackwater.plan.nodes import Function, PlanNode, ResultsNode, StreamNode, WindowNode, streams_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
@@ -145,18 +145,22 @@ class Script:
         self.late = late
         settings = Settings(late=late, early=early, sideline=sideline)
         add_query(self.executor, "q", plan, self.sink, settings)
-        self._source = source_label(stream_of(plan).name)
-        seen = self.executor.consumed(self._source)
-        self._number = -1 if seen is None else seen
+        self._streams = {stream.name: stream for stream in streams_of(plan)}
+        seen = {name: self.executor.consumed(source_label(name)) for name in self._streams}
+        self._numbers = {name: -1 if number is None else number for name, number in seen.items()}
 
-    def page(self, rows: pl.DataFrame, number: int | None = None, at: int | None = None) -> Script:
-        """Admit a page and work until idle."""
+    def page(
+        self, rows: pl.DataFrame, number: int | None = None, at: int | None = None, stream: str | None = None
+    ) -> Script:
+        """Admit a page of a stream, which must be named where the query reads several, and work until idle."""
         if at is not None:
             self.clock.set(at)
-        self._number = self._number + 1 if number is None else number
-        stream = stream_of(self.plan)
-        page = ArrowPage(rows, self._number, self.clock.now(), stream.time, stream.source, stream.punctuation)
-        self.executor.admit(self._source, page)
+        if stream is None:
+            (stream,) = self._streams
+        self._numbers[stream] = self._numbers[stream] + 1 if number is None else number
+        of = self._streams[stream]
+        page = ArrowPage(rows, self._numbers[stream], self.clock.now(), of.time, of.source, of.punctuation)
+        self.executor.admit(source_label(stream), page)
         self.executor.run_until_idle()
         return self
 

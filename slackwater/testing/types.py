@@ -16,6 +16,7 @@ from slackwater.plan.nodes import PlanNode, StreamNode
 from slackwater.plan.relation import no_column
 from slackwater.progress.time import TimeDomain
 
+_SQL_TYPES: dict[pl.DataType, str] = {pl.Int32(): "INT", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE"}
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
 
 _WORD = re.compile(r"\w+")
@@ -100,6 +101,21 @@ class SampleRelation:
 
     def check(self, expressions: Iterable[str], what: str) -> None:
         """Spark's aggregates are Spark's to check."""
+
+    def united(self, others: Sequence[SampleRelation]) -> tuple[SampleRelation, list[dict[str, str]]]:
+        """The types that polars puts above those of all; text goes with text only, as on Spark."""
+        frames = [self.frame, *(other.frame for other in others)]
+        for name in self.names:
+            kinds = {frame[name].dtype for frame in frames} - {pl.Null}
+            if len(kinds) > 1 and pl.String in kinds:
+                shown = " and ".join(sorted(map(str, kinds)))
+                raise QueryError(f"union(): the column {name!r} is {shown}; cast one of them with select(…)")
+        made = pl.concat([frame.select(self.names) for frame in frames], how="vertical_relaxed")
+        casts = [
+            {name: _SQL_TYPES[kind] for name, kind in made.schema.items() if frame[name].dtype != kind}
+            for frame in frames
+        ]
+        return SampleRelation(made), casts
 
     def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
         """Times of a sample are ticks already; a column of timestamps shows of what domain."""

@@ -26,6 +26,7 @@ from slackwater.engine.queue import Entry
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
+from slackwater.operators.union import Union
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import bounded
@@ -40,7 +41,7 @@ from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, finals, frame
-from tests.kit.union import Collect, TimeUnion, sorted_stream
+from tests.kit.union import Collect, sorted_stream
 
 COUNT = {"n": AGGREGATES["n"], "whole": AGGREGATES["whole"]}
 TEXTS = {name: text for name, (text, _) in COUNT.items()}
@@ -254,7 +255,7 @@ def test_a_diamond_gives_what_a_line_gives(stream: Stream, window: tuple[int, in
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
         executor.add(Where("a", "g = 'a'"), [("source", "main")])
         executor.add(Where("rest", "g <> 'a' OR g IS NULL"), [("source", "main")])
-        executor.add(TimeUnion("both"), [("a", "main"), ("rest", "main")])
+        executor.add(Union("both"), [("a", "main"), ("rest", "main")])
         executor.add(WindowAggregate("window", plan, executor.clock, ArrowPages()), [("both", "main")])
         executor.add(Sink("sink", sink), [("window", "main")])
         for number, rows in enumerate(stream.pages):
@@ -287,7 +288,7 @@ def trees(draw: st.DrawFn) -> Tree:
         width = draw(st.integers(2, min(3, len(open_ends))))
         feeds, open_ends = open_ends[:width], open_ends[width:]
         label = f"u{len(executor.graph.nodes)}"
-        executor.add(TimeUnion(label), [(feed, "main") for feed in feeds])
+        executor.add(Union(label), [(feed, "main") for feed in feeds])
         open_ends.append(label)
     executor.add(Collect("end", waits=draw(st.booleans())), [(open_ends[0], "main")])
     for node in executor.graph:

@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from slackwater.engine.build import source_label
 from slackwater.operators.payload import Payload
-from slackwater.plan.nodes import PlanNode, stream_of
+from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
 
@@ -139,7 +139,7 @@ class World:
 
     def _give(self, script: Script, number: int) -> None:
         script.clock.set(number * self.pace)
-        stream = stream_of(self.plan)
+        (stream,) = streams_of(self.plan)
         now = number * self.pace
         page = ArrowPage(self.pages[number], number, now, stream.time, stream.source, stream.punctuation)
         ticket = script.executor.admit(source_label("s"), page)

@@ -42,7 +42,7 @@ def stamp(element: Element) -> int:
     return arrival.lowest
 
 
-class Union(Operator):
+class SortedUnion(Operator):
     """Merges two streams that are sorted page by page. It holds time back for as long as one input is behind."""
 
     def __init__(self, label: str) -> None:
@@ -80,18 +80,6 @@ class Union(Operator):
 
     def restore(self, states: Sequence[State]) -> None:
         self._registers = list(states[-1].values["registers"])
-
-
-class TimeUnion(Operator):
-    """Passes pages on at once and holds back only time, by the registers that the engine keeps."""
-
-    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
-        element = next(i for i in inputs if len(i)).pop()
-        if not isinstance(element, Punctuation):
-            emit(element)
-
-    def output(self, times: Sequence[Punctuation]) -> Punctuation:
-        return Punctuation(min(t.heartbeat for t in times))
 
 
 class Collect(Unary):
@@ -157,7 +145,7 @@ def union_of_two(
     """Two sources, a union, and behind it a window query or something that notes the order."""
     executor.add(Source("a", a))
     executor.add(Source("b", b))
-    executor.add(Union("union"), [("a", MAIN), ("b", MAIN)])
+    executor.add(SortedUnion("union"), [("a", MAIN), ("b", MAIN)])
     if plan is None:
         end = Collect("end")
         executor.add(end, [("union", MAIN)])

@@ -22,7 +22,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
-from slackwater.plan.nodes import WindowNode, first_query
+from slackwater.plan.nodes import WindowNode, aggregates_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock
@@ -365,7 +365,7 @@ def test_the_plan_of_a_nested_query_reads_from_the_stream_up() -> None:
         "agg most = max(volume)",
     ]
     assert needed_columns(made, late_rows=False) == {"s": {"t", "g", "i"}}
-    assert first_query(made).kernel.keys == ["g"]
+    assert aggregates_of(made)[-1].kernel.keys == ["g"]
 
 
 @pytest.mark.parametrize("keys", [[], ["g"]])

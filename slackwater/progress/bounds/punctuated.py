@@ -99,10 +99,11 @@ class PunctuatedTracker(SilenceTracker):
         return self._last_arrival + self._timeout
 
     def _arrive_from(self, sources: SourceArrivals) -> None:
-        for name in sources.names:
-            if name not in self._number:
-                self._number[name] = len(self._names)
-                self._names.append(name)
+        new = [name for name in sources.names if name not in self._number]
+        if new:
+            # The list has been given away with the heartbeats of before.
+            self._names = [*self._names, *new]
+            self._number = {name: n for n, name in enumerate(self._names)}
         grown = np.full(len(self._names), MIN_TICK, dtype=np.int64)
         grown[: len(self._beats)] = self._beats
         if sources.punctuation is not None:

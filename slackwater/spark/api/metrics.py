@@ -1,4 +1,4 @@
-"""The figures of a run: those of its stream's source, its policy, its aggregates, its prods and its maps."""
+"""The figures of a run: those of its streams' sources, their policies, its aggregates, its prods and its maps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.engine.build import aggregate_labels, source_label
 from slackwater.engine.executor import ENGINE_FIGURES
 from slackwater.engine.records import Snapshot
 from slackwater.operators.operator import MAIN
-from slackwater.plan.nodes import first_query, stream_of
+from slackwater.plan.nodes import AggregateNode, StreamNode, aggregates_of, answers_of, first_aggregates
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
 from slackwater.spark.api.run import Run
 from slackwater.spark.pages.pages import SparkPages
@@ -17,6 +17,8 @@ from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.sinks import CallableSink
 
 _TICKS = ("heartbeat", "heartbeats", "registers")
+#: What has come by a stream.
+_COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows")
 #: Figures that speak of the rows of the stream.
 _LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window")
 
@@ -25,32 +27,53 @@ def run_metrics(
     run: Run, snapshot: Snapshot, now: int, pages: SparkPages, prod_streams: Mapping[str, str]
 ) -> dict[str, Any]:
     """What `run.metrics()` gives: all from what the executor's thread has published."""
-    stream, first = stream_of(run.plan), first_query(run.plan)
-    source = snapshot.of(source_label(stream.name))
-    windows = [snapshot.of(label) for label in aggregate_labels(run.name, run.plan)]
+    pairs = first_aggregates(run.plan)
+    streams = {stream.name: _of_stream(snapshot, stream, first, now) for stream, first in reversed(pairs)}
     asked = {name: snapshot.of(source_label(source)) for name, source in prod_streams.items()}
-    own = None if first is None else first.disorder
+    domain = pairs[0][0].domain
+    mine = {label: f for label, f in snapshot.operators.items() if run.name in f["queries"]}
+    return {
+        **_of_all_streams(list(streams.values())),
+        "streams": {name: streams[name] for name in run.streams},
+        **_with_refused(_aggregate_figures(run, snapshot), run),
+        **_own(snapshot.of(f"{run.name}/prodder")),
+        **({"prod_streams": {name: _own(f) for name, f in asked.items()}} if asked else {}),
+        **_summed([_own(f) for f in mine.values() if "mapped_pages" in f]),
+        **({"results_dropped": run.sink.dropped} if isinstance(run.sink, MemorySink) else {}),
+        "queued": sum(f["queued"] for f in mine.values()),
+        "operators": {label: _of_operator(f, domain) for label, f in mine.items()},
+        "spark_jobs": pages.jobs,
+        "spark_seconds": round(pages.spark_seconds, 3),
+    }
+
+
+def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | None, now: int) -> dict[str, Any]:
+    """How far time has come on a stream by the query's policy, and what has come."""
+    source = snapshot.of(source_label(stream.name))
+    own = None if first is None or first.disorder in (None, stream.disorder) else first.disorder
     port = MAIN if own is None else own.describe()
     beat = source.get("heartbeats", {}).get(port, MIN_TICK)
     seconds = 1e-6 if stream.domain is TimeDomain.TIMESTAMP else 1
     known = MIN_TICK < beat < MAX_TICK and stream.domain is TimeDomain.TIMESTAMP
-    mine = {label: f for label, f in snapshot.operators.items() if run.name in f["queries"]}
     return {
         "heartbeat": stream.domain.show(beat),
         "lag_seconds": (now - beat) / 1e6 if known else None,
-        **{k: source[k] for k in ("pages", "rows", "missing_time", "ungrammatical_rows") if k in source},
+        **{k: source[k] for k in _COUNTS if k in source},
         "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
         "policy": source.get("policies", {}).get(port, {}),
-        **_with_refused(_aggregate_figures(windows), run),
-        **_own(snapshot.of(f"{run.name}/prodder")),
-        **({"prod_streams": {name: _own(f) for name, f in asked.items()}} if asked else {}),
-        **_summed([f for f in mine.values() if "mapped_pages" in f]),
-        **({"results_dropped": run.sink.dropped} if isinstance(run.sink, MemorySink) else {}),
-        "queued": sum(f["queued"] for f in mine.values()),
-        "operators": {label: _of_operator(f, stream.domain) for label, f in mine.items()},
-        "spark_jobs": pages.jobs,
-        "spark_seconds": round(pages.spark_seconds, 3),
+        "tick": beat,
     }
+
+
+def _of_all_streams(streams: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of the one stream; of several, the least heartbeat and the sums."""
+    last = min(streams, key=lambda figures: figures["tick"])
+    for figures in streams:
+        del figures["tick"]
+    if len(streams) == 1:
+        return last
+    lag = {name: last[name] for name in ("heartbeat", "lag_seconds")}
+    return {**lag, **_summed([{k: f[k] for k in _COUNTS if k in f} for f in streams])}
 
 
 def _of_operator(figures: dict[str, Any], domain: TimeDomain) -> dict[str, Any]:
@@ -63,16 +86,32 @@ def _of_operator(figures: dict[str, Any], domain: TimeDomain) -> dict[str, Any]:
     }
 
 
-def _aggregate_figures(windows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of a query's aggregates, the topmost first: its own, late rows as the first one saw them."""
-    mine = [_own(w) for w in windows]
-    figures = dict(mine[0]) if mine else {}
-    if len(mine) > 1:
-        figures.update({k: v for k, v in mine[-1].items() if k in _LATE})
-        figures["inner"] = [{k: v for k, v in m.items() if k not in _LATE} for m in mine[1:]]
-        refused = sum(m.get("prods_refused", 0) for m in mine)
-        figures.update({"prods_refused": refused} if refused else {})
-    return figures
+def _aggregate_figures(run: Run, snapshot: Snapshot) -> dict[str, Any]:
+    """The figures of a query's aggregates: those of the topmost, late rows as the first ones saw them.
+
+    Several of a kind are counted together; what each says by itself is in `inner` and `parts`.
+    """
+    nodes, labels = aggregates_of(run.plan), aggregate_labels(run.name, run.plan)
+    mine = {id(node): _own(snapshot.of(label)) for node, label in zip(nodes, labels, strict=True)}
+    tops = list(dict.fromkeys(id(node) for node in answers_of(run.plan)))
+    firsts = list(dict.fromkeys(id(node) for _, node in first_aggregates(run.plan) if node is not None))
+    figures = _together([mine[top] for top in tops])
+    if firsts != tops:
+        late = _together([mine[first] for first in firsts])
+        figures = {k: v for k, v in figures.items() if k not in _LATE}
+        figures.update({k: v for k, v in late.items() if k in _LATE})
+        hidden = _LATE if len(firsts) == 1 else ()
+        inner = [figures for node, figures in mine.items() if node not in tops]
+        figures["inner"] = [{k: v for k, v in f.items() if k not in hidden} for f in inner]
+    if len(tops) > 1:
+        figures["parts"] = [mine[top] for top in tops]
+    refused = sum(m.get("prods_refused", 0) for m in mine.values())
+    return {**figures, "prods_refused": refused} if refused else figures
+
+
+def _together(figures: list[dict[str, Any]]) -> dict[str, Any]:
+    """Those of one as they are; of several, the sums of whole numbers."""
+    return figures[0] if len(figures) == 1 else _summed(figures)
 
 
 def _with_refused(figures: dict[str, Any], run: Run) -> dict[str, Any]:
@@ -86,5 +125,7 @@ def _own(figures: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in figures.items() if k not in ENGINE_FIGURES}
 
 
-def _summed(maps: list[dict[str, Any]]) -> dict[str, int]:
-    return {k: sum(m[k] for m in maps) for k in _own(maps[0])} if maps else {}
+def _summed(figures: list[dict[str, Any]]) -> dict[str, int]:
+    """The sums of what is a whole number in all of them."""
+    names = [k for k in figures[0] if all(isinstance(f.get(k), int) for f in figures)] if figures else []
+    return {k: sum(f[k] for f in figures) for k in names}

@@ -12,15 +12,23 @@ from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import matching_groups
-from slackwater.plan.nodes import PlanNode, WindowNode, answering, first_query, has_map
+from slackwater.plan.nodes import (
+    PlanNode,
+    WindowNode,
+    answering,
+    answers_of,
+    first_aggregates,
+    has_map,
+    over_results,
+)
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.sideline import Sideline
 
 
 def check_settings(plan: PlanNode, early: object, sideline: object, late: object = None) -> None:
     """Refuse settings of a start that are none, or that make no sense for the query."""
-    if late is not None and answering(plan) is None:
-        raise QueryError("late=: no row is too late for a query without windows; leave it out")
+    if late is not None:
+        check_late(plan)
     if early is not None:
         if not isinstance(early, Early):
             raise QueryError(f"early={early!r}: write early=sw.early(…), as in early=sw.early(at=0.75)")
@@ -31,13 +39,24 @@ def check_settings(plan: PlanNode, early: object, sideline: object, late: object
         check_sideline(plan)
 
 
+def check_late(plan: PlanNode) -> None:
+    """Refuse a sink for late rows where there are none, or where they have several shapes."""
+    if not answers_of(plan):
+        raise QueryError("late=: no row is too late for a query without windows; leave it out")
+    if len({id(first) for _, first in first_aggregates(plan)}) > 1:
+        raise QueryError(
+            "late=: this query has several windows over streams, each with late rows of its own; start them as "
+            "queries of their own with late=, or put the union before the window"
+        )
+
+
 def check_early(plan: PlanNode, early: Early) -> None:
     """Refuse early answers where there can be none."""
     top = _windows(plan, "early=")
     early.offset(top.kernel.spec, top.domain)
     if early.accuracy is None:
         return
-    if first_query(plan) is not top:
+    if over_results(top):
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over aggregates; "
             "write when to prod instead, as in early(at=0.75)"
@@ -51,6 +70,8 @@ def check_early(plan: PlanNode, early: Early) -> None:
 
 def check_sideline(plan: PlanNode) -> None:
     """Refuse a sideline where no page could wait on it."""
+    if len(answers_of(plan)) > 1:
+        _windows(plan, "sideline=")
     if answering(plan) is None:
         raise QueryError(
             "sideline=: a query without windows is never prodded, so nothing is set aside; leave it out, or give "
@@ -75,6 +96,11 @@ def read_prod(plan: PlanNode, until: object, where: str | None) -> Prod:
 def _windows(plan: PlanNode, what: str) -> WindowNode:
     """The windows that early answers are about."""
     top = answering(plan)
+    if len(answers_of(plan)) > 1:
+        raise QueryError(
+            f"{what}: this query gives the results of several windows; ask each as a query of its own, or put the "
+            "union before the window"
+        )
     if top is None:
         raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
     if not isinstance(top, WindowNode):

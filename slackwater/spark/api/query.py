@@ -71,6 +71,22 @@ class Query:
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
 
+    def union(self, *others: Query) -> Query:
+        """The rows, or results, of this and of others together, columns by name.
+
+        All sides have the same columns, of types that go together, and the same kind of time. Rows come as they
+        arrive; time is as far as the side that is furthest behind, and each stream keeps its own disorder policy.
+        """
+        for other in others:
+            if not isinstance(other, Query):
+                raise QueryError(f"union({other!r}): write streams or queries, as in flights.union(trains)")
+            if other.session is not self.session:
+                raise QueryError("union(): the other query is of another session; declare its streams in this one")
+        logical = L.Union((self.logical, *(other.logical for other in others)))
+        # A mistake on the way to a window is told here; what can only be rows of one is told by start().
+        self.session._analysis.of(logical, as_rows=True)
+        return Query(self.session, logical)
+
     def window(
         self,
         range: Span | None = None,

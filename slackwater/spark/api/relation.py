@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     DecimalType,
     IntegerType,
     LongType,
+    NullType,
     ShortType,
     StringType,
     StructType,
@@ -164,6 +166,27 @@ class FrameRelation:
         """Refuse expressions that make no sense; the hidden time of a row is there too."""
         columns_of(self.frame.withColumn(TIME, F.lit(0)), expressions, what)
 
+    def united(self, others: Sequence[FrameRelation]) -> tuple[FrameRelation, list[dict[str, str]]]:
+        """The types that Spark's union gives; text goes with text only, for other text would fail row by row."""
+        fields = [relation.frame.schema.fields for relation in (self, *others)]
+        for same in zip(*fields, strict=True):
+            kinds = {f.dataType.simpleString() for f in same if not isinstance(f.dataType, NullType)}
+            if len(kinds) > 1 and any(isinstance(f.dataType, StringType) for f in same):
+                raise _no_union(same[0].name, kinds)
+        session = self.frame.sparkSession
+        empty = [session.createDataFrame([], StructType(of)) for of in fields]
+        token = _quiet.set(True)
+        try:
+            made = reduce(lambda one, other: one.union(other), empty)
+        except AnalysisException:
+            wrong = next(same for same in zip(*fields, strict=True) if len({f.dataType for f in same}) > 1)
+            raise _no_union(wrong[0].name, {f.dataType.simpleString() for f in wrong}) from None
+        finally:
+            _quiet.reset(token)
+        types = {f.name: f.dataType for f in made.schema.fields}
+        casts = [{f.name: types[f.name].simpleString() for f in of if f.dataType != types[f.name]} for of in fields]
+        return FrameRelation(made), casts
+
     def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
         """Spark SQL that gives a time in ticks, and its domain."""
         return time_in_ticks(self.frame, sql, what)
@@ -171,6 +194,11 @@ class FrameRelation:
     def schema(self) -> pa.Schema:
         """Arrow types of the columns; null for those that Arrow has no type for, which cannot be results."""
         return pa.schema([(f.name, arrow_of(f.dataType) or pa.null()) for f in self.frame.schema.fields])
+
+
+def _no_union(name: str, kinds: set[str]) -> QueryError:
+    shown = " and ".join(sorted(kinds))
+    return QueryError(f"union(): the column {name!r} is {shown}; cast one of them with select(…)")
 
 
 def _check_text(sql: object, what: str) -> None:

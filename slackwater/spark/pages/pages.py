@@ -48,7 +48,7 @@ class SparkPages:
         self.root = root
         self.disk = Disk(root.files, sync)
         self._shapes: dict[str, Shape] = {}
-        self._wide: dict[tuple[PaneKernel, ...], WideFold] = {}
+        self._wide: dict[tuple[object, ...], WideFold] = {}
         self.jobs = 0
         self.spark_seconds = 0.0
 
@@ -96,13 +96,14 @@ class SparkPages:
             "bytes": size,
         }
 
-    def wide(self, kernels: tuple[PaneKernel, ...]) -> WideFold:
-        """What folds pages for these kernels at once."""
-        if kernels not in self._wide:
+    def wide(self, kernels: tuple[PaneKernel, ...], like: tuple[object, ...]) -> WideFold:
+        """What folds pages for these kernels at once, if the pages are alike: those of a union may not be."""
+        key = kernels, like
+        if key not in self._wide:
             if len(self._wide) >= _MOST_WIDE:
                 self._wide.clear()
-            self._wide[kernels] = WideFold(kernels)
-        return self._wide[kernels]
+            self._wide[key] = WideFold(kernels)
+        return self._wide[key]
 
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> Page:
         """A page of window results."""

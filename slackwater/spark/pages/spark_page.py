@@ -212,7 +212,8 @@ class SparkPage:
         """
         if len(kernels) < FEW_KERNELS:
             return {}
-        return self.origin.pages.wide(tuple(kernels)).fold(self)
+        like = tuple(self.frame.dtypes), self.marked
+        return self.origin.pages.wide(tuple(kernels), like).fold(self)
 
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """One job: the time, groups and arguments of each row, to the driver as Arrow."""

@@ -1,0 +1,93 @@
+"""The union of rows: the same columns by name, of types that go together, and the same kind of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.errors import QueryError
+from slackwater.plan.nodes import PlanNode, SelectNode, UnionNode, answers_of, over_results, streams_of
+from slackwater.plan.relation import Relation
+from slackwater.plan.select_results import results_select
+from slackwater.windows.results import RESULT_COLUMNS
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A plan, and the rows that it gives, for expressions to be tried on."""
+
+    node: PlanNode
+    relation: Relation
+
+
+def united(parts: Sequence[Analysed]) -> Analysed:
+    """The rows of all parts, in the columns of the first; the others are brought to these by name."""
+    if len(parts) < 2:
+        raise QueryError("union() needs another stream, as in flights.union(trains)")
+    nodes = [part.node for part in parts]
+    if len({over_results(node) or bool(answers_of(node)) for node in nodes}) > 1:
+        raise QueryError(
+            "union() of rows and of results of windows: a result is not there before its window closes; "
+            "give all sides a window, or none"
+        )
+    check_domains(nodes, "union()")
+    names = parts[0].relation.names
+    own = [_own_names(parts[0], part) for part in parts]
+    aligned = [
+        part.relation if part.relation.names == names else part.relation.select(_renamed(names, mine), "union")
+        for part, mine in zip(parts, own, strict=True)
+    ]
+    relation, casts = aligned[0].united(aligned[1:])
+    made = [
+        _brought(part, names, mine, types, relation) for part, mine, types in zip(parts, own, casts, strict=True)
+    ]
+    same = parts[0].node.schema if made[0] is parts[0].node else made[0].schema
+    return Analysed(UnionNode(tuple(made), same), relation)
+
+
+def check_domains(nodes: Sequence[PlanNode], what: str) -> None:
+    """Refuse times that cannot be compared."""
+    for node in nodes[1:]:
+        if node.domain != nodes[0].domain:
+            kinds = " and ".join(f"{_named(n)} has {n.domain.value}s" for n in (nodes[0], node))
+            raise QueryError(f"{what}: times must be of one kind, but {kinds}; declare both streams with one kind")
+
+
+def _named(node: PlanNode) -> str:
+    """The streams that a side reads."""
+    return ", ".join(stream.declared for stream in streams_of(node))
+
+
+def _own_names(first: Analysed, part: Analysed) -> list[str]:
+    """The names of a part's columns in the order of the first one's; Spark does not look at their case."""
+    here, there = ({n.lower(): n for n in p.relation.names} for p in (part, first))
+    for lacks, has, by in ((part, first, there.keys() - here.keys()), (first, part, here.keys() - there.keys())):
+        if by:
+            missing = min(by)
+            raise QueryError(
+                f"union(): {_named(has.node)} has a column {missing!r} and {_named(lacks.node)} has none; give all "
+                "sides the same columns with select(…)"
+            )
+    return [here[name] for name in there]
+
+
+def _renamed(names: Sequence[str], own: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, f"`{mine}`") for name, mine in zip(names, own, strict=True)]
+
+
+def _brought(
+    part: Analysed, names: list[str], own: list[str], types: dict[str, str], relation: Relation
+) -> PlanNode:
+    """A part with the columns of the union; itself where it has them."""
+    if part.relation.names == names and not types:
+        return part.node
+    pairs = tuple(
+        (name, f"CAST({sql} AS {types[name]})" if name in types else sql) for name, sql in _renamed(names, own)
+    )
+    if answers_of(part.node):
+        results = tuple(pair for pair in pairs if pair[0] not in RESULT_COLUMNS)
+        return results_select(part.node, part.relation, results, "union")[0]
+    schema = pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
+    return SelectNode((part.node,), pairs, schema)

@@ -1,0 +1,64 @@
+"""Queries over several streams of the same columns, for in-process pages: `a`, `b`, `c`, each with its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slackwater.plan import logical as L
+from slackwater.plan.analyse import analyse
+from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import Span, TimeDomain
+from slackwater.testing.types import SampleRelation, SampleTypes
+from tests.kit.streams import SAMPLE
+
+A, B, C = L.Scan("a"), L.Scan("b"), L.Scan("c")
+COUNTS = {"n": "count(*)", "whole": "sum(i)"}
+
+
+def union(*inputs: L.Logical) -> L.Union:
+    return L.Union(inputs)
+
+
+def where(rows: L.Logical, condition: str) -> L.Where:
+    return L.Where((rows,), condition)
+
+
+def select(rows: L.Logical, **columns: str) -> L.Select:
+    return L.Select((rows,), tuple(columns.items()))
+
+
+def windows(
+    rows: L.Logical,
+    range: Span,
+    slide: Span | None,
+    *groups: str,
+    disorder: Disorder | None = None,
+    **aggregates: str,
+) -> L.Aggregate:
+    window = L.Window(range, slide, disorder=disorder)
+    return L.Aggregate((rows,), window, tuple((g, g) for g in groups), tuple((aggregates or COUNTS).items()))
+
+
+def streams(
+    policies: Mapping[str, Disorder] | None = None,
+    source: str | None = None,
+    domain: TimeDomain = TimeDomain.SEQUENCE,
+) -> SampleTypes:
+    """The three streams; those without a policy are sorted."""
+    relation = SampleRelation(SAMPLE)
+    columns = tuple((name, str(kind)) for name, kind in SAMPLE.schema.items())
+    made: dict[str, Any] = {}
+    for name in ("a", "b", "c"):
+        policy = (policies or {}).get(name, bounded(0))
+        punctuation = getattr(policy, "column", None)
+        node = StreamNode(name, columns, "t", "t", domain, policy, source, punctuation, relation.schema)
+        made[name] = node, relation
+    return SampleTypes(made)
+
+
+def plan(query: L.Logical, policies: Mapping[str, Disorder] | None = None, **more: Any) -> PlanNode:
+    """The plan of a query over them."""
+    return analyse(query, streams(policies, **more))
