@@ -70,9 +70,9 @@ def _sees_alias(cursor: Cursor) -> bool:
 
 def _refuse_more(cursor: Cursor) -> None:
     if cursor.sees_symbol(","):
-        raise cursor.error("several streams in FROM are not there yet; a query reads one")
+        raise cursor.error("several streams in FROM are not there yet; UNION ALL puts streams together")
     if cursor.word in _JOINS:
-        raise cursor.error("joins are not there yet; a query reads one stream")
+        raise cursor.error("joins are not there yet; UNION ALL puts streams together")
 
 
 def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Relation:

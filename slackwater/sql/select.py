@@ -1,4 +1,7 @@
-"""A SELECT: its clauses are read here, in order; `aggregate_query` makes nodes of those with a window."""
+"""A SELECT, or several with UNION ALL between: the clauses are read here, in order.
+
+`aggregate_query` makes nodes of those with a window.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from slackwater.sql.from_clause import Relation, read_from
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
+from slackwater.sql.union import check_order
 from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
 
 _DEEPEST = 40
-_SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+_SETS = ("INTERSECT", "EXCEPT", "MINUS")
 _NEVER = {
     "ORDER BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
     "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
@@ -53,17 +57,30 @@ class SelectReader:
         self._depth = depth
 
     def read(self) -> L.Logical:
-        """`[WITH …] SELECT …`, up to what does not belong to it."""
+        """`[WITH …] SELECT … [UNION ALL SELECT …]`, up to what does not belong to it."""
         cursor = self._cursor
         if self._depth > _DEEPEST:
             raise cursor.error("queries are nested too deeply")
         if cursor.accept("WITH"):
             self._with()
         begin = cursor.at
-        cursor.expect("SELECT")
+        sides = [self._select()]
+        while cursor.sees("UNION"):
+            if not cursor.accept("UNION", "ALL"):
+                raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
+            at = cursor.at
+            sides.append(self._select())
+            check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
+        if len(sides) == 1:
+            return sides[0]
+        return self._places.put(L.Union(tuple(sides)), Place(span_of(cursor.tokens[begin : cursor.at])))
+
+    def _select(self) -> L.Logical:
+        begin = self._cursor.at
+        self._cursor.expect("SELECT")
         clauses = self._clauses()
         self._refuse_rest()
-        return self._logical(clauses, span_of(cursor.tokens[begin : cursor.at]))
+        return self._logical(clauses, span_of(self._cursor.tokens[begin : self._cursor.at]))
 
     def _inner(self) -> L.Logical:
         made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read()
@@ -163,9 +180,9 @@ class SelectReader:
             raise cursor.error(f"{cursor.word} is not there yet; start a query for each stream")
         if cursor.word in _NEVER:
             raise cursor.error(_NEVER[cursor.word])
-        if cursor.token is None or cursor.word in ("EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
+        if cursor.token is None or cursor.word in ("UNION", "EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
             return
-        known = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT"]
+        known = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
         cursor.expected(f"one of {', '.join(known)} or the end of the query", known)
 
     # --- nodes

@@ -33,7 +33,7 @@ _TAKEN = frozenset(
 
 
 def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline: Sideline | None = None) -> str:
-    """A query as one SELECT.
+    """A query as one SELECT, or as several with UNION ALL between.
 
     >>> rows = L.Where((L.Scan("s"),), "x > 0")
     >>> counted = L.Aggregate((rows,), L.Window("1 hour", "10 minutes"), ((None, "g"),), (("n", "count(*)"),))
@@ -53,6 +53,8 @@ class _Writer:
         self._scope = scope
 
     def select(self, query: L.Logical) -> str:
+        if isinstance(query, L.Union):
+            return " UNION ALL ".join(self._side(side) for side in query.inputs)
         if isinstance(query, L.Aggregate):
             return self._aggregate(query)
         columns = "*"
@@ -68,6 +70,10 @@ class _Writer:
         rows, where = _filtered(query.inputs[0])
         by = f" GROUP BY {', '.join(text for _, text in groups)}" if groups else ""
         return f"SELECT {', '.join(columns)} FROM {self._relation(rows)} [{_window(query.window)}]{where}{by}"
+
+    def _side(self, side: L.Logical) -> str:
+        """A side of a union; one that is a union itself stays one."""
+        return f"SELECT * FROM ({self.select(side)})" if isinstance(side, L.Union) else self.select(side)
 
     def _relation(self, rows: L.Logical) -> str:
         if isinstance(rows, L.Scan):

@@ -59,7 +59,7 @@ class Grammar:
     def query(self) -> str:
         """A SELECT over trips."""
         kinds: list[Callable[[], str]] = [self._rows, self._windows, self._windows, self._nested]
-        return self._random.choice(kinds)()
+        return self._random.choice([*kinds, self._united, lambda: self._windows(f"({self._united()})")])()
 
     def statement(self) -> str:
         """A query, or another statement."""
@@ -101,6 +101,14 @@ class Grammar:
     def _rows(self) -> str:
         columns = ", ".join(f"{self._scalar()} AS c{n}" for n in range(self._random.randint(1, 3)))
         return f"SELECT {self._random.choice(('*', columns))} FROM trips{self._where()}"
+
+    def _united(self) -> str:
+        columns = "*" if self._random.random() < 0.5 else "carrier, dest, delay, seats, ts, ok"
+        side = f"SELECT {columns} FROM trips"
+        sides = [side + self._where() for _ in range(self._random.randint(2, 3))]
+        if self._random.random() < 0.3:
+            sides[0] = f"SELECT * FROM ({side} UNION ALL {sides[0]})"
+        return " UNION ALL ".join(sides)
 
     def _windows(self, source: str = "trips") -> str:
         call = self._random.choice

@@ -62,5 +62,5 @@ def test_all_examples_of_the_page_run_in_one_session(spark: SparkSession, tmp_pa
             elif isinstance(answer, (str, pa.Table)):
                 told.append(answer)
         assert [query for query, run in runs.items() if not run.results().num_rows] == []
-        assert len(runs) == 19 and len(told) == 6
+        assert len(runs) == 21 and len(told) == 6
         assert list((tmp_path / "out" / "delays").glob("*.parquet"))

@@ -61,7 +61,9 @@ MISTAKES = [
     ),
     ("SELECT count(*) AS n FROM trips [ROWS 5] ‸EMIT EARLY AT 175%", "a share of the slide lies between 0 and 1"),
     # Not yet, each with its place.
-    ("SELECT carrier FROM trips ‸UNION ALL SELECT x FROM s", "UNION is not there yet"),
+    ("SELECT carrier FROM trips ‸UNION SELECT carrier FROM trips", "UNION would drop equal rows.*write UNION ALL"),
+    ("SELECT carrier FROM trips ‸UNION DISTINCT SELECT carrier FROM trips", "UNION would drop equal rows"),
+    ("SELECT carrier FROM trips ‸INTERSECT SELECT carrier FROM trips", "INTERSECT is not there yet"),
     ("SELECT carrier FROM trips ‸JOIN s ON true", "joins are not there yet"),
     ("SELECT carrier FROM trips ‸LEFT JOIN s ON true", "joins are not there yet"),
     ("SELECT carrier FROM trips‸, s", "several streams in FROM are not there yet"),
@@ -76,7 +78,19 @@ MISTAKES = [
     ("SELECT carrier FROM trips ‸LIMIT 5", "a stream has no end; stop the query"),
     ("SELECT count(*) AS n FROM TABLE(‸", "expected a table function, found the end"),
     ("SELECT count(*) AS n FROM ‸thrice(TABLE trips)", "there is no table function thrice"),
+    ("SELECT carrier FROM trips UNION ALL ‸dest", "expected SELECT, found dest"),
+    (
+        "SELECT carrier, dest FROM trips UNION ALL ‸SELECT dest, carrier FROM trips",
+        "by name, not by place; write them in the order of the first SELECT: carrier, dest",
+    ),
     # What analysis finds.
+    ("SELECT carrier, delay FROM trips UNION ALL\nSELECT carrier, ‸dellay FROM trips", "no column 'dellay'"),
+    ("SELECT carrier, ‸dest FROM trips UNION ALL SELECT carrier FROM trips", "union(): trips has a column 'dest'"),
+    ("‸SELECT ts AS a FROM trips UNION ALL SELECT t AS a FROM s", "union(): times must be of one kind"),
+    (
+        "‸SELECT * FROM trips UNION ALL SELECT count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR]",
+        "union() of rows and of results",
+    ),
     ("SELECT carrier, ‸dellay + 1 AS d FROM trips", "there is no column 'dellay' (did you mean"),
     ("SELECT carrier FROM trips\n WHERE ‸dellay > 1", "there is no column 'dellay' (did you mean"),
     ("SELECT max(‸dellay) AS m FROM trips [ROWS 5]", "there is no column 'dellay' (did you mean"),

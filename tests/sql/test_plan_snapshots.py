@@ -31,6 +31,21 @@ WITH hourly AS (
   GROUP BY carrier HAVING n > 2
 )
 SELECT max(n) AS most FROM hourly [RANGE 10 MINUTES, SLIDE 10 MINUTES]""",
+    "a union of streams": """\
+SELECT place, count(*) AS n, sum(size) AS total
+FROM (
+  SELECT carrier AS place, seats AS size FROM trips WHERE ok
+  UNION ALL
+  SELECT CAST(sensor_id AS STRING) AS place, volume / 2 AS size FROM traffic
+) [RANGE 1 HOUR, SLIDE 10 MINUTES]
+GROUP BY place""",
+    "a union of results": """\
+WITH by_carrier AS (
+  SELECT carrier AS who, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier
+  UNION ALL
+  SELECT dest AS who, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY dest
+)
+SELECT max(n) AS most FROM by_carrier [RANGE 1 HOUR, SLIDE 1 HOUR]""",
     "Spark's window function": """\
 SELECT window.start AS begin, carrier, count(*) AS n FROM trips
 GROUP BY window(ts, '10 minutes', '2 minutes'), carrier""",

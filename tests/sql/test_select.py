@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slackwater.plan import logical as L
+from slackwater.plan.analyse import analyse
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from tests.kit.sql import logical, plan
+from slackwater.sql.write import to_sql
+from tests.kit.sql import SCOPE, TYPES, logical, plan
 
 TRIPS = L.Scan("trips")
 HOURLY = L.Window("1 hour", "10 minutes")
@@ -113,13 +115,33 @@ QUERIES: list[tuple[str, L.Logical]] = [
         "SELECT n + 1 AS m FROM n",
         L.Select((aggregate(L.Where((TRIPS,), "delay > 0"), n="count(*)"),), (("m", "n + 1"),)),
     ),
+    ("SELECT * FROM trips UNION ALL SELECT * FROM trips WHERE ok", L.Union((TRIPS, L.Where((TRIPS,), "ok")))),
+    (
+        "SELECT ts FROM trips UNION ALL SELECT ts FROM Sensors UNION ALL SELECT ts FROM traffic",
+        L.Union(tuple(L.Select((L.Scan(s),), ((None, "ts"),)) for s in ("trips", "Sensors", "traffic"))),
+    ),
+    (
+        "SELECT * FROM (SELECT * FROM trips UNION ALL SELECT * FROM trips) UNION ALL SELECT * FROM trips",
+        L.Union((L.Union((TRIPS, TRIPS)), TRIPS)),
+    ),
+    (
+        f"SELECT carrier, count(*) AS n FROM (SELECT * FROM trips UNION ALL SELECT * FROM trips) AS t {WINDOW} "
+        "WHERE t.ok GROUP BY t.carrier",
+        aggregate(L.Where((L.Union((TRIPS, TRIPS)),), "ok"), groups=CARRIER, n="count(*)"),
+    ),
+    (
+        f"WITH v AS (SELECT count(*) AS n FROM trips {WINDOW} UNION ALL "
+        f"SELECT count(*) AS n FROM traffic {WINDOW}) SELECT max(n) AS most FROM v {WINDOW}",
+        aggregate(L.Union((aggregate(n="count(*)"), aggregate(L.Scan("traffic"), n="count(*)"))), most="max(n)"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "nodes"), QUERIES)
 def test_a_text_becomes_the_nodes_of_the_fluent_api(text: str, nodes: L.Logical) -> None:
     assert logical(text) == nodes
-    plan(text)
+    assert plan(text) == analyse(nodes, TYPES)
+    assert logical(to_sql(nodes, SCOPE)) == nodes
 
 
 @pytest.mark.parametrize(
