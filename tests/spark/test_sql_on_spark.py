@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
 
@@ -82,6 +83,18 @@ def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: s
             "SELECT count(*) AS n FROM HOP(TABLE trips, DESCRIPTOR(ts), INTERVAL '10' MINUTES, INTERVAL '1' HOUR)",
             hourly.agg(n="count(*)"),
         ),
+        (
+            "SELECT carrier, count(*) AS n FROM (SELECT * FROM trips UNION ALL SELECT * FROM trips WHERE delay > 0)"
+            f" {HOURLY} GROUP BY carrier",
+            trips.union(trips.where("delay > 0"))
+            .window("1 hour", "10 minutes")
+            .group_by("carrier")
+            .agg(n="count(*)"),
+        ),
+        (
+            f"SELECT count(*) AS n FROM trips {HOURLY} UNION ALL SELECT count(*) AS n FROM trips {WINDOW}",
+            hourly.agg(n="count(*)").union(trips.window("10 minutes", "10 minutes").agg(n="count(*)")),
+        ),
     ]
     for text, fluent in pairs:
         query = session.sql(text)
@@ -110,11 +123,11 @@ def test_a_script_declares_runs_and_shows(spark: SparkSession, tmp_path: Path) -
         results = session.sql("SHOW RESULTS OF calls").to_pylist()
         final = [r for r in results if r["kind"] == "final"]
         assert [(r["max(delay)"], r["window"]["start"]) for r in final] == [(7.0, NOON)]
-        assert {"early", "final"} == {r["kind"] for r in results}
+        assert {r["kind"] for r in results} == {"final"}, "all windows are closed; the early rows have gone"
         streams = session.sql("SHOW STREAMS").to_pylist()
         assert [(s["name"], s["time"], s["disorder"]) for s in streams] == [("trips", "ts", "bounded('1 minute')")]
         queries = session.sql("SHOW QUERIES").to_pylist()
-        assert [(q["name"], q["state"]) for q in queries] == [("totals", "running"), ("calls", "running")]
+        assert [(q["name"], q["status"]) for q in queries] == [("totals", "finished"), ("calls", "finished")]
         assert queries[0]["query"].startswith("SELECT carrier, sum(delay) AS total FROM trips [RANGE 10 minutes")
         assert session.sql("SHOW VIEWS").to_pylist() == [
             {"name": "late", "query": "SELECT * FROM trips WHERE delay > 2"}
@@ -125,7 +138,7 @@ def test_a_script_declares_runs_and_shows(spark: SparkSession, tmp_path: Path) -
         ElementTree.fromstring(session.sql("EXPLAIN FORMAT SVG totals"))
         assert session.sql(f"EXPLAIN SELECT count(*) AS n FROM late {WINDOW}").endswith("agg n = count(*)")
         session.sql("STOP totals")
-        assert session.sql("SHOW QUERIES").to_pylist()[0]["state"] == "stopped"
+        assert session.sql("SHOW QUERIES").to_pylist()[0]["status"] == "stopped"
 
 
 def test_prods_are_sent_by_statement(session: sw.Session) -> None:
@@ -144,9 +157,10 @@ def test_emit_early_belongs_to_the_query_and_start_may_change_it(session: sw.Ses
     assert query.early == sw.early(at=0.5)
     assert query.where("n > 0").early == sw.early(at=0.5)
     assert query.to_sql().endswith("EMIT EARLY AT 50%")
-    run = query.start()
+    rows = KeptRows()
+    query.start(rows)
     session.run_available()
-    assert {r["kind"] for r in run.results().to_pylist()} == {"early", "final"}
+    assert {r["kind"] for r in rows.results().to_pylist()} == {"early", "final"}
 
 
 def test_a_function_of_another_module_reaches_the_workers(
