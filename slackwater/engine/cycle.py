@@ -21,6 +21,7 @@ from slackwater.operators.operator import MAIN
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
 
 
@@ -45,6 +46,10 @@ class Cycle:
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
         self._ticked = {clock: clock.now() for clock in self._graph.clocks}
+
+    def looked_at(self, clock: Clock) -> int:
+        """What a clock said when operators were last told of it."""
+        return self._ticked.get(clock, MIN_TICK)
 
     def next(self) -> Node | Act:
         """What to do: a node to run, or a commit first, or nothing but to wait."""

@@ -189,7 +189,8 @@ class Executor:
     def seconds_to_sleep(self) -> float | None:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
         wakes = ((n.clock, n.operator.wake_at()) for n in self.graph)
-        left = [clock.until(t) for clock, t in wakes if t is not None]
+        # What was due before the last look at the clock had nothing to say, or nobody waits for it.
+        left = [clock.until(t) for clock, t in wakes if t is not None and t > self._cycle.looked_at(clock)]
         return min((seconds for seconds in left if seconds is not None), default=None)
 
     # --- work

@@ -113,7 +113,7 @@ class World:
         self.begin()
 
     def begin(self) -> None:
-        journal = FileJournal(fs.LocalFileSystem(), self.folder)
+        journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages())
         for name, query in self.queries.items():
             if query.last is None:

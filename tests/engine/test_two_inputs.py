@@ -175,7 +175,7 @@ def test_pages_that_wait_for_the_other_input_outlive_a_restart(tmp_path: Path) -
     sink = ListSink()
 
     def start() -> Executor:
-        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
+        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
         executor = Executor(ManualClock(), journal, pages=ArrowPages())
         union_of_two(executor, sorted_stream(), sorted_stream(), PLAN, sink)
         return executor
