@@ -28,7 +28,7 @@ from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.clock import ManualClock, ReplayClock
+from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.fifo import Fifo
@@ -383,19 +383,3 @@ def test_rows_may_go_straight_into_a_sink() -> None:
     executor.admit("source", page(frame([[1]]), 0))
     executor.run_until_idle()
     assert [row["t"] for row in sink.rows] == [1]
-
-
-def test_a_promise_that_is_due_and_that_nobody_waits_for_wakes_nobody_again() -> None:
-    """A thread that slept no time would look for ever."""
-    clock = ReplayClock()
-    executor = Executor(clock, pages=ArrowPages())
-    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 minute"), n="count(*)")
-    add_query(executor, "q", plan, ListSink())
-    executor.admit("source:s", ArrowPage(frame([[9, "a"]]), 0, 0, "t"))
-    executor.run_until_idle()
-    executor.drain(["source:s"], for_good=False)  # all is closed: nobody waits for the timeout any more
-    clock.go(1e9)
-    while clock.now() < 61_000_000:
-        pass
-    executor.run_until_idle()
-    assert executor.seconds_to_sleep() is None

@@ -1,0 +1,27 @@
+"""How long the executor's thread may sleep."""
+
+from __future__ import annotations
+
+from slackwater.engine.build import add_query
+from slackwater.engine.executor import Executor
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.clock import ReplayClock
+from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing.script import ArrowPages
+from tests.kit.streams import SAMPLE, frame
+
+
+def test_a_promise_that_is_due_and_that_nobody_waits_for_wakes_nobody_again() -> None:
+    """A thread that slept no time would look for ever."""
+    clock = ReplayClock()
+    executor = Executor(clock, pages=ArrowPages())
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="1 minute"), n="count(*)")
+    add_query(executor, "q", plan, ListSink())
+    executor.admit("source:s", ArrowPage(frame([[9, "a"]]), 0, 0, "t"))
+    executor.run_until_idle()
+    executor.drain(["source:s"], for_good=False)  # all is closed: nobody waits for the timeout any more
+    clock.go(1e9)
+    while clock.now() < 61_000_000:
+        pass
+    executor.run_until_idle()
+    assert executor.seconds_to_sleep() is None
