@@ -71,7 +71,7 @@ def _ran(
 
 
 def _ingest(session: sw.Session) -> StreamingQuery:
-    query = session._ingests[_STREAM].query
+    query = session._running.readers._ingests[_STREAM].query
     if query is None:
         raise RuntimeError("the stream is not being read")
     return query
