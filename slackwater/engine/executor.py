@@ -96,14 +96,15 @@ class Executor:
         """Take a query out for good, and the operators that work for no other; what they hold is forgotten."""
         self._take_out({query})
 
-    def retire(self, query: str) -> bool:
+    def retire(self, query: str) -> bool | None:
         """Take a query out that may come back in a later process; whether it may.
 
-        It may if no other query reads its sources: they would go on without it.
+        It may if no other query reads its sources: they would go on without it. None if its sink has failed at what
+        was still to be written: then `on_failed` has been told.
         """
         self.commit()
         if query not in set().union(*(node.queries for node in self.graph)):
-            return False  # its sink failed right now
+            return None
         return self._retire({query}, RunError(f"query {query!r} has been stopped"))
 
     def _retire(self, queries: Set[str], error: Exception, unwritten: Sequence[Emission] = ()) -> bool:

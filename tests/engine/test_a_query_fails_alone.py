@@ -235,3 +235,16 @@ def test_rows_after_a_drain_open_new_windows() -> None:
     # The windows from 5 and from 10 on have been emitted; 14 belongs to these two alone.
     assert windows(sink) == {**counted(3, 12), **counted(24, 41)}
     assert house.executor.metrics()["q/window"]["late_rows"] == 1
+
+
+def test_a_query_whose_sink_fails_while_it_is_stopped_is_kept_with_what_it_is_owed(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    flaky = house.start("flaky", plan("a"), FailsAt(1))
+    house.executor.admit(source_label("a"), ArrowPage(pl.DataFrame({"t": [3, 33], "x": [3, 33]}), 0, 0, "t"))
+    house.executor._work()
+    assert house.executor.retire("flaky") is None
+    assert house.failed == {"flaky": ("no space left", True)}
+    again = House(tmp_path)
+    again.start("flaky", plan("a"), flaky)
+    again.executor.drain()
+    assert windows(flaky) == counted(3, 33)

@@ -138,7 +138,7 @@ class Query:
         """
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
-        return self.session._start(self, sink, late, name, hold, early, sideline)
+        return self.session._open().start(self, sink, late, name, hold, early, sideline)
 
     def describe(self) -> str:
         """The plan in a few lines."""

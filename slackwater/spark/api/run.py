@@ -158,12 +158,12 @@ class Run:
         return [stream.name for stream in streams_of(self.plan)]
 
     def _end(self, error: BaseException | None = None) -> None:
-        """It has been stopped, or has failed."""
+        """It has been stopped, or has failed: perhaps at the last results, while it was being stopped."""
         if self.active:
             self._last = self._running.metrics(self)
-            if isinstance(error, RunError):
-                self._error = error
-            elif error is not None:
-                self._error = RunError(f"query {self.name!r} has failed: {type(error).__name__}: {error}")
-                self._error.__cause__ = error
-            self._ended.set()
+        if isinstance(error, RunError):
+            self._error = error
+        elif error is not None:
+            self._error = RunError(f"query {self.name!r} has failed: {type(error).__name__}: {error}")
+            self._error.__cause__ = error
+        self._ended.set()

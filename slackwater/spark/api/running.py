@@ -310,8 +310,10 @@ class Running:
         run._end()
 
         def retire() -> None:
-            self._over(run, self.loop.executor.retire(run.name))
-            run.show()
+            resumable = self.loop.executor.retire(run.name)
+            if resumable is not None:
+                self._over(run, resumable)
+                run.show()
 
         if self.loop.inside:
             self.loop.soon(retire)
@@ -338,7 +340,7 @@ class Running:
 
     def _all_failed(self, error: BaseException) -> None:
         """Called by the executor's thread: it has ended with an error."""
-        for run in self.runs.values():
+        for run in [r for r in self.runs.values() if r.active]:
             run._end(error)
         self.readers.stop_all_but(set())
 

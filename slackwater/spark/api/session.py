@@ -9,7 +9,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import QueryError, RunError
-from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.disorder import Disorder
@@ -19,7 +18,7 @@ from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.declare import check_frame, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.prod_streams import check_role, read_control
-from slackwater.spark.api.query import Query, Stream
+from slackwater.spark.api.query import Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
 from slackwater.spark.embedded import embedded, moved_to, private_copy
@@ -27,8 +26,6 @@ from slackwater.spark.ingest.replay import read_replay
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.sinks import SinkLike
-from slackwater.windows.sideline import Sideline
 
 
 class Session(SpeaksSql):
@@ -110,18 +107,10 @@ class Session(SpeaksSql):
         """All queries that were started here, also those that have been stopped or have failed."""
         return list(self._running.runs.values())
 
-    def _start(
-        self,
-        query: Query,
-        sink: SinkLike,
-        late: SinkLike,
-        name: str | None,
-        hold: bool,
-        early: Early | None,
-        sideline: Sideline | None,
-    ) -> Run:
+    def _open(self) -> Running:
+        """What runs the queries, as long as the session has not been stopped."""
         self._check()
-        return self._running.start(query, sink, late, name, hold, early, sideline)
+        return self._running
 
     def _check(self) -> None:
         if self._stopped:
