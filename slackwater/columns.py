@@ -11,6 +11,8 @@ TIME = "__time"
 SOURCE = "__source"
 #: What rows without a source are called.
 NO_SOURCE = "null"
+#: Until when a row that a join has made finds partners in another join, in ticks; not at that instant any more.
+UNTIL = "__until"
 #: The punctuation that a row carries, in ticks.
 PUNCTUATION = "__punctuation"
 

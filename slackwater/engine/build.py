@@ -16,6 +16,7 @@ from slackwater.engine.graph import Feed
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
+from slackwater.operators.join_stored import JoinStored
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
@@ -30,14 +31,17 @@ from slackwater.operators.source import Follower, Source
 from slackwater.operators.union import Union
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
+from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.describe import line
 from slackwater.plan.nodes import (
     AggregateNode,
+    JoinNode,
     MapNode,
     PlanNode,
     ResultsNode,
     RollingNode,
     SelectNode,
+    StoredNode,
     StreamNode,
     UnionNode,
     WhereNode,
@@ -172,6 +176,10 @@ class _Build:
         feeds = [self._node(below, above) for below in node.inputs]
         if isinstance(node, UnionNode):
             return self._part(f"union{next(self._places)}", feeds, node, Union)
+        if isinstance(node, JoinNode):
+            return self._join(node, feeds)
+        if isinstance(node, StoredNode):
+            return self._stored(node, feeds)
         if isinstance(node, WhereNode):
             return self._part(f"where{next(self._places)}", feeds, node, lambda label: Where(label, node.condition))
         if isinstance(node, SelectNode):
@@ -230,6 +238,21 @@ class _Build:
         while label in graph or label in self._settings.reserved:
             label += "'"  # a query of the same name has been here
         return label
+
+    def _join(self, node: JoinNode, feeds: list[Feed]) -> Feed:
+        """A join belongs to its query, as a window does: it begins with the pages after the query's start."""
+        label, executor = f"{self._name}/join{next(self._places)}", self._executor
+        assert executor.pages is not None
+        clock = self._settings.clock or executor.clock
+        operator = WindowJoin(label, node, clock, executor.pages.join_state(label, node))
+        executor.add(operator, feeds, self._name, line(node))
+        return label, MAIN
+
+    def _stored(self, node: StoredNode, feeds: list[Feed]) -> Feed:
+        pages = self._executor.pages
+        assert pages is not None
+        table, place = pages.stored(node.table), f"stored{next(self._places)}"
+        return self._part(place, feeds, node, lambda label: JoinStored(label, node, table))
 
     def _aggregate(self, node: AggregateNode, above: Above) -> Feed:
         executor, label, settings = self._executor, self._windows[id(node)], self._settings
@@ -299,5 +322,7 @@ def _alone(node: PlanNode) -> object:
         return "rows"
     if isinstance(node, UnionNode):
         return "union"
+    if isinstance(node, StoredNode):
+        return "stored", node.table, node.how, node.condition, node.columns
     assert isinstance(node, MapNode)
     return "map", id(node.function), node.columns

@@ -95,6 +95,8 @@ class Cycle:
 
         def source() -> str | None:
             # A page is made of a page; what an aggregate gives is made of many, when time has passed.
+            if node.operator.makes_rows:
+                return None
             taken = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
             return next((t.source for t in taken if t.is_page), None)
 

@@ -83,6 +83,8 @@ class Operator(ABC):
 
     shelves: ClassVar[int] = 0
     """Queues of its own, after its inputs: what it sets aside waits there, and is journaled as on an arc."""
+    makes_rows: ClassVar[bool] = False
+    """Whether its pages are rows that it has made, not those of the page that it took."""
 
     def __init__(self, label: str) -> None:
         self.label = label

@@ -13,7 +13,7 @@ import polars as pl
 
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, RollingNode, WindowNode
+from slackwater.plan.nodes import JoinNode, MapNode, RollingNode, StoredNode, WindowNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
@@ -99,6 +99,10 @@ class Page(Protocol):
         """Run: the rows as a Python function makes them, one for each, with their time."""
         ...
 
+    def join_stored(self, node: StoredNode, table: Any) -> Page:
+        """The rows together with those of a stored relation, as `Pages.stored` gives it; they keep their time."""
+        ...
+
     def measure(self) -> Arrival:
         """Run, if nothing has: the arrival statistics."""
         ...
@@ -164,6 +168,14 @@ class Pages(Protocol):
 
     def spill_panes(self, label: str, resident: Any, domain: TimeDomain) -> Any:
         """The store for partials that are too many for the driver, from the resident one."""
+        ...
+
+    def stored(self, name: str) -> Any:
+        """A stored relation, for `Page.join_stored`."""
+        ...
+
+    def join_state(self, label: str, node: JoinNode) -> Any:
+        """What keeps the rows of a window join: a `JoinState`."""
         ...
 
     def spill_records(self, label: str, resident: Any) -> Any:

@@ -20,6 +20,7 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart, over_attribute
 from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
+from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.nodes import (
     MapNode,
     PlanNode,
@@ -75,7 +76,11 @@ class Analysis:
             return self._aggregate(query, as_rows)
         if isinstance(query, L.Union):
             return united([self.of(below, as_rows) for below in query.inputs])
+        if isinstance(query, L.Join):
+            return joined([self.of(below, as_rows=True) for below in query.inputs], query)
         below = self.of(query.inputs[0], as_rows)
+        if isinstance(query, L.JoinStored):
+            return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
         if isinstance(query, L.Where):
             return Analysed(WhereNode((below.node,), query.condition), below.relation.where(query.condition))
         if isinstance(query, L.Select):

@@ -8,7 +8,16 @@ from dataclasses import replace
 from zlib import crc32
 
 from slackwater.errors import QueryError
-from slackwater.plan.nodes import MapNode, PlanNode, SelectNode, StreamNode, UnionNode, WhereNode
+from slackwater.plan.nodes import (
+    JoinNode,
+    MapNode,
+    PlanNode,
+    SelectNode,
+    StoredNode,
+    StreamNode,
+    UnionNode,
+    WhereNode,
+)
 from slackwater.plan.unite import check_domains
 
 
@@ -24,6 +33,11 @@ def over_attribute(node: PlanNode, written: str, of: Callable[[StreamNode, str],
         raise QueryError(
             f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
             "column of the stream, or before the map"
+        )
+    if isinstance(node, (JoinNode, StoredNode)):
+        raise QueryError(
+            f"wattr={written!r}: rows of a join go by the time of the later one; declare the streams with that "
+            "attribute as their time"
         )
     if isinstance(node, SelectNode):
         named = {name.lower(): sql for name, sql in node.columns}

@@ -8,10 +8,12 @@ import sqlglot
 from sqlglot import exp
 
 from slackwater.plan.nodes import (
+    JoinNode,
     MapNode,
     PlanNode,
     RollingNode,
     SelectNode,
+    StoredNode,
     StreamNode,
     WhereNode,
     WindowNode,
@@ -40,6 +42,8 @@ def _look(node: PlanNode, wanted: list[str] | None, late_rows: bool, found: dict
             wanted = None
     elif isinstance(node, WhereNode):
         wanted = None if wanted is None else [*wanted, node.condition]
+    elif isinstance(node, (JoinNode, StoredNode)):
+        wanted = [*(sql for _, sql in node.columns), *([node.condition] if node.condition else [])]
     elif isinstance(node, SelectNode):
         wanted = [sql for _, sql in node.columns]
     elif isinstance(node, MapNode):

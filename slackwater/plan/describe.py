@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slackwater.plan.nodes import (
+    Alive,
+    JoinNode,
     MapNode,
     PlanNode,
     ResultsNode,
     RollingNode,
     SelectNode,
+    StoredNode,
     StreamNode,
     UnionNode,
     WhereNode,
@@ -40,6 +43,11 @@ def line(node: PlanNode) -> str:
         return f"where {node.condition}"
     if isinstance(node, UnionNode):
         return f"union of {len(node.inputs)}"
+    if isinstance(node, JoinNode):
+        alive = " and ".join(_alive(side, node.domain) for side in node.sides)
+        return f"{node.how} join on {node.written} of {alive}"
+    if isinstance(node, StoredNode):
+        return f"{node.how} join with {node.table} on {node.written}"
     if isinstance(node, SelectNode):
         return "select " + _named(node.columns)
     if isinstance(node, MapNode):
@@ -54,6 +62,12 @@ def line(node: PlanNode) -> str:
         window = _window(node.kernel.spec, node.domain)
     own = "" if node.disorder is None else f" disorder {node.disorder.describe()}"
     return f"window {window}{own}{by}\nagg {aggregates}"
+
+
+def _alive(side: Alive, domain: TimeDomain) -> str:
+    if side.rows is not None:
+        return f"{side.rows} rows"
+    return "pairs" if side.range is None else f"range {domain.show_span(side.range)}"
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> str:

@@ -86,4 +86,27 @@ class Aggregate:
     """Names and Spark SQL: an aggregate, or an expression over aggregates."""
 
 
-Logical = Scan | Where | Select | Map | Union | Aggregate
+@dataclass(frozen=True)
+class Join:
+    """The pairs of rows of two inputs that meet within their windows; see `Query.join`."""
+
+    inputs: tuple[Logical, ...]
+    windows: tuple[Window | None, Window | None]
+    """For how long the rows of each side find partners."""
+    on: str | tuple[str, ...] | None
+    """A condition over the columns of both sides, or columns that both have; None for every pair."""
+    how: str = "inner"
+
+
+@dataclass(frozen=True)
+class JoinStored:
+    """The rows together with those of a stored relation."""
+
+    inputs: tuple[Logical, ...]
+    table: str
+    """Name of the relation."""
+    on: str | tuple[str, ...] | None
+    how: str = "inner"
+
+
+Logical = Scan | Where | Select | Map | Union | Join | JoinStored | Aggregate

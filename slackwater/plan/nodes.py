@@ -175,6 +175,70 @@ class UnionNode(_TimeOfInput, _NeverEarly):
 
 
 @dataclass(frozen=True)
+class Alive:
+    """For how long a row of one side of a join finds partners, counted from its own time."""
+
+    range: int | None = None
+    """So many ticks, its own included; None where the row says it itself, for another join has made it."""
+    rows: int | None = None
+    """Or until so many rows of its side have come behind it."""
+    longest: int = 0
+    """No row is alive for longer, in ticks."""
+
+    @property
+    def shortest(self) -> int:
+        """No row is alive for less, in ticks."""
+        return 1 if self.range is None else self.range
+
+
+@dataclass(frozen=True)
+class JoinNode(_TimeOfInput, _NeverEarly):
+    """Pairs of rows of two inputs that are alive at the same time and meet a condition.
+
+    The time of a pair is that of its later row; a row that stays alone keeps its own.
+    """
+
+    inputs: tuple[PlanNode, ...]
+    how: str
+    sides: tuple[Alive, Alive]
+    condition: str | None
+    """Spark SQL over the columns of both sides, whose names are apart; None for every pair."""
+    columns: tuple[tuple[str, str], ...]
+    """Output name and Spark SQL over those columns."""
+    schema: pa.Schema
+    written: str = ""
+    """The condition as the user wrote it."""
+
+    @property
+    def lone(self) -> tuple[int, ...]:
+        """The sides whose rows may come out without a partner, or are told apart by whether they have one."""
+        return {"inner": (), "right": (1,), "full": (0, 1)}.get(self.how, (0,))
+
+    @property
+    def alive(self) -> int:
+        """For how long the rows that it gives are alive at most."""
+        pair = min(side.longest for side in self.sides)
+        return max([pair if self.how not in ("semi", "anti") else 0, *(self.sides[s].longest for s in self.lone)])
+
+
+@dataclass(frozen=True)
+class StoredNode(_NeverEarly, _TimeOfInput):
+    """Rows together with those of a stored relation, which stays as it is."""
+
+    inputs: tuple[PlanNode, ...]
+    table: str
+    """Name of the relation."""
+    how: str
+    condition: str | None
+    """Spark SQL over the columns of both, whose names are apart."""
+    stored: tuple[tuple[str, str], ...]
+    """Columns of the relation, by the names that the condition knows them by."""
+    columns: tuple[tuple[str, str], ...]
+    schema: pa.Schema
+    written: str = ""
+
+
+@dataclass(frozen=True)
 class WindowNode(_TimeOfInput):
     """Aggregates the rows of each window and group."""
 
@@ -267,7 +331,7 @@ def answering(plan: PlanNode) -> AggregateNode | None:
 def over_results(plan: PlanNode) -> bool:
     """Whether a plan reads the results of windows as rows; else it reads streams."""
     node = plan
-    while not isinstance(node, (StreamNode, ResultsNode)):
+    while not isinstance(node, (StreamNode, ResultsNode, JoinNode)):
         node = node.inputs[0]  # a union is of rows or of results, not of both
     return isinstance(node, ResultsNode)
 
@@ -298,4 +362,6 @@ def reach_of(plan: PlanNode, stream: StreamNode) -> int | None:
         return 0 if plan == stream else None
     below = [reach for node in plan.inputs if (reach := reach_of(node, stream)) is not None]
     own = plan.kernel.spec.range if isinstance(plan, WindowNode) else 0
+    if isinstance(plan, JoinNode) and plan.lone:
+        own = max(side.longest for side in plan.sides)
     return max(below) + own if below else None

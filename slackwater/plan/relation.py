@@ -31,8 +31,12 @@ class Relation(Protocol):
         """Names of the columns."""
         ...
 
-    def where(self, condition: str) -> Relation:
+    def where(self, condition: str, what: str = "where") -> Relation:
         """The rows that meet a condition."""
+        ...
+
+    def beside(self, other: Any) -> Relation:
+        """Rows that have the columns of both, whose names are apart."""
         ...
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> Relation:
@@ -83,6 +87,10 @@ class Types(Protocol):
 
     def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
         """Columns that a user has written down, with types in Spark's words, and as Arrow."""
+        ...
+
+    def stored(self, name: str) -> Relation:
+        """The rows of a stored relation."""
         ...
 
     def check_policy(self, stream: StreamNode) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slackwater.columns import PLAIN_NAME
-from slackwater.plan.nodes import MapNode, PlanNode, ResultsNode, SelectNode, StreamNode
+from slackwater.plan.nodes import JoinNode, MapNode, PlanNode, ResultsNode, SelectNode, StoredNode, StreamNode
 from slackwater.windows.kernel import Group
 
 
@@ -25,6 +25,10 @@ def source_group(node: PlanNode, groups: Iterable[Group]) -> str | None:
 def _is_source(node: PlanNode, text: str) -> bool:
     if isinstance(node, StreamNode):
         return node.source is not None and text == _bare(node.source)
+    if isinstance(node, JoinNode):
+        return False  # a pair has come by two streams; time is kept for both together
+    if isinstance(node, StoredNode):
+        text = next((_bare(sql) for name, sql in node.columns if column_text(name) == text), "")
     if isinstance(node, ResultsNode):
         source = node.inputs[0].kernel.source
         return source is not None and text == column_text(source)

@@ -16,14 +16,15 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME
+from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME, UNTIL
 from slackwater.operators.page import Folded, ResultsOf
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
-from slackwater.plan.nodes import MapNode, WindowNode
+from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
+from slackwater.testing.pairs import with_stored
 from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END
@@ -159,6 +160,15 @@ class ArrowPage:
         made = pl.DataFrame(pa.Table.from_batches(mapped, node.schema))
         return self._next(made.hstack(self._frame.select(self._hidden())))
 
+    def with_hidden(self) -> pl.DataFrame:
+        """All columns, those of a join too."""
+        self._execute()
+        return self._frame
+
+    def join_stored(self, node: StoredNode, table: pl.DataFrame) -> ArrowPage:
+        """Every pair is tried."""
+        return self._next(with_stored(self._frame, table, node))
+
     def measure(self) -> Arrival:
         """The arrival statistics, taken now if nothing has run."""
         self._execute()
@@ -218,7 +228,7 @@ class ArrowPage:
         return page
 
     def _hidden(self) -> list[str]:
-        return [c for c in (TIME, SOURCE, PUNCTUATION) if c in self._frame.columns]
+        return [c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in self._frame.columns]
 
     def _execute(self) -> None:
         if not self._origin.arrival:

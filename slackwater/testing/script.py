@@ -19,7 +19,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.nodes import Function, PlanNode, ResultsNode, StreamNode, WindowNode, streams_of
+from slackwater.plan.nodes import Function, JoinNode, PlanNode, ResultsNode, StreamNode, WindowNode, streams_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
@@ -27,6 +27,7 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.join_rows import JoinRows
 from slackwater.testing.types import SampleRelation, SampleTypes
 from slackwater.windows.sideline import Sideline
 
@@ -98,6 +99,9 @@ def arrow_plan(
 class ArrowPages:
     """Pages in this process; saved ones are whole inside their journal record."""
 
+    def __init__(self, tables: Mapping[str, pl.DataFrame] | None = None) -> None:
+        self._tables = dict(tables or {})
+
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
         """Results as a page."""
         assert isinstance(payload, pa.Table)
@@ -112,6 +116,14 @@ class ArrowPages:
 
     def sweep(self, queues: object, staged: object, taken: object) -> None:
         """There is nothing outside the records."""
+
+    def stored(self, name: str) -> pl.DataFrame:
+        """A stored relation."""
+        return self._tables[name]
+
+    def join_state(self, label: str, node: JoinNode) -> JoinRows:
+        """Rows in this process."""
+        return JoinRows(node)
 
     def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """There is nowhere to spill to."""

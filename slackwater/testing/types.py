@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 import pyarrow as pa
@@ -58,12 +58,16 @@ class SampleRelation:
         """Arrow types of the columns."""
         return pa.schema([(name, self.type_of(f"`{name}`", name)) for name in self.names])
 
-    def where(self, condition: str) -> SampleRelation:
+    def beside(self, other: SampleRelation) -> SampleRelation:
+        """A row of both."""
+        return SampleRelation(pl.concat([self.frame.head(1), other.frame.head(1)], how="horizontal"))
+
+    def where(self, condition: str, what: str = "where") -> SampleRelation:
         """The same shape."""
         named = [pl.col(c).alias(w) for w in _WORD.findall(condition) for c in self.names if _other_case(c, w)]
-        kind = SampleRelation(self.frame.with_columns(named)).type_of(condition, "where")
+        kind = SampleRelation(self.frame.with_columns(named)).type_of(condition, what)
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-            raise QueryError(f"where {condition!r}: this is {kind}, not a condition")
+            raise QueryError(f"{what} {condition!r}: this is {kind}, not a condition")
         return self
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> SampleRelation:
@@ -133,6 +137,8 @@ class SampleTypes:
     """Streams with a sample of their rows; one may stand for the results of another query."""
 
     streams: Mapping[str, tuple[PlanNode, SampleRelation]]
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Stored relations."""
 
     def stream(self, name: str) -> tuple[PlanNode, SampleRelation]:
         """A declared stream and its rows."""
@@ -143,6 +149,12 @@ class SampleTypes:
     def relation(self, schema: pa.Schema) -> SampleRelation:
         """Rows of this shape."""
         return SampleRelation.like(schema)
+
+    def stored(self, name: str) -> SampleRelation:
+        """A stored relation."""
+        if name not in self.tables:
+            raise QueryError(f"there is no table {name!r}; there are {', '.join(self.tables)}")
+        return SampleRelation(self.tables[name])
 
     def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
         """Columns as they were written down."""

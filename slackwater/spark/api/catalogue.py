@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import QueryError, did_you_mean
@@ -34,6 +35,8 @@ class Catalogue:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._streams: dict[str, Declared] = {}
+        self.tables: dict[str, DataFrame] = {}
+        """Stored relations that were given a name."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._streams)
@@ -63,6 +66,24 @@ class Catalogue:
     def relation(self, schema: pa.Schema) -> FrameRelation:
         """Rows of this shape."""
         return FrameRelation(self._spark.createDataFrame(schema.empty_table(), spark_schema(schema)))
+
+    def stored(self, name: str) -> FrameRelation:
+        """A stored relation: one that was named in this session, or a table or view that Spark knows."""
+        return FrameRelation(self.table(name))
+
+    def table(self, name: str) -> DataFrame:
+        """The same as a DataFrame."""
+        if name in self.tables:
+            return self.tables[name]
+        try:
+            found = self._spark.table(name)
+        except PySparkException:
+            known = ", ".join([*self.tables, *self._streams]) or "none"
+            hint = did_you_mean(name, [*self.tables, *self._streams])
+            raise QueryError(f"there is no stream or table {name!r}{hint}; there are {known}") from None
+        if found.isStreaming:
+            raise QueryError(f"{name!r} is a stream for Spark; declare it with s.stream(…), which says its time")
+        return found
 
     def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
         """Columns that a user has written down."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
@@ -19,6 +21,21 @@ def check_frame(name: object, df: object) -> None:
             f"stream {name!r}: {_shown(df)} is no DataFrame of Spark; write for example "
             "spark.readStream.schema(…).parquet('in'), or spark.createDataFrame(…) for rows to be replayed"
         )
+
+
+def check_table(name: object, df: object, taken: Collection[str]) -> None:
+    """Refuse what is no stored relation."""
+    if not isinstance(df, DataFrame):
+        raise QueryError(
+            f"table {name!r}: {_shown(df)} is no DataFrame of Spark; write for example spark.table('t')"
+        )
+    if df.isStreaming:
+        raise QueryError(f"table {name!r}: this DataFrame is a stream; declare it with s.stream(…)")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise QueryError(f"table {name!r}: a table's name is a word, as in s.table('carriers', df)")
+    if name in taken:
+        raise QueryError(f"there is already a stream {name!r}; choose another name for the table")
+    _check_columns(name, df.columns)
 
 
 def _shown(value: object) -> str:

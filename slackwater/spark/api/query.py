@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
@@ -86,6 +89,21 @@ class Query:
         # A mistake on the way to a window is told here; what can only be rows of one is told by start().
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
+
+    def join(
+        self, other: Query | Windowed | DataFrame, on: str | Sequence[str] | None = None, how: str = "inner"
+    ) -> Query:
+        """The pairs with a stored relation, or with the rows of another stream within windows.
+
+        With a static DataFrame, each row meets all rows of it, as in `flights.join(carriers, on="carrier")`. With
+        another stream both sides say for how long their rows find partners:
+        `a.window(range="10 minutes").join(b.window(range="5 minutes"), on="a_id = b_id")`. Only results of
+        windows, and pairs of another join, need none: results meet those of the same time.
+
+        `on` names a column of both, or several, or is a Spark SQL condition over the columns of both; other columns
+        have different names on both sides. `how` is "inner", "left", "right", "full", "semi" or "anti".
+        """
+        return _join(self.session, (self.logical, None), other, on, how)
 
     def window(
         self,
@@ -175,6 +193,16 @@ class Windowed:
         analysis.groups(rows, grouped.groups)
         return Windowed(self.session, grouped)
 
+    def join(self, other: Query | Windowed, on: str | Sequence[str] | None = None, how: str = "inner") -> Query:
+        """The pairs of rows that are alive at the same time; see `Query.join`.
+
+        A row of time t finds partners for its range, until t + range; of a window of rows, until so many rows of
+        its own side have come behind it. A pair comes as soon as both rows are there; its time is that of the
+        later one.
+        """
+        _check_plain(self)
+        return _join(self.session, (self.logical.inputs[0], self.logical.window), other, on, how)
+
     def agg(self, **aggregates: str) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
 
@@ -184,6 +212,44 @@ class Windowed:
         logical = replace(self.logical, aggregates=tuple(aggregates.items()))
         self.session._analysis.of(logical)
         return Query(self.session, logical)
+
+
+#: Rows, and for how long they find partners.
+_Side = tuple[L.Logical, L.Window | None]
+
+
+def _join(session: Session, left: _Side, other: object, on: str | Sequence[str] | None, how: str) -> Query:
+    keys = on if on is None or isinstance(on, str) or not isinstance(on, Sequence) else tuple(on)
+    if not (keys is None or isinstance(keys, str) or (isinstance(keys, tuple) and all(map(_is_text, keys)))):
+        raise QueryError(f"join(on={on!r}): write column names, or a Spark SQL condition as text, as in on='a = b'")
+    if isinstance(other, DataFrame):
+        if left[1] is not None:
+            raise QueryError("join() with a stored relation needs no window; leave window(…) out before it")
+        name = session._stored(other)
+        logical: L.Logical = L.JoinStored((left[0],), name, keys, how)
+    else:
+        if not isinstance(other, (Query, Windowed)):
+            raise QueryError(f"join({other!r}): write a stream with a window, or a static DataFrame of Spark")
+        if other.session is not session:
+            raise QueryError("join(): the other query is of another session; declare its streams in this one")
+        right: _Side = (other.logical, None) if isinstance(other, Query) else _side_of(other)
+        logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how)
+    session._analysis.of(logical)
+    return Query(session, logical)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _side_of(windowed: Windowed) -> _Side:
+    _check_plain(windowed)
+    return windowed.logical.inputs[0], windowed.logical.window
+
+
+def _check_plain(windowed: Windowed) -> None:
+    if windowed.logical.groups:
+        raise QueryError("join() of a grouped window: a join takes rows; leave group_by(…) out, or add agg(…)")
 
 
 def _check_text(step: str, *texts: object, **named: object) -> None:

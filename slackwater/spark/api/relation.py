@@ -133,10 +133,14 @@ class FrameRelation:
         """Names and types, in Spark's words."""
         return tuple((f.name, f.dataType.simpleString()) for f in self.frame.schema.fields)
 
-    def where(self, condition: str) -> FrameRelation:
+    def beside(self, other: FrameRelation) -> FrameRelation:
+        """Rows that have the columns of both."""
+        return FrameRelation(self.frame.crossJoin(other.frame))
+
+    def where(self, condition: str, what: str = "where") -> FrameRelation:
         """The rows that meet a condition."""
-        _check_text(condition, "where")
-        with _explained(self.frame, "where", condition):
+        _check_text(condition, what)
+        with _explained(self.frame, what, condition):
             return FrameRelation(self.frame.where(condition))
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> FrameRelation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
-from slackwater.spark.api.declare import check_frame, stream_node
+from slackwater.spark.api.declare import check_frame, check_table, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.prod_streams import check_role, read_control
 from slackwater.spark.api.query import Stream
@@ -52,7 +53,10 @@ class Session(SpeaksSql):
         self._journal = None if journal is None else open_journal(self._place, sync)
         pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None)
         self._catalogue = Catalogue(pages.spark)
+        pages.tables = self._catalogue.table
         self._analysis = Analysis(self._catalogue)
+        self._tables: dict[str, DataFrame] = {}
+        """Stored relations as the user gave them."""
         self._stopped = False
         try:
             self._running = Running(self._catalogue, pages, self._place, self._journal, strategy, resident_limit)
@@ -100,6 +104,24 @@ class Session(SpeaksSql):
             node = stream_node(name, rows, time, source, disorder)
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
+
+    def table(self, name: str, df: DataFrame) -> None:
+        """Give a static DataFrame a name, under which streams are joined with it.
+
+        Tables and views of Spark need none. Its rows are read anew for each page; `df.cache()` keeps them.
+        """
+        check_table(name, df, list(self._catalogue))
+        self._tables[name] = df
+        self._catalogue.tables[name] = moved_to(self._running.pages.spark, df)
+
+    def _stored(self, df: DataFrame) -> str:
+        """The name of a static DataFrame; a new one where it has none."""
+        rows = self._catalogue.tables
+        known = next((name for name, of in self._tables.items() if of is df), None)
+        if known is None:
+            known = next(n for k in count(1) if (n := f"table{k}") not in rows and n not in self._catalogue)
+            self.table(known, df)
+        return known
 
     # --- queries
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.engine.build import source_label
 from slackwater.errors import JournalError
@@ -18,8 +18,10 @@ from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.plan.nodes import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.join_cells import JoinCells
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.spilled_panes import SpilledPanes
@@ -49,6 +51,8 @@ class SparkPages:
         self.disk = Disk(root.files, sync)
         self._shapes: dict[str, Shape] = {}
         self._wide: dict[tuple[object, ...], WideFold] = {}
+        self.tables: Callable[[str], DataFrame] = spark.table
+        """Finds stored relations."""
         self.jobs = 0
         self.spark_seconds = 0.0
 
@@ -142,6 +146,14 @@ class SparkPages:
         for name in left:
             if name not in keep:
                 self.root.child(name).delete()
+
+    def stored(self, name: str) -> DataFrame:
+        """A stored relation."""
+        return self.tables(name)
+
+    def join_state(self, label: str, node: JoinNode) -> JoinCells:
+        """Rows as files."""
+        return JoinCells(label, node, self)
 
     def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """Panes as files."""

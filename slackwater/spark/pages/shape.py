@@ -43,3 +43,14 @@ class Shape:
             known = self._cost.get(one_task, float("inf"))
             # The best so far, forgotten slowly: noise, and compiling the first time, only make a page slower.
             self._cost[one_task] = min(seconds / rows, 1.05 * known)
+
+
+class ManyTasks(Shape):
+    """For pages whose rows nobody has counted, such as pairs of a join: they may be many."""
+
+    def one_task(self) -> bool:
+        """Never."""
+        return False
+
+    def ran(self, one_task: bool, rows: int, seconds: float) -> None:
+        """There is nothing to learn."""

@@ -11,23 +11,23 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, StreamNode
+from slackwater.plan.nodes import MapNode, StoredNode, StreamNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import MIN_TICK
+from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.origin import Origin
@@ -81,7 +81,7 @@ class SparkPage:
         if node.punctuation is not None:
             hidden[PUNCTUATION] = node.punctuation
         # One step: Spark analyses each for itself.
-        timed = frame.select(*map(_column, columns), *(_named(sql, name) for name, sql in hidden.items()))
+        timed = frame.select(*map(column, columns), *(named(sql, name) for name, sql in hidden.items()))
         return SparkPage(timed, Origin(timed, number, at, shape, pages, tuple(hidden)))
 
     @staticmethod
@@ -96,7 +96,7 @@ class SparkPage:
         saved: dict[str, Any] | None = None,
     ) -> SparkPage:
         """A page of which all is known that a job could tell."""
-        timed = frame.select("*", *(_named(sql, name) for name, sql in hidden.items()))
+        timed = frame.select("*", *(named(sql, name) for name, sql in hidden.items()))
         names = tuple(c for c in (TIME, SOURCE, PUNCTUATION) if c in timed.columns)
         origin = Origin(timed, number, arrival.at, shape, pages, names, arrival=arrival, prod=prod, saved=saved)
         return SparkPage(timed, origin)
@@ -163,15 +163,15 @@ class SparkPage:
     def where(self, condition: str) -> SparkPage:
         """Filter; as long as the arrival is not known, rows are only marked."""
         if self.origin.arrival is not None:
-            return SparkPage(self._kept().where(_column(condition)), self.origin)
+            return SparkPage(self._kept().where(column(condition)), self.origin)
         keep = f"coalesce(({condition}), false)"
         if self.marked:
             keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
-        return SparkPage(self.frame.withColumn(KEEP, _column(keep)), self.origin, marked=True)
+        return SparkPage(self.frame.withColumn(KEEP, column(keep)), self.origin, marked=True)
 
     def select(self, columns: Mapping[str, str]) -> SparkPage:
         """Project, and keep what is hidden."""
-        made = [_named(self._given(sql), name) for name, sql in columns.items()]
+        made = [named(self._given(sql), name) for name, sql in columns.items()]
         hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
         return SparkPage(self.frame.select(*made, *hidden), self.origin, self.marked)
 
@@ -217,7 +217,7 @@ class SparkPage:
 
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """One job: the time, groups and arguments of each row, to the driver as Arrow."""
-        made = [_named(sql, name) for name, sql in kernel.row_sql().items()]
+        made = [named(sql, name) for name, sql in kernel.row_sql().items()]
         with self._job() as frame:
             try:
                 table = frame.select(*made).toArrow()
@@ -243,7 +243,7 @@ class SparkPage:
 
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
         """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
-        made = [_named(sql, name) for name, sql in kernel.row_sql().items()]
+        made = [named(sql, name) for name, sql in kernel.row_sql().items()]
         with self._job() as frame:
             rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
             cell = F.expr(floor_division(TIME, width)).alias(CELL)
@@ -272,6 +272,24 @@ class SparkPage:
             names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
             mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
         return SparkPage(mapped, self.origin)
+
+    @contextmanager
+    def rows_with_time(self) -> Iterator[DataFrame]:
+        """For one job: the rows that have a time, with what is hidden; the arrival is known when it is over."""
+        with self._job() as frame:
+            yield frame.where(f"{TIME} IS NOT NULL")
+
+    def join_stored(self, node: StoredNode, table: DataFrame) -> SparkPage:
+        """By Spark; the relation is read again for each page, unless the user has it cached.
+
+        Rows without a partner move time too, so their arrival is measured before, by a job of its own.
+        """
+        self.measure()
+        stored = table.select(*(named(sql, name) for name, sql in node.stored))
+        condition = "true" if node.condition is None else node.condition
+        how = {"semi": "left_semi", "anti": "left_anti"}.get(node.how, node.how)
+        made = self._kept().join(stored, column(condition), how)
+        return SparkPage(made.select(*(named(s, n) for n, s in node.columns), *self.origin.hidden), self.origin)
 
     def measure(self) -> Arrival:
         """Statistics before any filter, by a job of their own if none has run."""
@@ -380,13 +398,3 @@ class SparkPage:
             return
         row = pl.DataFrame([{c: seen[c] for c in COLUMNS if c in seen}])
         self.origin.arrived(row, statistics if "sketch" in seen else None)
-
-
-@lru_cache(maxsize=4096)
-def _column(sql: str) -> Column:
-    return F.expr(sql)
-
-
-@lru_cache(maxsize=4096)
-def _named(sql: str, name: str) -> Column:
-    return _column(sql).alias(name)

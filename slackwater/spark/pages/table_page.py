@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from slackwater.columns import NO_SOURCE, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, ResultsOf
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, WindowNode
+from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.shape import Shape
@@ -105,6 +107,16 @@ class TablePage:
     def map(self, node: MapNode) -> SparkPage:
         """By Spark."""
         return self._on_spark.map(node)
+
+    def join_stored(self, node: StoredNode, table: DataFrame) -> SparkPage:
+        """By Spark."""
+        return self._on_spark.join_stored(node, table)
+
+    @contextmanager
+    def rows_with_time(self) -> Iterator[DataFrame]:
+        """By Spark."""
+        with self._on_spark.rows_with_time() as frame:
+            yield frame
 
     def late(
         self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None

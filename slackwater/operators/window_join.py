@@ -1,0 +1,139 @@
+"""The window join (S3 section 4): pairs of rows that are alive at the same time and meet a condition.
+
+A row of time t is alive in [t, t + range). A pair comes out as soon as both rows are there, whatever their order,
+and its time is that of the later one. Time only decides what is needed no more, and which rows have stayed alone.
+A row at or below the heartbeat of its own input is late: it is counted, and finds no partner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from slackwater.operators.join_state import JoinState
+from slackwater.operators.operator import Emit, Input, State
+from slackwater.operators.page import Page
+from slackwater.operators.several import Several
+from slackwater.plan.nodes import JoinNode
+from slackwater.progress.clock import Clock
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MAX_TICK, MIN_TICK
+
+
+class WindowJoin(Several):
+    """The join of two inputs by windows of time."""
+
+    makes_rows: ClassVar[bool] = True
+
+    def __init__(self, label: str, node: JoinNode, clock: Clock, state: JoinState) -> None:
+        super().__init__(label)
+        self._node = node
+        self._clock = clock
+        self._kept = state
+        self._decided = [MIN_TICK, MIN_TICK]
+        """Of each side: rows whose last instant is at most this have come out alone, or never will."""
+        self._late = [0, 0]
+        self._pages = 0
+
+    def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
+        """Match a page with what the other side has, then keep it. Early rows are left out: they do not stay."""
+        if page.prod is not None:
+            return
+        at = self._clock.now()
+        self._late[side] += self._kept.add(side, page, times[side].heartbeat.tick)
+        if self._node.how == "semi":
+            self._emit(self._kept.partnered(side, at), emit)
+        elif self._node.how != "anti":
+            self._emit(self._kept.pairs(side, at), emit)
+        self._kept.settle_page()
+
+    def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
+        """Let rows out that have stayed alone; what finds no partner any more goes."""
+        beats = [time.heartbeat.tick for time in times]
+        for side in self._node.lone:
+            until = self._decides(side, beats)
+            if until > self._decided[side]:
+                if self._node.how != "semi" and self._kept.last(side) > self._decided[side]:
+                    self._emit(self._kept.lone(side, self._decided[side], until, self._clock.now()), emit)
+                self._decided[side] = until
+        for side in (0, 1):
+            self._kept.purge(side, self._needless(side, beats))
+
+    def _emit(self, page: Page | None, emit: Emit) -> None:
+        if page is not None:
+            self._pages += 1
+            emit(page)
+
+    # --- time
+
+    def _decides(self, side: int, beats: Sequence[int]) -> int:
+        """Rows of a side whose last instant is at most this have all come, and no partner of theirs will."""
+        return min(beats[1 - side], _moved(beats[side], self._node.sides[side].shortest - 1))
+
+    def _needless(self, side: int, beats: Sequence[int]) -> int:
+        """Rows of a side whose last instant is at most this are needed no more."""
+        other, limits = 1 - side, [beats[1 - side]]
+        if side in self._node.lone:
+            limits.append(self._decided[side])
+        if other in self._node.lone:
+            # Whether a row of the other side has a partner is asked when it is decided.
+            limits.append(_moved(self._decided[other], 1 - self._node.sides[other].longest))
+        return min(limits)
+
+    def _limits(self, beats: Sequence[int]) -> list[tuple[int, int]]:
+        """What holds the output back: how far it lets time come, and the input that it waits for."""
+        found = [(beats[0], 0), (beats[1], 1)]
+        for side in self._node.lone:
+            alive = self._node.sides[side]
+            found.append((_moved(beats[1 - side], 1 - alive.longest), 1 - side))
+            found.append((_moved(beats[side], alive.shortest - alive.longest), side))
+        return found
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """A pair is as late as its later row; a row that may stay alone holds time back for as long as it lives."""
+        return Punctuation(Heartbeat(min(self._limits([t.heartbeat.tick for t in times]))[0]))
+
+    def blocking(self, inputs: Sequence[Input]) -> list[int]:
+        """The inputs that the output waits for."""
+        limits = self._limits([waiting.time.heartbeat.tick for waiting in inputs])
+        least = min(limits)[0]
+        return sorted({n for tick, n in limits if tick == least})
+
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        """Whether rows may come out alone."""
+        return self._node.how != "semi" and any(self._kept.last(s) > self._decided[s] for s in self._node.lone)
+
+    # --- the journal
+
+    def state(self, whole: bool) -> State:
+        """What is decided, counts, and the rows that are kept."""
+        kept = self._kept.state(whole)
+        kept.values = {
+            "rows": kept.values,
+            "decided": list(self._decided),
+            "late": list(self._late),
+            "pages": self._pages,
+        }
+        return kept
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from journaled states."""
+        values = states[-1].values
+        self._decided, self._late, self._pages = list(values["decided"]), list(values["late"]), values["pages"]
+        self._kept.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
+
+    def settle(self) -> None:
+        """What went may be deleted."""
+        self._kept.settle()
+
+    def metrics(self) -> dict[str, Any]:
+        """Late rows and the size of the state."""
+        return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._kept.size}
+
+
+def _moved(tick: int, by: int) -> int:
+    """A heartbeat moved by some ticks; the first and the last one stay where they are."""
+    if tick in (MIN_TICK, MAX_TICK):
+        return tick
+    return min(max(tick + by, MIN_TICK), MAX_TICK - 1)

@@ -1,0 +1,229 @@
+"""Joins: of two streams within windows, and of a stream with a stored relation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.errors import QueryError, did_you_mean
+from slackwater.plan import logical as L
+from slackwater.plan.expressions import check_of_one_row
+from slackwater.plan.nodes import (
+    Alive,
+    JoinNode,
+    MapNode,
+    PlanNode,
+    SelectNode,
+    StoredNode,
+    UnionNode,
+    WhereNode,
+    answers_of,
+    over_results,
+)
+from slackwater.plan.relation import Relation
+from slackwater.plan.unite import Analysed, check_domains
+from slackwater.progress.time import TimeDomain
+
+#: The kinds of joins, in the words of Spark and SQL.
+KINDS = {
+    **{word: "inner" for word in ("inner", "cross")},
+    **{word: "left" for word in ("left", "left outer", "leftouter", "left_outer")},
+    **{word: "right" for word in ("right", "right outer", "rightouter", "right_outer")},
+    **{word: "full" for word in ("full", "full outer", "outer", "fullouter", "full_outer")},
+    **{word: "semi" for word in ("semi", "left semi", "leftsemi", "left_semi")},
+    **{word: "anti" for word in ("anti", "left anti", "leftanti", "left_anti")},
+}
+#: How columns of the right side are called inside, where both sides have one of that name and are joined by it.
+_TWIN = "__twin_"
+_SAY_WINDOW = "say how long its rows find partners, as in window(range='10 minutes') or [RANGE 10 MINUTES]"
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """How the columns of two sides come together."""
+
+    right: tuple[tuple[str, str], ...]
+    """The columns of the right side, with names apart from the left one's."""
+    columns: tuple[tuple[str, str], ...]
+    condition: str | None
+    relation: Relation
+    """The rows that come out."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their shape."""
+        return _schema(self.relation, [name for name, _ in self.columns])
+
+
+def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
+    """The join of two analysed sides."""
+    how = kind_of(query.how)
+    for part in parts:
+        if answers_of(part.node):
+            raise QueryError(
+                "join() of the results of windows for each row: they come when time has passed; give the window a "
+                "slide, as in window(range='30 seconds', slide='10 seconds')"
+            )
+    left, right = parts
+    check_domains([left.node, right.node], "join()")
+    sides = (_alive(left.node, query.windows[0]), _alive(right.node, query.windows[1]))
+    matched = _match(left.relation, right.relation, query.on, how)
+    node = right.node
+    if [name for name, _ in matched.right] != right.relation.names:
+        renamed = right.relation.select(matched.right, "join")
+        node = SelectNode((node,), matched.right, _schema(renamed, [name for name, _ in matched.right]))
+    made = JoinNode(
+        (left.node, node), how, sides, matched.condition, matched.columns, matched.schema, _written(query.on)
+    )
+    return Analysed(made, matched.relation)
+
+
+def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Analysed:
+    """The join of a stream with a stored relation."""
+    how = kind_of(query.how)
+    if answers_of(below.node):
+        raise QueryError("join() of results with a stored relation: put another window behind it, or join the rows")
+    if how in ("right", "full"):
+        raise QueryError(
+            f"join(how={query.how!r}) with a stored relation: its rows without a partner would be known only "
+            "when the stream has ended; write how='inner' or how='left'"
+        )
+    matched = _match(below.relation, table, query.on, how)
+    made = StoredNode(
+        (below.node,),
+        query.table,
+        how,
+        matched.condition,
+        matched.right,
+        matched.columns,
+        matched.schema,
+        _written(query.on),
+    )
+    return Analysed(made, matched.relation)
+
+
+def kind_of(how: object) -> str:
+    """The kind of a join in one word."""
+    found = KINDS.get(how.lower()) if isinstance(how, str) else None
+    if found is None:
+        hint = did_you_mean(how, list(KINDS)) if isinstance(how, str) else ""
+        kinds = ", ".join(dict.fromkeys(KINDS.values()))
+        raise QueryError(f"join(how={how!r}) is no kind of join{hint}; there are {kinds}")
+    return found
+
+
+def _alive(node: PlanNode, window: L.Window | None) -> Alive:
+    """How long rows of a side find partners."""
+    if window is None:
+        if over_results(node):
+            return Alive(1, longest=1)  # results of windows that end together
+        return Alive(longest=_longest(node))
+    for word in ("slide", "offset", "wattr", "disorder"):
+        if getattr(window, word) is not None:
+            raise QueryError(
+                f"join(): a window with {word}= is for aggregates; rows of a join find partners for a range behind "
+                "them: window(range='10 minutes') or window(rows=100)"
+            )
+    if (window.range is None) == (window.rows is None):
+        raise QueryError(f"join(): {_SAY_WINDOW}")
+    if window.rows is not None:
+        return Alive(rows=_count(window.rows))
+    return _of_range(node.domain, window)
+
+
+def _of_range(domain: TimeDomain, window: L.Window) -> Alive:
+    assert window.range is not None
+    length = domain.span(window.range, "range")
+    if length <= 0:
+        raise QueryError(f"join(): range={window.range!r} must be longer than nothing; {_SAY_WINDOW}")
+    return Alive(length, longest=length)
+
+
+def _count(rows: object) -> int:
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+        raise QueryError(f"join(): rows={rows!r} is no number of rows; write window(rows=100)")
+    return rows
+
+
+def _longest(node: PlanNode) -> int:
+    """How long the rows that joins have made are alive."""
+    if isinstance(node, (WhereNode, SelectNode, MapNode, StoredNode, UnionNode)):
+        return max(_longest(below) for below in node.inputs)
+    if not isinstance(node, JoinNode):
+        raise QueryError(f"join(): one side has no window; {_SAY_WINDOW}")
+    if any(side.rows for side in node.sides):
+        raise QueryError(
+            "join(): how long a pair of a window of rows is alive is not known when it comes; give the first join "
+            "a window of its own in the second, as in window(range='10 minutes')"
+        )
+    return node.alive
+
+
+def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str) -> _Matched:
+    """The columns of a pair, and the condition that makes two rows one."""
+    using = _using(on, left, right)
+    taken = {name.lower() for name in left.names}
+    for name in right.names:
+        if name.lower() in taken and name not in using.values():
+            raise QueryError(
+                f"join(): both sides have a column {name!r}; give one of them another name with select(…), or "
+                f"join by it, as in on={name!r}"
+            )
+    apart = tuple((f"{_TWIN}{n}" if n in using.values() else n, f"`{n}`") for n in right.names)
+    both = left.beside(right.select(apart, "join") if using else right)
+    twins = {mine: f"{_TWIN}{theirs}" for mine, theirs in using.items()}
+    columns = [(n, _of_both(n, twins.get(n), how)) for n in left.names]
+    if how not in ("semi", "anti"):
+        columns += [(n, f"`{n}`") for n in right.names if n not in using.values()]
+    condition = " AND ".join(f"`{mine}` = `{twin}`" for mine, twin in twins.items()) or None
+    if isinstance(on, str) and not using:
+        check_of_one_row("on", on, "join")
+        condition = f"({on})"
+    if condition is not None:
+        both.where(condition, "join on")
+    return _Matched(apart, tuple(columns), condition, both.select(columns, "join"))
+
+
+def _of_both(name: str, twin: str | None, how: str) -> str:
+    """A column by which sides are joined: that of the side that is there."""
+    if twin is None or how in ("inner", "left", "semi", "anti"):
+        return f"`{name}`"
+    return f"`{twin}`" if how == "right" else f"coalesce(`{name}`, `{twin}`)"
+
+
+def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) -> dict[str, str]:
+    """The columns by which both are joined, left to right, where `on` only names them."""
+    if on is None:
+        return {}
+    if isinstance(on, str):
+        named = on.strip().strip("`")
+        common = {n.lower() for n in left.names} & {n.lower() for n in right.names}
+        if named.lower() not in common:
+            return {}
+        on = (named,)
+    if not on:
+        raise QueryError("join(on=[]): name a column of both sides, or write a condition, as in on='a = b'")
+    found = {}
+    for name in on:
+        for relation, side in ((left, "left"), (right, "right")):
+            if name.lower() not in {n.lower() for n in relation.names}:
+                hint = did_you_mean(name, relation.names)
+                raise QueryError(
+                    f"join(on={name!r}): the {side} side has no such column{hint}; there are "
+                    f"{', '.join(relation.names)}; a condition is written as text, as in on='a = b'"
+                )
+        first, second = (next(n for n in r.names if n.lower() == name.lower()) for r in (left, right))
+        found[first] = second
+    return found
+
+
+def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
+
+
+def _written(on: str | tuple[str, ...] | None) -> str:
+    if on is None:
+        return "every pair"
+    return on if isinstance(on, str) else ", ".join(on)

@@ -1,0 +1,168 @@
+"""Rows of one input of a join as Parquet files, each with rows of about the same time: time cells.
+
+spill/<query>-join0/left/7/__cell=42/part-….parquet     what page 7 gave to cell 42
+
+A page's rows fall into at most CELLS cells, which repeat: a row that is far away from the others shares its cell
+with few of them. So a file says itself, in its statistics, from when to when its rows are; it goes when none of
+them is needed any more. Small files are made one, level by level: a long window of small pages has few of them.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from slackwater.columns import CELL, TIME
+from slackwater.spark.storage.place import Place
+from slackwater.windows.kernel import floor_division
+
+if TYPE_CHECKING:
+    from slackwater.spark.pages.pages import SparkPages
+
+#: A page falls into so many cells at most.
+CELLS = 32
+#: A row is alive over about so many cells.
+_CELLS_A_LIFE = 8
+#: So many files of a level are made one, unless they are large by themselves.
+_MANY = 24
+_LARGE = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class CellFile:
+    """A file, and what is known of it without reading it."""
+
+    name: str
+    """Below the place of all files."""
+    rows: int
+    bytes: int
+    low: int
+    high: int
+    """Times of the first and the last row."""
+    level: int = 0
+
+
+class CellFiles:
+    """The files of one input."""
+
+    def __init__(self, place: Place, pages: SparkPages, longest: int) -> None:
+        self.files: list[CellFile] = []
+        self._place = place
+        self._pages = pages
+        self._width = max(1, longest // _CELLS_A_LIFE)
+        self._schema: StructType | None = None
+        self._next = 0
+        self._doomed: list[tuple[list[weakref.ref[Any]], list[str]]] = []
+        self._readers: list[weakref.ref[Any]] = []
+
+    def write(self, frame: DataFrame, level: int = 0) -> list[CellFile]:
+        """Run: rows that have a time, as files of their own; they belong to nobody yet."""
+        folder, cell = str(self._next), F.expr(f"pmod({floor_division(TIME, self._width)}, {CELLS}L)").alias(CELL)
+        self._next += 1
+        self._schema = frame.schema
+        place = self._place.child(folder)
+        with self._pages.writing(place):
+            frame.select("*", cell).write.mode("overwrite").partitionBy(CELL).parquet(place.address)
+        return [self._looked_at(f"{folder}/{name}", level) for name in _names(place)]
+
+    def frame(self, files: Sequence[CellFile]) -> DataFrame:
+        """The rows of some files."""
+        assert self._schema is not None
+        paths = [f"{self._place.address}/{file.name}" for file in files]
+        return self._pages.spark.read.schema(self._schema).parquet(*paths)
+
+    def add(self, files: Sequence[CellFile]) -> None:
+        """Files that were written count from now on; many small ones become one."""
+        self.files += files
+        level = 0
+        while len(small := [f for f in self.files if f.level == level and f.bytes < _LARGE]) >= _MANY:
+            merged = self.write(self.frame(small).coalesce(1), level + 1)
+            self.drop(small)
+            self.files += merged
+            level += 1
+
+    def drop(self, files: Sequence[CellFile]) -> None:
+        """These are needed no more, except by who reads them now."""
+        gone = {file.name for file in files}
+        self.files = [file for file in self.files if file.name not in gone]
+        self.forget(files)
+
+    def forget(self, files: Sequence[CellFile]) -> None:
+        """The same of files that nobody counts."""
+        if files:
+            self._doomed.append(([r for r in self._readers if r() is not None], [file.name for file in files]))
+
+    def read_by(self, page: object) -> None:
+        """A page is made of these files, and has not run yet."""
+        self._readers = [r for r in self._readers if r() is not None]
+        self._readers.append(weakref.ref(page))
+
+    def settle(self) -> None:
+        """Delete what is needed no more and read by nobody."""
+        waiting = [doomed for doomed in self._doomed if any(r() is not None for r in doomed[0])]
+        gone = [name for doomed in self._doomed if doomed not in waiting for name in doomed[1]]
+        self._doomed = waiting
+        left = {_folder(file.name) for file in self.files} | {_folder(n) for _, names in waiting for n in names}
+        for folder in {_folder(name) for name in gone} - left:
+            self._place.child(folder).delete()
+        for name in gone:
+            if _folder(name) in left:
+                self._place.files.delete_file(f"{self._place.path}/{name}")
+
+    def state(self) -> dict[str, Any]:
+        """Which files there are: small, so always all of it."""
+        schema = None if self._schema is None else self._schema.json()
+        return {"files": [asdict(file) for file in self.files], "next": self._next, "schema": schema}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """Continue with the journaled files; those that no record speaks of are deleted."""
+        self.files = [CellFile(**file) for file in values["files"]]
+        self._next = values["next"]
+        self._schema = None if values["schema"] is None else StructType.fromJson(json.loads(values["schema"]))
+        known = {file.name for file in self.files}
+        for folder in self._place.names():
+            place = self._place.child(folder)
+            left = {f"{folder}/{name}" for name in _names(place)}
+            if not left & known:
+                place.delete()
+            for name in left - known if left & known else ():
+                self._place.files.delete_file(f"{self._place.path}/{name}")
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """How much room the files take."""
+        return sum(file.bytes for file in self.files)
+
+    def _looked_at(self, name: str, level: int) -> CellFile:
+        path = f"{self._place.path}/{name}"
+        with self._place.files.open_input_file(path) as file:
+            data, size = pq.read_metadata(file), file.size()
+        at = data.schema.names.index(TIME)
+        times = [data.row_group(n).column(at).statistics for n in range(data.num_row_groups)]
+        low, high = min(t.min for t in times), max(t.max for t in times)
+        return CellFile(name, data.num_rows, size, low, high, level)
+
+
+def _folder(name: str) -> str:
+    """What a file was written with."""
+    return name.partition("/")[0]
+
+
+def _names(place: Place) -> list[str]:
+    """Parquet files in a folder and those below."""
+    found = place.files.get_file_info(fs.FileSelector(place.path, recursive=True, allow_not_found=True))
+    return [f.path.removeprefix(f"{place.path}/") for f in found if f.path.endswith(".parquet")]

@@ -1,0 +1,216 @@
+"""The rows of a window join on Spark: both inputs in time cells, matched by Spark's own joins.
+
+The driver knows the files and their times, and reads none of them. A page's pairs are lazy: what stands behind the
+join (a filter, a window) runs in the same job. Files that are purged stay as long as a page needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from slackwater.columns import TIME, UNTIL
+from slackwater.operators.operator import State
+from slackwater.plan.nodes import JoinNode
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.time import MIN_TICK
+from slackwater.spark.pages.cell_files import CellFile, CellFiles
+from slackwater.spark.pages.expressions import column, named
+from slackwater.spark.pages.origin import Origin
+from slackwater.spark.pages.shape import ManyTasks
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.types import spark_schema
+
+if TYPE_CHECKING:
+    from slackwater.spark.pages.pages import SparkPages
+
+#: Files of fewer bytes are sent to all tasks, which spares the shuffle of the other side.
+_FEW = 64 * 2**20
+_NAMES = ("left", "right")
+
+
+def _of(side: int, column: str) -> str:
+    """A hidden column of one side."""
+    return f"{column}_{side}"
+
+
+class JoinCells:
+    """What a join keeps, on the journal's file system."""
+
+    def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
+        place = pages.root.child("spill").child(label.replace("/", "-"))
+        self._node = node
+        self._pages = pages
+        self._sides = [CellFiles(place.child(n), pages, a.longest) for n, a in zip(_NAMES, node.sides, strict=True)]
+        self._added: list[list[CellFile]] = [[], []]
+        self._given = 0
+        self._shape = ManyTasks()
+
+    def add(self, side: int, page: Any, after: int) -> int:
+        """One job writes the page's rows; another one only where some of them are late."""
+        cells = self._sides[side]
+        with page.rows_with_time() as frame:
+            files = cells.write(self._kept(side, frame))
+        rows = sum(file.rows for file in files)
+        if after > MIN_TICK and any(file.low <= after for file in files):
+            in_time = [f for f in files if f.low > after]
+            mixed = [f for f in files if f.low <= after]
+            kept = cells.write(cells.frame(mixed).where(f"{TIME} > {after}L"))
+            cells.forget(mixed)
+            files = [*in_time, *kept]
+        self._added[side] = files
+        return rows - sum(file.rows for file in files)
+
+    def pairs(self, side: int, at: int) -> SparkPage | None:
+        """The added page with the rows of the other side that are alive with it."""
+        found = self._meeting(side, self._added[side])
+        if found is None:
+            return None
+        return self._page(self._joined(found, "inner"), _later(), {}, at)
+
+    def partnered(self, side: int, at: int) -> SparkPage | None:
+        """Rows of the left side that have a partner now, and had none before."""
+        found = self._meeting(side, self._added[side])
+        if found is None:
+            return None
+        rows = self._joined(found, "left_semi")
+        if side == 1 and self._sides[1].files:
+            rows = rows.join(self._rows(1, self._sides[1].files), self._condition(), "left_anti")
+        return self._page(rows, _own(0), self._nulls(1), at)
+
+    def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
+        """Rows that have stayed without a partner."""
+        cells, longest, shortest = (
+            self._sides[side],
+            self._node.sides[side].longest,
+            self._node.sides[side].shortest,
+        )
+        due = [f for f in cells.files if f.low + shortest - 1 <= until and f.high + longest - 1 > after]
+        if not due:
+            return None
+        last = f"({_of(side, UNTIL)} - 1L)"
+        rows = self._rows(side, due).where(f"{last} <= {until}L")
+        if after > MIN_TICK:
+            rows = rows.where(f"{last} > {after}L")
+        found = self._meeting(side, due)
+        if found is not None:
+            rows = rows.join(self._rows(1 - side, found[1 - side]), self._condition(), "left_anti")
+        return self._page(rows, _own(side), self._nulls(1 - side), at)
+
+    def settle_page(self) -> None:
+        """What was added counts."""
+        for side, files in enumerate(self._added):
+            if files:
+                self._sides[side].add(files)
+        self._added = [[], []]
+
+    def purge(self, side: int, until: int) -> None:
+        """Let files go of which every row is needed no more."""
+        longest = self._node.sides[side].longest
+        self._sides[side].drop([f for f in self._sides[side].files if f.high + longest - 1 <= until])
+
+    def last(self, side: int) -> int:
+        """The last instant of all rows; of a pair at most as much later as it can be alive."""
+        top = max((file.high for file in self._sides[side].files), default=None)
+        return MIN_TICK if top is None else top + self._node.sides[side].longest - 1
+
+    def state(self, whole: bool) -> State:
+        """Which files there are."""
+        return State({"sides": [cells.state() for cells in self._sides], "given": self._given})
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue with them."""
+        values = states[-1].values
+        self._given = values["given"]
+        for cells, kept in zip(self._sides, values["sides"], strict=True):
+            cells.restore(kept)
+
+    def settle(self) -> None:
+        """Delete what is needed no more."""
+        for cells in self._sides:
+            cells.settle()
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows and bytes of both sides; some may be needed no more."""
+        left, right = self._sides
+        return {
+            "left_rows": left.rows,
+            "right_rows": right.rows,
+            "state_bytes": left.bytes + right.bytes,
+            "files": len(left.files) + len(right.files),
+        }
+
+    def _kept(self, side: int, frame: DataFrame) -> DataFrame:
+        """What is kept of a row: its columns, its time and, where that is not always the same, its end."""
+        names = [*self._node.inputs[side].schema.names, TIME]
+        if self._node.sides[side].range is None:
+            names.append(UNTIL)
+        return frame.select(*(F.col(f"`{name}`") for name in names))
+
+    def _rows(self, side: int, files: Sequence[CellFile]) -> DataFrame:
+        """The rows of some files, with hidden columns under names of their side."""
+        alive, frame = self._node.sides[side], self._sides[side].frame(files)
+        until = UNTIL if alive.range is None else f"{TIME} + {alive.range}L"
+        visible = [F.col(f"`{name}`") for name in self._node.inputs[side].schema.names]
+        return frame.select(*visible, named(TIME, _of(side, TIME)), named(until, _of(side, UNTIL)))
+
+    def _meeting(self, side: int, files: Sequence[CellFile]) -> tuple[list[CellFile], list[CellFile]] | None:
+        """These files of a side, and those of the other side with rows that are alive at the same time."""
+        if not files:
+            return None
+        low = min(f.low for f in files)
+        high = max(f.high for f in files) + self._node.sides[side].longest
+        longest = self._node.sides[1 - side].longest
+        others = [f for f in self._sides[1 - side].files if f.low < high and f.high + longest > low]
+        if not others:
+            return None
+        return (list(files), others) if side == 0 else (others, list(files))
+
+    def _joined(self, found: tuple[list[CellFile], list[CellFile]], how: str) -> DataFrame:
+        left, right = (self._rows(side, files) for side, files in enumerate(found))
+        sizes = [sum(f.bytes for f in files) for files in found]
+        # A semi join can only look up rows of its right side.
+        if sizes[1] < _FEW and (sizes[1] <= sizes[0] or how != "inner"):
+            right = F.broadcast(right)
+        elif sizes[0] < _FEW and how == "inner":
+            left = F.broadcast(left)
+        return left.join(right, self._condition(), how)
+
+    def _condition(self) -> Column:
+        """Both rows are alive at the same time, and meet what the user asks."""
+        together = [f"{_of(0, TIME)} < {_of(1, UNTIL)}", f"{_of(1, TIME)} < {_of(0, UNTIL)}"]
+        return column(" AND ".join([*([self._node.condition] if self._node.condition else []), *together]))
+
+    def _nulls(self, side: int) -> Mapping[str, Column]:
+        """The columns of a side that is missing."""
+        fields = spark_schema(self._node.inputs[side].schema).fields
+        return {field.name: F.lit(None).cast(field.dataType) for field in fields}
+
+    def _page(self, rows: DataFrame, hidden: Mapping[str, str], nulls: Mapping[str, Column], at: int) -> SparkPage:
+        """A lazy page; the files that it reads stay until it has run."""
+        if nulls:
+            rows = rows.withColumns(dict(nulls))
+        columns = [*self._node.columns, *hidden.items()]
+        frame = rows.select(*(named(sql, name) for name, sql in columns))
+        self._given += 1
+        # Its rows are not counted before they are needed, and move no time.
+        unknown = Arrival(0, 0, None, None, at)
+        origin = Origin(frame, self._given, at, self._shape, self._pages, tuple(hidden), arrival=unknown)
+        for cells in self._sides:
+            cells.read_by(origin)
+        return SparkPage(frame, origin)
+
+
+def _later() -> dict[str, str]:
+    """The time of a pair, and until when it is alive."""
+    times, ends = ([_of(side, column) for side in (0, 1)] for column in (TIME, UNTIL))
+    return {TIME: f"greatest({', '.join(times)})", UNTIL: f"least({', '.join(ends)})"}
+
+
+def _own(side: int) -> dict[str, str]:
+    """Those of one row."""
+    return {TIME: _of(side, TIME), UNTIL: _of(side, UNTIL)}

@@ -1,0 +1,40 @@
+"""Pairs of rows by trying every one of them, for pages in this process."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.plan.nodes import StoredNode
+
+#: The place of a row.
+ID = "__id"
+
+
+def meeting(pairs: pl.DataFrame, condition: str | None) -> pl.DataFrame:
+    """The pairs that meet a condition."""
+    return pairs if condition is None else pairs.filter(pl.sql_expr(condition))
+
+
+def in_schema(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
+    """Columns in the types that analysis has said; nulls of a missing side may have none."""
+    types = pl.DataFrame(schema.empty_table()).schema
+    return rows.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
+
+
+def with_stored(rows: pl.DataFrame, table: pl.DataFrame, node: StoredNode) -> pl.DataFrame:
+    """Rows together with those of a stored relation, their hidden columns kept."""
+    hidden = [c for c in rows.columns if c.startswith("__")]
+    rows = rows.with_row_index(ID)
+    stored = table.select(pl.sql_expr(sql).alias(name) for name, sql in node.stored)
+    pairs = meeting(rows.join(stored, how="cross"), node.condition)
+    found, lone = pl.col(ID).is_in(pairs[ID].implode()), rows.clear()
+    if node.how in ("left", "anti"):
+        lone = rows.filter(~found)
+    matched = rows.filter(found) if node.how == "semi" else pairs
+    nulls = [pl.lit(None, kind).alias(name) for name, kind in stored.schema.items()]
+    made = [pl.sql_expr(sql).alias(name) for name, sql in node.columns]
+    parts = [lone.with_columns(nulls).select(*made, *hidden)]
+    if node.how != "anti":
+        parts.append((matched.with_columns(nulls) if node.how == "semi" else matched).select(*made, *hidden))
+    return in_schema(pl.concat(parts, how="vertical_relaxed"), node.schema)

@@ -1,0 +1,146 @@
+"""Random window joins of all kinds: of disordered streams, of joins, with itself, of results, and under windows.
+
+Pages of the streams come in any interleaving, queries come and go, processes end and go on from the journal.
+- Each query's results equal those of the definition, over the rows that came while it was there.
+- The heartbeat of no arc is violated, and none goes back.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.plan import logical as L
+from slackwater.windows.spec import WindowSpec
+from tests.kit.arcs import watched_arcs
+from tests.kit.joins import Lived, Row, alive, join, join_of, renamed, rows_of
+from tests.kit.oracle import recompute
+from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, World
+from tests.kit.streams import Stream, bounded_streams
+from tests.kit.streams_of_samples import A, B, C, union, where, windows
+
+KINDS_OF_JOINS = ("inner", "left", "right", "full", "semi", "anti")
+LEFT, RIGHT = ("t", "g", "i"), ("t2", "g2", "i2")
+
+
+def left(rows: L.Logical = A) -> L.Logical:
+    return renamed(rows, "", "t", "g", "i")
+
+
+def right(rows: L.Logical = B) -> L.Logical:
+    return renamed(rows, "2", "t", "g", "i")
+
+
+def of(rows: pl.DataFrame, suffix: str, range: int) -> list[Lived]:
+    return [(t, e, {f"{c}{suffix}": row[c] for c in LEFT}) for t, e, row in alive(rows, range)]
+
+
+def same_g(a: Row, b: Row) -> bool:
+    return a["g"] is not None and a["g"] == b["g2"]
+
+
+def less(a: Row, b: Row) -> bool:
+    return None not in (a["i"], b["i2"]) and same_g(a, b) and a["i"] < b["i2"]
+
+
+def kind(how: str, ranges: tuple[int, int]) -> Kind:
+    query = join_of(left(), right(), ranges, "g = g2 AND i < i2", how)
+    columns = LEFT if how in ("semi", "anti") else (*LEFT, *RIGHT)
+
+    def wanted(came: Came) -> list[Row]:
+        sides = of(came["a"], "", ranges[0]), of(came["b"], "2", ranges[1])
+        return rows_of(join(*sides, less, how), *columns)
+
+    return Kind(query, wanted, ())
+
+
+def counted(how: str) -> Kind:
+    """A window over a join goes by the time of its rows."""
+    query = windows(join_of(left(), right(), (8, 5), "g = g2", how), 6, 3, "g")
+
+    def wanted(came: Came) -> list[Row]:
+        lived = join(of(came["a"], "", 8), of(came["b"], "2", 5), same_g, how)
+        rows = [{"t": t, "g": row.get("g"), "i": row.get("i")} for t, _, row in lived]
+        made = pl.DataFrame(rows, schema={"t": pl.Int64, "g": pl.String, "i": pl.Int64})
+        return recompute(made, WindowSpec(6, 3), ["g"], COUNT)
+
+    return Kind(query, wanted, ("window_start", "g"))
+
+
+def three() -> Kind:
+    """A row of the third stream finds a pair for as long as both of its rows are alive."""
+    pairs = join_of(left(), right(), (9, 6), "g = g2")
+    query = join_of(pairs, renamed(C, "3", "t", "g", "i"), (None, 12), "g = g3 AND i <> i3", "left")
+
+    def meets(a: Row, b: Row) -> bool:
+        return None not in (a["i"], b["i3"]) and a["g"] == b["g3"] and a["i"] != b["i3"]
+
+    def wanted(came: Came) -> list[Row]:
+        pairs = join(of(came["a"], "", 9), of(came["b"], "2", 6), same_g, "inner")
+        return rows_of(join(pairs, of(came["c"], "3", 12), meets, "left"), *LEFT, *RIGHT, "t3", "g3", "i3")
+
+    return Kind(query, wanted, ())
+
+
+def with_itself() -> Kind:
+    query = join_of(left(where(A, "i > 0")), right(A), (7, 7), "g = g2 AND i < i2")
+
+    def wanted(came: Came) -> list[Row]:
+        rows = of(came["a"].filter(pl.col("i") > 0), "", 7)
+        return rows_of(join(rows, of(came["a"], "2", 7), less, "inner"), *LEFT, *RIGHT)
+
+    return Kind(query, wanted, ())
+
+
+def of_results() -> Kind:
+    """Results of windows that end together meet without a word about time."""
+    one, two = windows(A, 6, 3, "g", n="count(*)"), windows(union(B, C), 6, 3, "g", m="count(*)")
+    query = join_of(
+        L.Select((one,), (("g", "g"), ("e", "window_end"), ("n", "n"))),
+        L.Select((two,), (("g2", "g"), ("e2", "window_end"), ("m", "m"))),
+        (None, None),
+        "g = g2",
+        "full",
+    )
+
+    def results(rows: pl.DataFrame, *names: str) -> list[Lived]:
+        found = recompute(rows, WindowSpec(6, 3), ["g"], {"n": COUNT["n"]})
+        values = [(r["window_end"], (r["g"], r["window_end"], r["n"])) for r in found]
+        return [(e, e + 1, dict(zip(names, of_row, strict=True))) for e, of_row in values]
+
+    def wanted(came: Came) -> list[Row]:
+        ends = results(came["a"], "g", "e", "n"), results(pl.concat([came["b"], came["c"]]), "g2", "e2", "m")
+        return rows_of(join(*ends, same_g, "full"), "g", "e", "n", "g2", "e2", "m")
+
+    return Kind(query, wanted, ())
+
+
+KINDS = [
+    *(kind(how, (8, 5)) for how in KINDS_OF_JOINS),
+    *(kind(how, (1, 20)) for how in KINDS_OF_JOINS),
+    *(counted(how) for how in ("inner", "left", "full", "semi")),
+    three(),
+    with_itself(),
+    of_results(),
+]
+
+
+@settings(max_examples=120)
+@given(
+    streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
+    first=st.integers(0, 40),
+    events=st.lists(EVENTS, max_size=25),
+    strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
+)
+def test_joins_of_random_streams_equal_their_definition(
+    streams: dict[str, Stream], first: int, events: list[tuple[str, int]], strategy: Any
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, watched_arcs():
+        world = World(folder, streams, strategy, KINDS)
+        world.play([("add", first), *events])
+    world.check()

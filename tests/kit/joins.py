@@ -1,0 +1,54 @@
+"""Joins by their definition: every pair of rows is looked at, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from slackwater.plan import logical as L
+
+Row = dict[str, Any]
+#: A row with its time and until when it is alive, not at that instant any more.
+Lived = tuple[int, int, Row]
+
+
+def alive(rows: pl.DataFrame, range: int) -> list[Lived]:
+    """Rows that find partners for a range."""
+    return [(row["t"], row["t"] + range, row) for row in rows.to_dicts() if row["t"] is not None]
+
+
+def join(left: list[Lived], right: list[Lived], meets: Callable[[Row, Row], bool | None], how: str) -> list[Lived]:
+    """The rows that a join gives, with their times; a row that stays alone has its own columns only."""
+    made, met = list[Lived](), (set[int](), set[int]())
+    for n, (t, until, a) in enumerate(left):
+        for m, (u, others, b) in enumerate(right):
+            if t < others and u < until and meets(a, b):
+                met[0].add(n)
+                met[1].add(m)
+                if how not in ("semi", "anti"):
+                    made.append((max(t, u), min(until, others), {**a, **b}))
+    if how in ("left", "full", "anti"):
+        made += [row for n, row in enumerate(left) if n not in met[0]]
+    if how in ("right", "full"):
+        made += [row for m, row in enumerate(right) if m not in met[1]]
+    if how == "semi":
+        made += [row for n, row in enumerate(left) if n in met[0]]
+    return made
+
+
+def rows_of(lived: list[Lived], *columns: str) -> list[Row]:
+    """Without their times; what a row does not have is null."""
+    return [{name: row.get(name) for name in columns} for _, _, row in lived]
+
+
+def renamed(rows: L.Logical, suffix: str, *columns: str) -> L.Select:
+    """The columns of one side, with names apart from the other's."""
+    return L.Select((rows,), tuple((f"{c}{suffix}", c) for c in columns))
+
+
+def join_of(left: L.Logical, right: L.Logical, ranges: tuple[Any, Any], on: Any, how: str = "inner") -> L.Join:
+    """The same as a query."""
+    windows = tuple(None if r is None else L.Window(r) for r in ranges)
+    return L.Join((left, right), (windows[0], windows[1]), on, how)
