@@ -16,6 +16,7 @@ from slackwater.engine.graph import Feed
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
+from slackwater.operators.in_order import InOrder
 from slackwater.operators.join_stored import JoinStored
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
@@ -24,6 +25,7 @@ from slackwater.operators.prodder import Prodder
 from slackwater.operators.results_as_rows import ResultsAsRows
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rolling_by_source import RollingBySource
+from slackwater.operators.rows_join import RowsJoin
 from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
@@ -89,6 +91,8 @@ class Settings:
     clock: Clock | None = None
     """That of the replay that it reads; without it, the executor's own."""
     early: Early | None = None
+    ordered: bool = False
+    """Whether the sink gets rows in the order of time."""
     sideline: Sideline | None = None
     labels: dict[str, str] = field(default_factory=dict)
     """Labels that the journal knows the query's parts by; some may be another query's."""
@@ -157,6 +161,8 @@ class _Build:
             (first,) = {id(node) for _, node in first_aggregates(self._plan)}
             late = Sink(f"{self._name}/late", self._settings.late, clock)
             self._executor.add(late, [(self._windows[first], LATE)], self._name, "late rows")
+        if self._settings.ordered:
+            top = self._in_order(top, clock)
         sink = Sink(f"{self._name}/sink", output, clock)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
@@ -164,6 +170,13 @@ class _Build:
             for source in self._sources:
                 self._executor.graph.nodes[source].watchers.append(watcher)
         return self._labels
+
+    def _in_order(self, feed: Feed, clock: Clock) -> Feed:
+        label, pages = f"{self._name}/order", self._executor.pages
+        assert pages is not None
+        rows = pages.rows_in_order(label, self._plan.schema)
+        self._executor.add(InOrder(label, clock, rows), [feed], self._name, "in the order of time")
+        return label, MAIN
 
     def _node(self, node: PlanNode, above: Above) -> Feed:
         """The operators of a node and all below it, under these aggregates, the topmost first."""
@@ -244,7 +257,10 @@ class _Build:
         label, executor = f"{self._name}/join{next(self._places)}", self._executor
         assert executor.pages is not None
         clock = self._settings.clock or executor.clock
-        operator = WindowJoin(label, node, clock, executor.pages.join_state(label, node))
+        if any(side.rows for side in node.sides):
+            operator: Operator = RowsJoin(label, clock, executor.pages.ordered_rows(label, node))
+        else:
+            operator = WindowJoin(label, node, clock, executor.pages.join_state(label, node))
         executor.add(operator, feeds, self._name, line(node))
         return label, MAIN
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
+import pyarrow as pa
 
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
@@ -176,6 +177,14 @@ class Pages(Protocol):
 
     def join_state(self, label: str, node: JoinNode) -> Any:
         """What keeps the rows of a window join: a `JoinState`."""
+        ...
+
+    def ordered_rows(self, label: str, node: JoinNode) -> Any:
+        """The same for a join with windows of rows: `OrderedRows`."""
+        ...
+
+    def rows_in_order(self, label: str, schema: pa.Schema) -> Any:
+        """What keeps rows of this shape until their time has come: `RowsInOrder`."""
         ...
 
     def spill_records(self, label: str, resident: Any) -> Any:

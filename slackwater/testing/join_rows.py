@@ -12,13 +12,8 @@ from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.pairs import ID, in_schema, meeting
+from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own
 from slackwater.windows.frames import frame_of
-
-
-def _of(side: int, column: str) -> str:
-    """A hidden column of one side."""
-    return f"{column}_{side}"
 
 
 class JoinRows:
@@ -37,10 +32,10 @@ class JoinRows:
         if alive.range is not None:
             rows = rows.with_columns((pl.col(TIME) + alive.range).alias(UNTIL))
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
-        names = [n for n in rows.columns if not n.startswith("__") or n.startswith("__twin_")]
-        places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(_of(side, ID))
+        names = self._node.inputs[side].schema.names
+        places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
         self._next += kept.height
-        hidden = [pl.col(c).alias(_of(side, c)) for c in (TIME, UNTIL)]
+        hidden = [pl.col(c).alias(of_side(side, c)) for c in (TIME, UNTIL)]
         self._added[side] = kept.select(*names, *hidden, places)
         return rows.height - kept.height
 
@@ -48,7 +43,7 @@ class JoinRows:
         """The added page with the rows of the other side."""
         sides = [self._rows[0], self._rows[1]]
         sides[side] = self._added[side]
-        return self._page(self._matched(*sides), _later(), at)
+        return self._page(self._matched(*sides), later(), at)
 
     def partnered(self, side: int, at: int) -> ArrowPage | None:
         """Rows of the left side that have a partner now, and had none before."""
@@ -56,20 +51,22 @@ class JoinRows:
         found = self._having_partner(left, right)
         if side == 1 and found is not None:
             found = _without(found, self._having_partner(found, self._rows[1]))
-        return self._page(found, _own(0), at)
+        return self._page(found, own(0), at)
 
     def lone(self, side: int, after: int, until: int, at: int) -> ArrowPage | None:
         """Rows that have stayed without a partner."""
         rows = self._rows[side]
         if rows is None:
             return None
-        last = pl.col(_of(side, UNTIL)) - 1
+        last = pl.col(of_side(side, UNTIL)) - 1
         due = rows.filter((last > after) & (last <= until))
         sides = [self._rows[0], self._rows[1]]
         sides[side] = due
         matched = self._matched(*sides)
-        lone = due if matched is None else due.join(matched, on=_of(side, ID), how="anti", maintain_order="left")
-        return self._page(_with_nulls(lone, self._node, 1 - side), _own(side), at)
+        lone = (
+            due if matched is None else due.join(matched, on=of_side(side, ID), how="anti", maintain_order="left")
+        )
+        return self._page(missing(lone, self._node.inputs[1 - side].schema), own(side), at)
 
     def settle_page(self) -> None:
         """What was added counts."""
@@ -83,12 +80,12 @@ class JoinRows:
         """Drop rows by their last instant."""
         rows = self._rows[side]
         if rows is not None:
-            self._rows[side] = rows.filter(pl.col(_of(side, UNTIL)) - 1 > until)
+            self._rows[side] = rows.filter(pl.col(of_side(side, UNTIL)) - 1 > until)
 
     def last(self, side: int) -> int:
         """The last instant of all."""
         rows = self._rows[side]
-        top = None if rows is None else rows[_of(side, UNTIL)].max()
+        top = None if rows is None else rows[of_side(side, UNTIL)].max()
         return MIN_TICK if top is None else int(top) - 1  # type: ignore[arg-type]
 
     def state(self, whole: bool) -> State:
@@ -117,14 +114,16 @@ class JoinRows:
         if left is None or right is None or not left.height or not right.height:
             return None
         pairs = left.join(right, how="cross")
-        alike = (pl.col(_of(0, TIME)) < pl.col(_of(1, UNTIL))) & (pl.col(_of(1, TIME)) < pl.col(_of(0, UNTIL)))
+        alike = (pl.col(of_side(0, TIME)) < pl.col(of_side(1, UNTIL))) & (
+            pl.col(of_side(1, TIME)) < pl.col(of_side(0, UNTIL))
+        )
         return meeting(pairs.filter(alike), self._node.condition)
 
     def _having_partner(self, left: pl.DataFrame | None, right: pl.DataFrame | None) -> pl.DataFrame | None:
         matched = self._matched(left, right)
         if left is None or matched is None:
             return None
-        return left.join(matched, on=_of(0, ID), how="semi", maintain_order="left")
+        return left.join(matched, on=of_side(0, ID), how="semi", maintain_order="left")
 
     def _page(self, rows: pl.DataFrame | None, hidden: Sequence[pl.Expr], at: int) -> ArrowPage | None:
         if rows is None or not rows.height:
@@ -134,24 +133,5 @@ class JoinRows:
         return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
 
 
-def _later() -> list[pl.Expr]:
-    """The time of a pair, and until when it is alive."""
-    return [
-        pl.max_horizontal(_of(0, TIME), _of(1, TIME)).alias(TIME),
-        pl.min_horizontal(_of(0, UNTIL), _of(1, UNTIL)).alias(UNTIL),
-    ]
-
-
-def _own(side: int) -> list[pl.Expr]:
-    """Those of one row."""
-    return [pl.col(_of(side, TIME)).alias(TIME), pl.col(_of(side, UNTIL)).alias(UNTIL)]
-
-
 def _without(rows: pl.DataFrame, others: pl.DataFrame | None) -> pl.DataFrame:
-    return rows if others is None else rows.join(others, on=_of(0, ID), how="anti", maintain_order="left")
-
-
-def _with_nulls(rows: pl.DataFrame, node: JoinNode, side: int) -> pl.DataFrame:
-    """Rows with the columns of the side that is missing."""
-    schema = pl.DataFrame(node.inputs[side].schema.empty_table()).schema
-    return rows.with_columns(pl.lit(None, kind).alias(name) for name, kind in schema.items())
+    return rows if others is None else rows.join(others, on=of_side(0, ID), how="anti", maintain_order="left")

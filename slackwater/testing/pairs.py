@@ -5,10 +5,33 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import TIME, UNTIL
 from slackwater.plan.nodes import StoredNode
 
 #: The place of a row.
 ID = "__id"
+
+
+def of_side(side: int, column: str) -> str:
+    """A hidden column of one side."""
+    return f"{column}_{side}"
+
+
+def later() -> list[pl.Expr]:
+    """The time of a pair, and until when it is alive."""
+    times, ends = ([of_side(side, column) for side in (0, 1)] for column in (TIME, UNTIL))
+    return [pl.max_horizontal(times).alias(TIME), pl.min_horizontal(ends).alias(UNTIL)]
+
+
+def own(side: int) -> list[pl.Expr]:
+    """Those of one row."""
+    return [pl.col(of_side(side, column)).alias(column) for column in (TIME, UNTIL)]
+
+
+def missing(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
+    """Rows with nulls for the columns of the side that is missing."""
+    kinds = pl.DataFrame(schema.empty_table()).schema
+    return rows.with_columns(pl.lit(None, kind).alias(name) for name, kind in kinds.items())
 
 
 def meeting(pairs: pl.DataFrame, condition: str | None) -> pl.DataFrame:

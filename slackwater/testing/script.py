@@ -28,6 +28,8 @@ from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.join_rows import JoinRows
+from slackwater.testing.ordered_rows import OrderedRowsHere
+from slackwater.testing.rows_in_order import RowsInOrderHere
 from slackwater.testing.types import SampleRelation, SampleTypes
 from slackwater.windows.sideline import Sideline
 
@@ -125,6 +127,14 @@ class ArrowPages:
         """Rows in this process."""
         return JoinRows(node)
 
+    def ordered_rows(self, label: str, node: JoinNode) -> OrderedRowsHere:
+        """Rows in this process."""
+        return OrderedRowsHere(node)
+
+    def rows_in_order(self, label: str, schema: pa.Schema) -> RowsInOrderHere:
+        """Rows in this process."""
+        return RowsInOrderHere()
+
     def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """There is nowhere to spill to."""
         raise MemoryError(f"{label}: more window state than the driver may hold, and nowhere to spill it")
@@ -149,13 +159,14 @@ class Script:
         sideline: Sideline | None = None,
         clock: ManualClock | None = None,
         pages: ArrowPages | None = None,
+        ordered: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
         self.executor = Executor(self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages())
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        settings = Settings(late=late, early=early, sideline=sideline)
+        settings = Settings(late=late, early=early, sideline=sideline, ordered=ordered)
         add_query(self.executor, "q", plan, self.sink, settings)
         self._streams = {stream.name: stream for stream in streams_of(plan)}
         seen = {name: self.executor.consumed(source_label(name)) for name in self._streams}

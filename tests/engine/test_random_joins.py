@@ -18,7 +18,7 @@ import slackwater as sw
 from slackwater.plan import logical as L
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
-from tests.kit.joins import Lived, Row, alive, join, join_of, renamed, rows_of
+from tests.kit.joins import Lived, Row, alive, join, join_of, last_rows, renamed, rows_of
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, World
 from tests.kit.streams import Stream, bounded_streams
@@ -36,8 +36,13 @@ def right(rows: L.Logical = B) -> L.Logical:
     return renamed(rows, "2", "t", "g", "i")
 
 
-def of(rows: pl.DataFrame, suffix: str, range: int) -> list[Lived]:
-    return [(t, e, {f"{c}{suffix}": row[c] for c in LEFT}) for t, e, row in alive(rows, range)]
+def of(rows: pl.DataFrame, suffix: str, window: int | L.Window) -> list[Lived]:
+    if isinstance(window, L.Window):
+        assert window.rows is not None
+        lived = last_rows(rows, window.rows)
+    else:
+        lived = alive(rows, window)
+    return [(t, e, {f"{c}{suffix}": row[c] for c in LEFT}) for t, e, row in lived]
 
 
 def same_g(a: Row, b: Row) -> bool:
@@ -48,7 +53,7 @@ def less(a: Row, b: Row) -> bool:
     return None not in (a["i"], b["i2"]) and same_g(a, b) and a["i"] < b["i2"]
 
 
-def kind(how: str, ranges: tuple[int, int]) -> Kind:
+def kind(how: str, ranges: tuple[int | L.Window, int | L.Window]) -> Kind:
     query = join_of(left(), right(), ranges, "g = g2 AND i < i2", how)
     columns = LEFT if how in ("semi", "anti") else (*LEFT, *RIGHT)
 
@@ -123,6 +128,9 @@ def of_results() -> Kind:
 KINDS = [
     *(kind(how, (8, 5)) for how in KINDS_OF_JOINS),
     *(kind(how, (1, 20)) for how in KINDS_OF_JOINS),
+    *(kind(how, (L.Window(rows=3), 6)) for how in KINDS_OF_JOINS),
+    *(kind(how, (5, L.Window(rows=1))) for how in KINDS_OF_JOINS),
+    *(kind(how, (L.Window(rows=2), L.Window(rows=4))) for how in KINDS_OF_JOINS),
     *(counted(how) for how in ("inner", "left", "full", "semi")),
     three(),
     with_itself(),
@@ -130,10 +138,10 @@ KINDS = [
 ]
 
 
-@settings(max_examples=120)
+@settings(max_examples=150)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
-    first=st.integers(0, 40),
+    first=st.integers(0, 80),
     events=st.lists(EVENTS, max_size=25),
     strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
 )

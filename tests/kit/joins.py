@@ -19,12 +19,19 @@ def alive(rows: pl.DataFrame, range: int) -> list[Lived]:
     return [(row["t"], row["t"] + range, row) for row in rows.to_dicts() if row["t"] is not None]
 
 
+def last_rows(rows: pl.DataFrame, most: int) -> list[Lived]:
+    """Rows that find partners until so many have come behind them; of equal times the later one came later."""
+    timed = sorted((row for row in rows.to_dicts() if row["t"] is not None), key=lambda row: row["t"])
+    ends = [row["t"] for row in timed[most:]] + [10**9] * most
+    return [(row["t"], end, row) for row, end in zip(timed, ends, strict=False)]
+
+
 def join(left: list[Lived], right: list[Lived], meets: Callable[[Row, Row], bool | None], how: str) -> list[Lived]:
     """The rows that a join gives, with their times; a row that stays alone has its own columns only."""
     made, met = list[Lived](), (set[int](), set[int]())
     for n, (t, until, a) in enumerate(left):
         for m, (u, others, b) in enumerate(right):
-            if t < others and u < until and meets(a, b):
+            if max(t, u) < min(until, others) and meets(a, b):
                 met[0].add(n)
                 met[1].add(m)
                 if how not in ("semi", "anti"):
@@ -50,5 +57,5 @@ def renamed(rows: L.Logical, suffix: str, *columns: str) -> L.Select:
 
 def join_of(left: L.Logical, right: L.Logical, ranges: tuple[Any, Any], on: Any, how: str = "inner") -> L.Join:
     """The same as a query."""
-    windows = tuple(None if r is None else L.Window(r) for r in ranges)
+    windows = tuple(r if r is None or isinstance(r, L.Window) else L.Window(r) for r in ranges)
     return L.Join((left, right), (windows[0], windows[1]), on, how)

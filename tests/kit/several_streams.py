@@ -125,7 +125,7 @@ class World:
 
 #: What may happen.
 EVENTS = st.tuples(
-    st.sampled_from(["a", "a", "a", "b", "b", "c", "add", "remove", "prod", "restart"]), st.integers(0, 40)
+    st.sampled_from(["a", "a", "a", "b", "b", "c", "add", "remove", "prod", "restart"]), st.integers(0, 80)
 )
 
 

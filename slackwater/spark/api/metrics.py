@@ -32,10 +32,12 @@ def run_metrics(
     asked = {name: snapshot.of(source_label(source)) for name, source in prod_streams.items()}
     domain = pairs[0][0].domain
     mine = {label: f for label, f in snapshot.operators.items() if run.name in f["queries"]}
+    aggregates = _with_refused(_aggregate_figures(run, snapshot), run)
     return {
         **_of_all_streams(list(streams.values())),
         "streams": {name: streams[name] for name in run.streams},
-        **_with_refused(_aggregate_figures(run, snapshot), run),
+        **aggregates,
+        **_of_joins(mine, aggregates.get("late_rows", 0)),
         **_own(snapshot.of(f"{run.name}/prodder")),
         **({"prod_streams": {name: _own(f) for name, f in asked.items()}} if asked else {}),
         **_summed([_own(f) for f in mine.values() if "mapped_pages" in f]),
@@ -84,6 +86,17 @@ def _of_operator(figures: dict[str, Any], domain: TimeDomain) -> dict[str, Any]:
         "registers": [domain.show(tick) for tick in figures["registers"]],
         **shown,
     }
+
+
+def _of_joins(mine: Mapping[str, dict[str, Any]], late: int) -> dict[str, Any]:
+    """What joins keep, and a sink that goes by time; their late rows are counted with those of windows."""
+    joins = {label: _own(f) for label, f in mine.items() if "late_by_input" in f}
+    waiting = [_own(f) for f in mine.values() if "waiting_rows" in f]
+    if not joins and not waiting:
+        return {}
+    late += sum(figures["late_rows"] for figures in (*joins.values(), *waiting))
+    ordered = {"waiting_rows": waiting[0]["waiting_rows"]} if waiting else {}
+    return {"late_rows": late, **({"joins": joins} if joins else {}), **ordered}
 
 
 def _aggregate_figures(run: Run, snapshot: Snapshot) -> dict[str, Any]:

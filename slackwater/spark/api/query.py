@@ -143,6 +143,7 @@ class Query:
         hold: bool = False,
         early: Early | None = None,
         sideline: Sideline | None = None,
+        ordered: bool = False,
     ) -> Run:
         """Start the query.
 
@@ -153,10 +154,11 @@ class Query:
         or before another query of it starts without `hold`: so that several queries see a stream from its first
         row. `early` asks for early answers, as in sw.early(at=0.75). `sideline` sets the rest of a prodded burst
         aside behind a `map`, so that later windows need not wait for it, as in sw.sideline(ratio=4).
+        With `ordered` the sink gets rows in the order of their time: each waits until time has passed it.
         """
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
-        return self.session._open().start(self, sink, late, name, hold, early, sideline)
+        return self.session._open().start(self, sink, late, name, hold, early, sideline, ordered)
 
     def describe(self) -> str:
         """The plan in a few lines."""

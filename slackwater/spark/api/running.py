@@ -97,6 +97,7 @@ class Running:
         hold: bool,
         early: Early | None,
         sideline: Sideline | None,
+        ordered: bool,
     ) -> Run:
         """Start a query; an error leaves everything as it was."""
         plan, label = query.plan, self._label(name)
@@ -116,7 +117,7 @@ class Running:
         plan = plan if play is None else play.plan(plan)
         run = Run(self, label, query, plan, play, output, late_output)
         clock = None if play is None else play.clock
-        settings = Settings(late_output, self._resident_limit, clock, early, sideline, known, reserved)
+        settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
         self.runs[label] = run
         try:
             self._add(run, output, settings)

@@ -15,13 +15,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyarrow import fs
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from slackwater.columns import CELL, TIME
+from slackwater.progress.time import MIN_TICK
+from slackwater.spark.pages.staging import too_large
 from slackwater.spark.storage.place import Place
 from slackwater.windows.kernel import floor_division
 
@@ -34,6 +49,9 @@ CELLS = 32
 _CELLS_A_LIFE = 8
 #: So many files of a level are made one, unless they are large by themselves.
 _MANY = 24
+#: A page of fewer rows comes through the driver, if it has no other types than these.
+SMALL = 20_000
+_PLAIN = (NumericType, StringType, BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType)
 _LARGE = 32 * 2**20
 
 
@@ -61,18 +79,58 @@ class CellFiles:
         self._width = max(1, longest // _CELLS_A_LIFE)
         self._schema: StructType | None = None
         self._next = 0
+        self._small = True
         self._doomed: list[tuple[list[weakref.ref[Any]], list[str]]] = []
         self._readers: list[weakref.ref[Any]] = []
 
     def write(self, frame: DataFrame, level: int = 0) -> list[CellFile]:
-        """Run: rows that have a time, as files of their own; they belong to nobody yet."""
-        folder, cell = str(self._next), F.expr(f"pmod({floor_division(TIME, self._width)}, {CELLS}L)").alias(CELL)
+        """Run: rows that have a time, as files of their own; they belong to nobody yet.
+
+        As long as pages are small they come through the driver: Spark takes much longer to write few rows.
+        """
+        folder, self._schema = str(self._next), frame.schema
         self._next += 1
-        self._schema = frame.schema
-        place = self._place.child(folder)
+        place, table = self._place.child(folder), self._here(frame) if self._small else None
+        if table is None:
+            self._write_by_spark(frame, place)
+        else:
+            self._write_here(table, place)
+        files = [self._looked_at(f"{folder}/{name}", level) for name in _names(place)]
+        self._small = sum(file.rows for file in files) < SMALL
+        return files
+
+    def _here(self, frame: DataFrame) -> pa.Table | None:
+        """The rows in the driver; None if they are too many for that, or of a type that only Spark writes."""
+        if not all(isinstance(field.dataType, _PLAIN) for field in frame.schema.fields):
+            return None
+        try:
+            return frame.toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not too_large(error):
+                raise
+            return None
+
+    def _write_by_spark(self, frame: DataFrame, place: Place) -> None:
+        cell = F.expr(f"pmod({floor_division(TIME, self._width)}, {CELLS}L)").alias(CELL)
         with self._pages.writing(place):
             frame.select("*", cell).write.mode("overwrite").partitionBy(CELL).parquet(place.address)
-        return [self._looked_at(f"{folder}/{name}", level) for name in _names(place)]
+
+    def _write_here(self, table: pa.Table, place: Place) -> None:
+        cells = (pl.col(TIME) // self._width % CELLS).alias(CELL)
+        of = pl.DataFrame({TIME: pl.from_arrow(table[TIME])}).select(cells)[CELL]
+        for cell in of.unique().to_list():
+            rows = table.filter((of == cell).to_arrow())
+            self._pages.write_table(rows, place.child(f"{CELL}={cell}"), "part-0.parquet")
+
+    def without_late(self, files: list[CellFile], after: int) -> tuple[list[CellFile], int]:
+        """The same rows but those at or below a heartbeat, and how many these were; runs where there are some."""
+        mixed = [file for file in files if file.low <= after]
+        if after == MIN_TICK or not mixed:
+            return files, 0
+        kept = self.write(self.frame(mixed).where(f"{TIME} > {after}L"))
+        self.forget(mixed)
+        late = sum(file.rows for file in mixed) - sum(file.rows for file in kept)
+        return [*(file for file in files if file.low > after), *kept], late
 
     def frame(self, files: Sequence[CellFile]) -> DataFrame:
         """The rows of some files."""

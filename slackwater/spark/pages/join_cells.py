@@ -6,23 +6,20 @@ join (a filter, a window) runs in the same job. Files that are purged stay as lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.columns import TIME, UNTIL
 from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
-from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.pages.cell_files import CellFile, CellFiles
-from slackwater.spark.pages.expressions import column, named
-from slackwater.spark.pages.origin import Origin
-from slackwater.spark.pages.shape import ManyTasks
+from slackwater.spark.pages.expressions import named
+from slackwater.spark.pages.made import Made, later, of_side, own
 from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.types import spark_schema
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
@@ -30,11 +27,6 @@ if TYPE_CHECKING:
 #: Files of fewer bytes are sent to all tasks, which spares the shuffle of the other side.
 _FEW = 64 * 2**20
 _NAMES = ("left", "right")
-
-
-def _of(side: int, column: str) -> str:
-    """A hidden column of one side."""
-    return f"{column}_{side}"
 
 
 class JoinCells:
@@ -46,30 +38,22 @@ class JoinCells:
         self._pages = pages
         self._sides = [CellFiles(place.child(n), pages, a.longest) for n, a in zip(_NAMES, node.sides, strict=True)]
         self._added: list[list[CellFile]] = [[], []]
-        self._given = 0
-        self._shape = ManyTasks()
+        self._made = Made(node, pages, self._sides)
 
     def add(self, side: int, page: Any, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
         cells = self._sides[side]
         with page.rows_with_time() as frame:
             files = cells.write(self._kept(side, frame))
-        rows = sum(file.rows for file in files)
-        if after > MIN_TICK and any(file.low <= after for file in files):
-            in_time = [f for f in files if f.low > after]
-            mixed = [f for f in files if f.low <= after]
-            kept = cells.write(cells.frame(mixed).where(f"{TIME} > {after}L"))
-            cells.forget(mixed)
-            files = [*in_time, *kept]
-        self._added[side] = files
-        return rows - sum(file.rows for file in files)
+        self._added[side], late = cells.without_late(files, after)
+        return late
 
     def pairs(self, side: int, at: int) -> SparkPage | None:
         """The added page with the rows of the other side that are alive with it."""
         found = self._meeting(side, self._added[side])
         if found is None:
             return None
-        return self._page(self._joined(found, "inner"), _later(), {}, at)
+        return self._made.page(self._joined(found, "inner"), later(), None, at)
 
     def partnered(self, side: int, at: int) -> SparkPage | None:
         """Rows of the left side that have a partner now, and had none before."""
@@ -78,27 +62,23 @@ class JoinCells:
             return None
         rows = self._joined(found, "left_semi")
         if side == 1 and self._sides[1].files:
-            rows = rows.join(self._rows(1, self._sides[1].files), self._condition(), "left_anti")
-        return self._page(rows, _own(0), self._nulls(1), at)
+            rows = rows.join(self._rows(1, self._sides[1].files), self._made.together(), "left_anti")
+        return self._made.page(rows, own(0), 1, at)
 
     def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
         """Rows that have stayed without a partner."""
-        cells, longest, shortest = (
-            self._sides[side],
-            self._node.sides[side].longest,
-            self._node.sides[side].shortest,
-        )
-        due = [f for f in cells.files if f.low + shortest - 1 <= until and f.high + longest - 1 > after]
+        alive, files = self._node.sides[side], self._sides[side].files
+        due = [f for f in files if f.low + alive.shortest - 1 <= until and f.high + alive.longest - 1 > after]
         if not due:
             return None
-        last = f"({_of(side, UNTIL)} - 1L)"
+        last = f"({of_side(side, UNTIL)} - 1L)"
         rows = self._rows(side, due).where(f"{last} <= {until}L")
         if after > MIN_TICK:
             rows = rows.where(f"{last} > {after}L")
         found = self._meeting(side, due)
         if found is not None:
-            rows = rows.join(self._rows(1 - side, found[1 - side]), self._condition(), "left_anti")
-        return self._page(rows, _own(side), self._nulls(1 - side), at)
+            rows = rows.join(self._rows(1 - side, found[1 - side]), self._made.together(), "left_anti")
+        return self._made.page(rows, own(side), 1 - side, at)
 
     def settle_page(self) -> None:
         """What was added counts."""
@@ -119,12 +99,12 @@ class JoinCells:
 
     def state(self, whole: bool) -> State:
         """Which files there are."""
-        return State({"sides": [cells.state() for cells in self._sides], "given": self._given})
+        return State({"sides": [cells.state() for cells in self._sides], "given": self._made.given})
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
         values = states[-1].values
-        self._given = values["given"]
+        self._made.given = values["given"]
         for cells, kept in zip(self._sides, values["sides"], strict=True):
             cells.restore(kept)
 
@@ -146,17 +126,15 @@ class JoinCells:
 
     def _kept(self, side: int, frame: DataFrame) -> DataFrame:
         """What is kept of a row: its columns, its time and, where that is not always the same, its end."""
-        names = [*self._node.inputs[side].schema.names, TIME]
-        if self._node.sides[side].range is None:
-            names.append(UNTIL)
-        return frame.select(*(F.col(f"`{name}`") for name in names))
+        hidden = [TIME] if self._node.sides[side].range is not None else [TIME, UNTIL]
+        return frame.select(*self._made.visible(side), *hidden)
 
     def _rows(self, side: int, files: Sequence[CellFile]) -> DataFrame:
         """The rows of some files, with hidden columns under names of their side."""
         alive, frame = self._node.sides[side], self._sides[side].frame(files)
         until = UNTIL if alive.range is None else f"{TIME} + {alive.range}L"
-        visible = [F.col(f"`{name}`") for name in self._node.inputs[side].schema.names]
-        return frame.select(*visible, named(TIME, _of(side, TIME)), named(until, _of(side, UNTIL)))
+        hidden = [named(TIME, of_side(side, TIME)), named(until, of_side(side, UNTIL))]
+        return frame.select(*self._made.visible(side), *hidden)
 
     def _meeting(self, side: int, files: Sequence[CellFile]) -> tuple[list[CellFile], list[CellFile]] | None:
         """These files of a side, and those of the other side with rows that are alive at the same time."""
@@ -178,39 +156,4 @@ class JoinCells:
             right = F.broadcast(right)
         elif sizes[0] < _FEW and how == "inner":
             left = F.broadcast(left)
-        return left.join(right, self._condition(), how)
-
-    def _condition(self) -> Column:
-        """Both rows are alive at the same time, and meet what the user asks."""
-        together = [f"{_of(0, TIME)} < {_of(1, UNTIL)}", f"{_of(1, TIME)} < {_of(0, UNTIL)}"]
-        return column(" AND ".join([*([self._node.condition] if self._node.condition else []), *together]))
-
-    def _nulls(self, side: int) -> Mapping[str, Column]:
-        """The columns of a side that is missing."""
-        fields = spark_schema(self._node.inputs[side].schema).fields
-        return {field.name: F.lit(None).cast(field.dataType) for field in fields}
-
-    def _page(self, rows: DataFrame, hidden: Mapping[str, str], nulls: Mapping[str, Column], at: int) -> SparkPage:
-        """A lazy page; the files that it reads stay until it has run."""
-        if nulls:
-            rows = rows.withColumns(dict(nulls))
-        columns = [*self._node.columns, *hidden.items()]
-        frame = rows.select(*(named(sql, name) for name, sql in columns))
-        self._given += 1
-        # Its rows are not counted before they are needed, and move no time.
-        unknown = Arrival(0, 0, None, None, at)
-        origin = Origin(frame, self._given, at, self._shape, self._pages, tuple(hidden), arrival=unknown)
-        for cells in self._sides:
-            cells.read_by(origin)
-        return SparkPage(frame, origin)
-
-
-def _later() -> dict[str, str]:
-    """The time of a pair, and until when it is alive."""
-    times, ends = ([_of(side, column) for side in (0, 1)] for column in (TIME, UNTIL))
-    return {TIME: f"greatest({', '.join(times)})", UNTIL: f"least({', '.join(ends)})"}
-
-
-def _own(side: int) -> dict[str, str]:
-    """Those of one row."""
-    return {TIME: _of(side, TIME), UNTIL: _of(side, UNTIL)}
+        return left.join(right, self._made.together(), how)

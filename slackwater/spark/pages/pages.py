@@ -22,7 +22,9 @@ from slackwater.plan.nodes import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.join_cells import JoinCells
+from slackwater.spark.pages.ordered_cells import OrderedCells
 from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.sorted_cells import SortedCells
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.spilled_panes import SpilledPanes
 from slackwater.spark.pages.spilled_records import SpilledRecords
@@ -154,6 +156,14 @@ class SparkPages:
     def join_state(self, label: str, node: JoinNode) -> JoinCells:
         """Rows as files."""
         return JoinCells(label, node, self)
+
+    def ordered_rows(self, label: str, node: JoinNode) -> OrderedCells:
+        """Rows as files."""
+        return OrderedCells(label, node, self)
+
+    def rows_in_order(self, label: str, schema: pa.Schema) -> SortedCells:
+        """Rows as files."""
+        return SortedCells(label, schema, self)
 
     def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """Panes as files."""

@@ -1,0 +1,113 @@
+"""The window join where a side keeps its last rows, not those of a stretch of time (S3 section 4, [ROWS 100]).
+
+Which rows are the last ones at an instant is known only when time has passed it. So rows wait until the heartbeats
+of both inputs have, and are then matched in the order of time. Of equal times the one that came last is the later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from slackwater.operators.operator import Emit, Input, State
+from slackwater.operators.page import Page
+from slackwater.operators.several import Several
+from slackwater.progress.clock import Clock
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MIN_TICK
+
+
+class OrderedRows(Protocol):
+    """The rows of both sides: those that wait, and those that may still find partners."""
+
+    def add(self, side: int, page: Page, after: int) -> int:
+        """Take the rows of a page with a time above `after`; gives how many were not above it."""
+        ...
+
+    def release(self, before: int, upto: int, at: int) -> list[Page]:
+        """What comes out when time goes from the one heartbeat to the other; what is needed no more goes."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether rows are above the last heartbeat that was given to `release`."""
+        ...
+
+    @property
+    def undecided(self) -> int | None:
+        """The time of the first row of which it is not known whether it stays alone."""
+        ...
+
+    def state(self, whole: bool) -> State:
+        """Changes since this was last asked, or all."""
+        ...
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from journaled states."""
+        ...
+
+    def settle(self) -> None:
+        """The journal has all that `state` gave; what went may be deleted."""
+        ...
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Figures for a person."""
+        ...
+
+
+class RowsJoin(Several):
+    """The join of two inputs of which one or both have windows of rows."""
+
+    makes_rows: ClassVar[bool] = True
+
+    def __init__(self, label: str, clock: Clock, rows: OrderedRows) -> None:
+        super().__init__(label)
+        self._clock = clock
+        self._rows = rows
+        self._released = MIN_TICK
+        """Rows up to here have been matched."""
+        self._late = [0, 0]
+
+    def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
+        """Keep its rows until their time has come. Early rows are left out: they do not stay."""
+        if page.prod is None:
+            self._late[side] += self._rows.add(side, page, times[side].heartbeat.tick)
+
+    def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
+        """Match the rows that both heartbeats have passed."""
+        tick = min(time.heartbeat.tick for time in times)
+        if tick > self._released:
+            for page in self._rows.release(self._released, tick, self._clock.now()):
+                emit(page)
+            self._released = tick
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """As far as rows have been matched, and not beyond a row that may still stay alone."""
+        first = self._rows.undecided
+        return Punctuation(Heartbeat(self._released if first is None else min(self._released, first - 1)))
+
+    def holds(self, inputs: Sequence[Input]) -> bool:
+        """Whether rows wait for the heartbeats."""
+        return self._rows.waiting or self._rows.undecided is not None
+
+    def state(self, whole: bool) -> State:
+        """The heartbeat, counts, and the rows."""
+        kept = self._rows.state(whole)
+        kept.values = {"rows": kept.values, "released": self._released, "late": list(self._late)}
+        return kept
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from journaled states."""
+        values = states[-1].values
+        self._released, self._late = values["released"], list(values["late"])
+        self._rows.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
+
+    def settle(self) -> None:
+        """What went may be deleted."""
+        self._rows.settle()
+
+    def metrics(self) -> dict[str, Any]:
+        """Late rows and the size of the state."""
+        return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._rows.size}

@@ -1,0 +1,74 @@
+"""The rows that a join makes, as lazy pages: pairs, and rows that have stayed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from slackwater.columns import TIME, UNTIL
+from slackwater.plan.nodes import JoinNode
+from slackwater.progress.arrival import Arrival
+from slackwater.spark.pages.cell_files import CellFiles
+from slackwater.spark.pages.expressions import column, named
+from slackwater.spark.pages.origin import Origin
+from slackwater.spark.pages.shape import ManyTasks
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.types import spark_schema
+
+if TYPE_CHECKING:
+    from slackwater.spark.pages.pages import SparkPages
+
+
+def of_side(side: int, name: str) -> str:
+    """A hidden column of one side."""
+    return f"{name}_{side}"
+
+
+def later() -> dict[str, str]:
+    """The time of a pair, and until when it is alive."""
+    times, ends = ([of_side(side, name) for side in (0, 1)] for name in (TIME, UNTIL))
+    return {TIME: f"greatest({', '.join(times)})", UNTIL: f"least({', '.join(ends)})"}
+
+
+def own(side: int) -> dict[str, str]:
+    """Those of one row."""
+    return {TIME: of_side(side, TIME), UNTIL: of_side(side, UNTIL)}
+
+
+class Made:
+    """Makes pages of a join's rows; the files that they read stay until they have run."""
+
+    def __init__(self, node: JoinNode, pages: SparkPages, files: Sequence[CellFiles]) -> None:
+        self.given = 0
+        """Pages so far."""
+        self._node = node
+        self._pages = pages
+        self._files = files
+        self._shape = ManyTasks()
+
+    def visible(self, side: int) -> list[Column]:
+        """The columns of a side."""
+        return [column(f"`{name}`") for name in self._node.inputs[side].schema.names]
+
+    def together(self) -> Column:
+        """Both rows are alive at the same time, and meet what the user asks."""
+        times = [f"{of_side(side, TIME)} < {of_side(1 - side, UNTIL)}" for side in (0, 1)]
+        return column(" AND ".join([*([self._node.condition] if self._node.condition else []), *times]))
+
+    def page(self, rows: DataFrame, hidden: Mapping[str, str], lacks: int | None, at: int) -> SparkPage:
+        """Rows as a page; the columns of the side that it lacks are null."""
+        if lacks is not None:
+            fields = spark_schema(self._node.inputs[lacks].schema).fields
+            rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
+        columns = [*self._node.columns, *hidden.items()]
+        frame = rows.select(*(named(sql, name) for name, sql in columns))
+        self.given += 1
+        # Its rows are not counted before they are needed, and move no time.
+        unknown = Arrival(0, 0, None, None, at)
+        origin = Origin(frame, self.given, at, self._shape, self._pages, tuple(hidden), arrival=unknown)
+        for cells in self._files:
+            cells.read_by(origin)
+        return SparkPage(frame, origin)

@@ -1,0 +1,138 @@
+"""The rows of a join with windows of rows, in this process: at each heartbeat every pair is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from slackwater.columns import TIME, UNTIL
+from slackwater.operators.operator import State
+from slackwater.plan.nodes import JoinNode
+from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own
+from slackwater.windows.frames import frame_of
+
+
+class OrderedRowsHere:
+    """All rows of both sides in two frames; UNTIL is null as long as nobody knows it."""
+
+    def __init__(self, node: JoinNode) -> None:
+        self._node = node
+        self._rows: list[pl.DataFrame | None] = [None, None]
+        self._next = self._given = 0
+        self._released = MIN_TICK
+        self.undecided: int | None = None
+
+    def add(self, side: int, page: Any, after: int) -> int:
+        """Take the rows above a heartbeat."""
+        assert isinstance(page, ArrowPage)
+        rows = page.with_hidden().filter(pl.col(TIME).is_not_null())
+        kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
+        names = self._node.inputs[side].schema.names
+        places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
+        self._next += kept.height
+        added, before = kept.select(*names, pl.col(TIME).alias(of_side(side, TIME)), places), self._rows[side]
+        self._rows[side] = added if before is None else pl.concat([before, added])
+        return rows.height - kept.height
+
+    def release(self, before: int, upto: int, at: int) -> list[ArrowPage]:
+        """Try all pairs; those of before are out already."""
+        self._released = upto
+        sides = [self._until(side, upto) for side in (0, 1)]
+        pairs = self._matched(sides[0], sides[1])
+        latest = pl.max_horizontal(of_side(0, TIME), of_side(1, TIME))
+        old, new = pairs.filter(latest <= before), pairs.filter(latest > before)
+        how, pages = self._node.how, list[ArrowPage | None]()
+        if how == "semi":
+            fresh = _in(sides[0], new, 0, "semi")
+            pages.append(self._page(_in(fresh, old, 0, "anti"), own(0), 1, at))
+        elif how != "anti":
+            pages.append(self._page(new, later(), None, at))
+        open_rows = []
+        for side in self._node.lone:
+            done = _decided(side, upto)
+            open_rows += sides[side].filter(~done)[of_side(side, TIME)].to_list()
+            due = sides[side].filter(done & ~_decided(side, before))
+            if how != "semi":
+                pages.append(self._page(_in(due, pairs, side, "anti"), own(side), 1 - side, at))
+        self.undecided = min(open_rows, default=None)
+        for side in (0, 1):
+            self._purge(side, sides[side], upto)
+        return [page for page in pages if page is not None]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether rows are above the heartbeat."""
+        sides = enumerate(self._rows)
+        return any(r is not None and (r[of_side(s, TIME)] > self._released).any() for s, r in sides)
+
+    def state(self, whole: bool) -> State:
+        """All of it."""
+        tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}
+        return State({"next": self._next, "given": self._given, "at": [self._released, self.undecided]}, tables)
+
+    def restore(self, states: Sequence[State]) -> None:
+        """The last one."""
+        values = states[-1].values
+        self._next, self._given, (self._released, self.undecided) = values["next"], values["given"], values["at"]
+        self._rows = [None, None]
+        for side, table in states[-1].tables.items():
+            self._rows[int(side)] = frame_of(table)
+
+    def settle(self) -> None:
+        """There is nothing outside."""
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows of both sides."""
+        rows = [0 if rows is None else rows.height for rows in self._rows]
+        return {"left_rows": rows[0], "right_rows": rows[1]}
+
+    def _until(self, side: int, upto: int) -> pl.DataFrame:
+        """The rows that a heartbeat has passed, each with its end as far as it is known by then."""
+        rows, alive, time = self._rows[side], self._node.sides[side], of_side(side, TIME)
+        if rows is None:
+            empty = pl.DataFrame(self._node.inputs[side].schema.empty_table())
+            hidden = (pl.Series(of_side(side, c), [], pl.Int64) for c in (TIME, ID, UNTIL))
+            return empty.with_columns(*hidden)
+        passed = rows.filter(pl.col(time) <= upto).sort(time, of_side(side, ID))
+        end = pl.col(time) + alive.range if alive.range is not None else pl.col(time).shift(-(alive.rows or 0))
+        return passed.with_columns(end.alias(of_side(side, UNTIL)))
+
+    def _matched(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+        times, ends = ([of_side(side, c) for side in (0, 1)] for c in (TIME, UNTIL))
+        last = pl.min_horizontal(pl.col(end).fill_null(MAX_TICK) for end in ends)
+        return meeting(left.join(right, how="cross").filter(pl.max_horizontal(times) < last), self._node.condition)
+
+    def _purge(self, side: int, passed: pl.DataFrame, upto: int) -> None:
+        rows, until = self._rows[side], pl.col(of_side(side, UNTIL)).fill_null(MAX_TICK)
+        if rows is None:
+            return
+        needed = until > upto
+        if self.undecided is not None:
+            needed |= until > self.undecided
+        keep = pl.concat(
+            [passed.filter(needed).drop(of_side(side, UNTIL)), rows.filter(pl.col(of_side(side, TIME)) > upto)]
+        )
+        self._rows[side] = keep
+
+    def _page(self, rows: pl.DataFrame, hidden: Sequence[pl.Expr], lacks: int | None, at: int) -> ArrowPage | None:
+        if not rows.height:
+            return None
+        self._given += 1
+        if lacks is not None:
+            rows = missing(rows, self._node.inputs[lacks].schema)
+        made = [pl.sql_expr(sql).alias(name) for name, sql in self._node.columns]
+        return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
+
+
+def _decided(side: int, upto: int) -> pl.Expr:
+    """Whether a row is alive no longer at a heartbeat, as far as is known then."""
+    return pl.col(of_side(side, UNTIL)).fill_null(MAX_TICK) <= upto
+
+
+def _in(rows: pl.DataFrame, pairs: pl.DataFrame, side: int, how: Any) -> pl.DataFrame:
+    return rows.join(pairs, on=of_side(side, ID), how=how, maintain_order="left")

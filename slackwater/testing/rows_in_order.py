@@ -1,0 +1,62 @@
+"""Rows that wait for time, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from slackwater.columns import TIME
+from slackwater.operators.operator import State
+from slackwater.progress.time import MIN_TICK
+from slackwater.testing.arrow_page import ArrowPage
+from slackwater.windows.frames import frame_of
+
+
+class RowsInOrderHere:
+    """One frame, in the order of arrival."""
+
+    def __init__(self) -> None:
+        self._rows: pl.DataFrame | None = None
+        self._given = 0
+
+    def add(self, page: Any, after: int) -> int:
+        """Take the rows above a heartbeat."""
+        assert isinstance(page, ArrowPage)
+        rows = page.with_hidden().filter(pl.col(TIME).is_not_null())
+        kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
+        self._rows = kept if self._rows is None else pl.concat([self._rows, kept])
+        return rows.height - kept.height
+
+    def release(self, before: int, upto: int, at: int) -> ArrowPage | None:
+        """Those that time has passed."""
+        if self._rows is None:
+            return None
+        out = self._rows.filter(pl.col(TIME) <= upto).sort(TIME, maintain_order=True)
+        self._rows = self._rows.filter(pl.col(TIME) > upto)
+        self._given += 1
+        return ArrowPage(out, self._given, at) if out.height else None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are some."""
+        return self._rows is not None and self._rows.height > 0
+
+    def state(self, whole: bool) -> State:
+        """All of it."""
+        return State({"given": self._given}, {} if self._rows is None else {"rows": self._rows.to_arrow()})
+
+    def restore(self, states: Sequence[State]) -> None:
+        """The last one."""
+        self._given = states[-1].values["given"]
+        table = states[-1].tables.get("rows")
+        self._rows = None if table is None else frame_of(table)
+
+    def settle(self) -> None:
+        """There is nothing outside."""
+
+    @property
+    def size(self) -> dict[str, int]:
+        """How many wait."""
+        return {"waiting_rows": 0 if self._rows is None else self._rows.height}

@@ -1,0 +1,84 @@
+"""A sink that gets rows in the order of time: all that were not late, each once, over restarts."""
+
+from __future__ import annotations
+
+import tempfile
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from slackwater.plan import logical as L
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.testing import ListSink, Script
+from tests.kit.arcs import watched_arcs
+from tests.kit.streams import Stream, bounded_streams, frame, unbounded_streams
+from tests.kit.streams_of_samples import A, B, plan, union, where, windows
+
+
+@given(
+    streams=st.fixed_dictionaries({name: bounded_streams(most=20) for name in "ab"}),
+    order=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=30),
+)
+def test_rows_come_in_the_order_of_time_each_once(
+    streams: dict[str, Stream], order: list[tuple[str, bool]]
+) -> None:
+    query, sink = plan(where(union(A, B), "h >= 0"), {n: bounded(s.slack) for n, s in streams.items()}), ListSink()
+    waiting = {name: list(enumerate(s.pages)) for name, s in streams.items()}
+    with tempfile.TemporaryDirectory() as folder, watched_arcs():
+
+        def begin() -> Script:
+            return Script(query, FileJournal(fs.LocalFileSystem(), folder, sync=False), sink, ordered=True)
+
+        script = begin()
+        for name, restart in [*order, *((rest, False) for rest in "ab" for _ in waiting[rest])]:
+            if waiting[name]:
+                number, rows = waiting[name].pop(0)
+                script.page(rows, number, stream=name)
+            if restart:
+                script = begin()
+        script.drain()
+    wanted = pl.concat([s.rows for s in streams.values()]).filter(pl.col("h") >= 0)
+    assert [row["t"] for row in sink.rows] == sorted(wanted["t"].to_list())
+    assert sorted(map(repr, sink.rows)) == sorted(map(repr, wanted.to_dicts()))
+
+
+@given(stream=unbounded_streams())
+def test_rows_behind_the_heartbeat_are_counted_and_left_out(stream: Stream) -> None:
+    script = Script(plan(where(A, "true"), {"a": bounded(stream.slack)}), ordered=True)
+    kept, heartbeat, late = [], None, 0
+    for rows in stream.pages:
+        for row in rows.to_dicts():
+            if row["t"] is not None:
+                in_time = heartbeat is None or row["t"] > heartbeat
+                kept += [row["t"]] if in_time else []
+                late += not in_time
+        script.page(rows)
+        top = rows["t"].max()
+        if top is not None:
+            heartbeat = max(heartbeat or -(10**9), int(top) - stream.slack - 1)  # type: ignore[call-overload]
+    script.drain()
+    assert [row["t"] for row in script.results] == sorted(kept)
+    assert script.metrics()["q/order"]["late_rows"] == late
+
+
+def test_equal_times_keep_the_order_of_arrival_and_rows_wait_no_longer_than_they_must() -> None:
+    script = Script(plan(where(A, "true"), {"a": bounded(5)}), ordered=True)
+    script.page(frame([[9, "x"], [7, "y"], [9, "z"], [3, "w"]]))
+    assert [r["g"] for r in script.results] == ["w"], "time has passed 3"
+    script.page(frame([[9, "v"], [20, "u"]]))
+    assert [r["g"] for r in script.results] == ["w", "y", "x", "z", "v"]
+
+
+@pytest.mark.parametrize("window", [(6, 3), (5, 5)])
+def test_results_come_in_the_order_of_their_windows_and_early_ones_at_once(window: tuple[int, int]) -> None:
+    query: L.Logical = windows(A, *window, "g")
+    script = Script(plan(query, {"a": bounded(0)}), ordered=True)
+    script.page(frame([[1, "x"], [2, "y"]])).prod()
+    assert {r["kind"] for r in script.results} == {"early"}
+    script.page(frame([[30, "x"], [33, "y"]])).drain()
+    finals = [r["window_end"] for r in script.results if r["kind"] == "final"]
+    assert finals == sorted(finals) and len(finals) >= 4

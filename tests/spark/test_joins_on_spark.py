@@ -1,0 +1,222 @@
+"""Joins on Spark: the answers of in-process pages, restarts, files that come and go, stored relations, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+from slackwater.errors import QueryError
+from slackwater.plan import logical as L
+from slackwater.plan.nodes import JoinNode, walk
+from slackwater.progress.disorder import Disorder
+from slackwater.spark.pages import cell_files
+from slackwater.testing import Script
+from tests.kit.joins import join_of, renamed
+from tests.kit.streams import frame
+from tests.kit.streams_of_samples import A, B, plan, windows
+from tests.spark.test_both_page_kinds import PAGE, comparable
+from tests.spark.test_union_on_spark import SPARK, replayed, scattered, write
+
+pytestmark = pytest.mark.spark
+
+LEFT, RIGHT = renamed(A, "", "t", "g", "i"), renamed(B, "2", "t", "g", "i")
+POLICIES: dict[str, Disorder] = {"a": sw.bounded(5), "b": sw.bounded(2)}
+ON = "g = g2 AND i <= i2"
+QUERIES: dict[str, L.Logical] = {
+    "full": join_of(LEFT, RIGHT, (12, 7), ON, "full"),
+    "semi": join_of(LEFT, RIGHT, (12, 7), ON, "semi"),
+    "counted": windows(join_of(LEFT, RIGHT, (12, 7), "g = g2"), 9, 3, "g"),
+    "three": join_of(
+        join_of(LEFT, RIGHT, (12, 7), "g = g2"),
+        renamed(A, "3", "t", "g", "i"),
+        (None, 5),
+        "g = g3 AND i = i3",
+        "left",
+    ),
+    "rows": join_of(LEFT, RIGHT, (L.Window(rows=4), L.Window(rows=2)), "g = g2", "full"),
+    "rows semi": join_of(LEFT, RIGHT, (7, L.Window(rows=3)), ON, "semi"),
+    "results": join_of(
+        L.Select((windows(A, 8, 4, "g", n="count(*)"),), (("g", "g"), ("n", "n"))),
+        L.Select((windows(B, 8, 4, "g", m="count(*)"),), (("g2", "g"), ("m", "m"))),
+        (None, None),
+        "g = g2",
+        "left",
+    ),
+}
+
+
+def fluent(query: Any, streams: dict[str, Any]) -> Any:
+    """The same query, written by a user."""
+    if isinstance(query, L.Scan):
+        return streams[query.stream]
+    sides = [fluent(below, streams) for below in query.inputs]
+    if isinstance(query, L.Select):
+        return sides[0].select(**dict(query.columns))
+    if isinstance(query, L.Join):
+        left, right = (
+            side if window is None else side.window(range=window.range, rows=window.rows)
+            for side, window in zip(sides, query.windows, strict=True)
+        )
+        return left.join(right, on=query.on, how=query.how)
+    window = sides[0].window(range=query.window.range, slide=query.window.slide)
+    return window.group_by(**dict(query.groups)).agg(**dict(query.aggregates))
+
+
+def test_both_page_kinds_agree(spark: SparkSession) -> None:
+    pages = scattered(8)
+    with sw.Session(spark) as session:
+        streams = replayed(session, spark, pages, POLICIES)
+        runs = {name: fluent(query, streams).start(name=name) for name, query in QUERIES.items()}
+        session.run_available()
+        got = {name: run.results().to_pylist() for name, run in runs.items()}
+        figures = {name: run.metrics() for name, run in runs.items()}
+    for name, query in QUERIES.items():
+        script = Script(plan(query, POLICIES))
+        for n, (stream, rows) in enumerate(pages):
+            if rows.height:
+                script.until((n + 1) * PAGE).page(rows, stream=stream)
+        script.drain()
+        assert comparable(got[name]) == comparable(script.results) and got[name], name
+        ours = {k.partition("/")[2]: v["late_rows"] for k, v in script.metrics().items() if "/join" in k}
+        theirs = figures[name]["joins"].items()
+        assert {k.partition("/")[2].rstrip("'"): v["late_rows"] for k, v in theirs} == ours, name
+        assert sum(ours.values()) or name == "results", "some rows were late"
+
+
+def test_a_join_goes_on_from_a_journal(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows wait in the windows of a join while one session ends and the next begins."""
+    results: list[tuple[Any, ...]] = []
+
+    def session_of(*steps: tuple[str, int, pl.DataFrame]) -> dict[str, Any]:
+        with sw.Session(spark, journal=tmp_path / "journal") as session:
+            streams = {}
+            for name in ("a", "b"):
+                (tmp_path / name).mkdir(exist_ok=True)
+                df = spark.readStream.schema(SPARK).parquet(str(tmp_path / name))
+                streams[name] = session.stream(name, df, time="t", disorder=sw.bounded(0))
+            left = streams["a"].select("t", "g").window(range=10)
+            right = streams["b"].select("g", u="t").window(range=10)
+
+            def keep(df: DataFrame, commit_id: int) -> None:
+                results.extend((row["t"], row["u"]) for row in df.toArrow().to_pylist())
+
+            run = left.join(right, on="g", how="full").start(sink=keep, name="both", hold=True)
+            for name, number, rows in steps:
+                write(tmp_path / name, number, rows)
+                session.run_available(drain=False)
+            return run.metrics()
+
+    session_of(("a", 0, frame([[1, "x"], [2, "y"]])))
+    figures = session_of(("b", 0, frame([[9, "x"], [12, "y"]])))
+    assert results == [(1, 9)], "y of time 2 was alive until 12"
+    assert figures["joins"]["both/join3"]["left_rows"] == 2
+    session_of(("a", 1, frame([[18, "x"], [40, "z"]])), ("b", 1, frame([[41, "w"]])))
+    assert sorted(results, key=repr) == sorted([(1, 9), (18, 9), (2, None), (None, 12)], key=repr)
+    assert len(list((tmp_path / "journal" / "spill").rglob("*.parquet"))) <= 4, "what is needed no more has gone"
+
+
+def test_many_small_pages_keep_few_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell_files, "_MANY", 4)
+    rows = [(n, n % 3, n) for n in range(36)]
+    with sw.Session(spark) as session:
+        streams = []
+        for name, columns in (("a", "t INT, k INT, v INT"), ("b", "u INT, k INT, w INT")):
+            df = spark.createDataFrame(rows, columns).selectExpr("*", f"timestamp_seconds({columns[0]}) AS at")
+            stream = session.stream(
+                name, df, time=columns[0], arrival="at", page="3 seconds", disorder=sw.bounded(0)
+            )
+            streams.append(stream.select(*(c.split()[0] for c in columns.split(", "))))
+        files: list[int] = []
+        run = streams[0].window(range=20).join(streams[1].window(range=20), on="k").start()
+        session.run_available(progress=lambda page: files.append(run.metrics()["joins"]["q1/join3"]["files"]))
+        pairs = [(row["t"], row["u"]) for row in run.results().to_pylist()]
+    assert sorted(pairs) == [(t, u) for t, k, _ in rows for u, m, _ in rows if k == m and abs(t - u) < 20]
+    assert max(files) < 24, "there were a hundred without making them one"
+
+
+def test_a_stream_meets_a_stored_relation(spark: SparkSession) -> None:
+    rows = [(1, "x", 3), (4, "y", 5), (12, "z", 1), (25, None, 2)]
+    df = spark.createDataFrame(rows, "t INT, k STRING, v INT").selectExpr("*", "timestamp_seconds(t) AS at")
+    names = spark.createDataFrame(
+        [("x", "one"), ("x", "uno"), ("y", "two"), (None, "none")], "k STRING, name STRING"
+    )
+    spark.createDataFrame([("x", 10), ("z", 20)], "code STRING, weight INT").createOrReplaceTempView("weights")
+    with sw.Session(spark) as session:
+        stream = session.stream("s", df, time="t", arrival="at", page="3 seconds", disorder=sw.bounded(2))
+        flat = stream.select("t", "k", "v")
+        runs = {how: flat.join(names, on="k", how=how).start() for how in ("inner", "left", "semi", "anti")}
+        counted = flat.join(names, on="k").window(range=10, slide=10).group_by("name").agg(n="sum(v)").start()
+        weights = spark.table("weights")
+        session.table("heavy", weights)
+        kept = flat.where("v > 1").join(weights.where("weight > 5"), on="k = code", how="left").start()
+        session.run_available()
+        found = {how: [(r["t"], r.get("name")) for r in run.results().to_pylist()] for how, run in runs.items()}
+        sums = [(r["window_start"], r["name"], r["n"]) for r in counted.results().to_pylist()]
+        with_weights = [(r["t"], r["weight"]) for r in kept.results().to_pylist()]
+    assert sorted(found["inner"]) == [(1, "one"), (1, "uno"), (4, "two")]
+    assert sorted(found["left"], key=repr) == [(1, "one"), (1, "uno"), (12, None), (25, None), (4, "two")]
+    assert [t for t, _ in found["semi"]] == [1, 4] and [t for t, _ in found["anti"]] == [12, 25]
+    assert sorted(sums) == [(0, "one", 3), (0, "two", 5), (0, "uno", 3)], "a row without a partner moves time"
+    assert sorted(with_weights) == [(1, 10), (4, None), (25, None)]
+
+
+def test_rows_come_to_a_sink_in_the_order_of_time(spark: SparkSession) -> None:
+    rows = [(t, n) for n, t in enumerate([5, 3, 9, 4, 12, 8, 2, 20, 15, 15])]
+    df = spark.createDataFrame(rows, "t INT, n INT").selectExpr("*", "timestamp_seconds(n) AS at")
+    with sw.Session(spark) as session:
+        stream = session.stream("s", df, time="t", arrival="at", page="3 seconds", disorder=sw.bounded(5))
+        run = stream.select("t", "n").start(ordered=True)
+        session.run_available()
+        got = [(r["t"], r["n"]) for r in run.results().to_pylist()]
+        late = run.metrics()["late_rows"]
+    assert got == sorted((t, n) for t, n in rows if t != 2), "2 came behind the heartbeat"
+    assert late == 1
+
+
+REFUSED = {
+    "both sides have a column 'v'": lambda a, b, s: a.window(range=5).join(b.window(range=5), on="k"),
+    "one side has no window": lambda a, b, s: a.join(b.select("k", w="v").window(range=5), on="k"),
+    "a window with slide= is for aggregates": lambda a, b, s: a.window(range=5, slide=5).join(b.window(range=5)),
+    "is no kind of join; did you mean 'left'": lambda a, b, s: _apart(a, b, how="lefft"),
+    "the left side has no such column; did you mean 'k'": lambda a, b, s: _apart(a, b, on=["kk"]),
+    "there is no column 'nothing'": lambda a, b, s: _apart(a, b, on="k2 = nothing"),
+    "would be known only when the stream has ended": lambda a, b, s: a.join(s.range(3).toDF("n"), how="right"),
+    "write a stream with a window, or a static DataFrame": lambda a, b, s: a.join("b"),
+    "an aggregate needs a window": lambda a, b, s: _apart(a, b, on="sum(v) > w"),
+    "this DataFrame is a stream": lambda a, b, s: a.join(s.readStream.format("rate").load()),
+    "a join takes rows; leave group_by": lambda a, b, s: a.window(range=5).group_by("k").join(b.window(range=5)),
+}
+
+
+def _apart(a: Any, b: Any, on: Any = "k = k2", how: str = "inner") -> Any:
+    return a.window(range=5).join(b.select(k2="k", w="v").window(range=5), on=on, how=how)
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_mistakes_are_told_when_they_are_written(spark: SparkSession, said: str) -> None:
+    df = spark.createDataFrame([(1, 2, 3)], "t INT, k INT, v INT").selectExpr("*", "timestamp_seconds(t) AS at")
+    with sw.Session(spark) as session:
+        one, two = (
+            session.stream(name, df, time="t", arrival="at", disorder=sw.bounded(0)).select("k", "v")
+            for name in ("a", "b")
+        )
+        with pytest.raises(QueryError, match=said):
+            REFUSED[said](one, two, spark)
+
+
+def test_the_plan_of_a_join_is_told(spark: SparkSession) -> None:
+    df = spark.createDataFrame([(1, 2, 3)], "t INT, k INT, v INT").selectExpr("*", "timestamp_seconds(t) AS at")
+    with sw.Session(spark) as session:
+        one, two = (
+            session.stream(name, df, time="t", arrival="at", disorder=sw.bounded(0)).select("k", "v")
+            for name in ("a", "b")
+        )
+        query = _apart(one, two, how="left outer")
+        (node,) = [n for n in walk(query.plan) if isinstance(n, JoinNode)]
+        assert (node.how, node.schema.names) == ("left", ["k", "v", "k2", "w"])
+        assert "left join on k = k2 of range 5 and range 5" in query.explain()
