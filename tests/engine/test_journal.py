@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -50,16 +51,21 @@ PAGES = [
 ]
 
 
+@cache
 def query(slack: int = 3, window: tuple[int, int] = (7, 3)) -> WindowNode:
     return arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(slack), **AGGREGATES)
 
 
-def assert_undisturbed(world: World, script: Script, slack: int = 3) -> None:
-    """Results, late rows and figures are those of a run without a journal and without a crash."""
+def undisturbed(pages: Sequence[pl.DataFrame], slack: int = 3) -> Script:
+    """A run without a journal and without a crash."""
     calm = Script(query(slack), late=ListSink())
-    for number, page in enumerate(world.pages):
+    for number, page in enumerate(pages):
         calm.page(page, at=number)
-    calm.drain()
+    return calm.drain()
+
+
+def assert_undisturbed(world: World, script: Script, calm: Script) -> None:
+    """Results, late rows and figures are those of the calm run."""
     assert calm.late is not None
     assert_same_rows(world.sink.rows, timeless(calm.results), ["window_start", "g"])
     assert sorted(map(str, world.late.rows)) == sorted(map(str, calm.late.rows))
@@ -79,18 +85,18 @@ def whole_at(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_the_process_may_die_at_every_point(tmp_path: Path, whole_at: int) -> None:
-    counting = Fate()
+    counting, calm = Fate(), undisturbed(PAGES[:4])
     world = World(query(), PAGES[:4], tmp_path / "calm", commit_every=2)
-    calm = world.live(counting)
-    assert calm is not None
-    assert_undisturbed(world, calm)
+    script = world.live(counting)
+    assert script is not None
+    assert_undisturbed(world, script, calm)
     assert counting.count > 60
     for point in range(1, counting.count + 1):
         world = World(query(), PAGES[:4], tmp_path / str(point), commit_every=2)
         assert world.live(Fate(point)) is None
         script = world.live(Fate(), again=point % 3)
         assert script is not None
-        assert_undisturbed(world, script)
+        assert_undisturbed(world, script, calm)
 
 
 @settings(max_examples=60)
@@ -110,7 +116,7 @@ def test_the_process_may_die_again_and_again(
             world.live(Fate(death), again)
         script = world.live(Fate(), again)
         assert script is not None
-        assert_undisturbed(world, script, stream.slack)
+        assert_undisturbed(world, script, undisturbed(world.pages, stream.slack))
 
 
 def test_a_stop_between_any_two_pages_changes_nothing(tmp_path: Path, whole_at: int) -> None:
@@ -121,7 +127,7 @@ def test_a_stop_between_any_two_pages_changes_nothing(tmp_path: Path, whole_at: 
         world._give(script, number)
     script = world.live(Fate())
     assert script is not None
-    assert_undisturbed(world, script)
+    assert_undisturbed(world, script, undisturbed(PAGES))
     assert world.sink.rewritten == world.late.rewritten == 0
 
 
