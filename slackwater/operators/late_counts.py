@@ -54,7 +54,7 @@ class LateCounts:
         if len(self._by_window) > MOST:
             for window in sorted(self._by_window)[:-MOST]:
                 del self._by_window[window]
-        panes = counts.group_by(PANE).agg(pl.col(ROWS).sum())
+        panes = counts.group_by(PANE).agg(pl.col(ROWS).sum()) if SOURCE in counts.columns else counts
         last_ticks, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
         self.all_pairs += int(pairs.sum())
         return Report(label, page, last_ticks, pairs, lost, by_source)
@@ -64,6 +64,8 @@ class LateCounts:
         if counts.height == 0 or through is None:
             return 0
         late = counts.filter(pl.col(PANE) < self._spec.panes(through)[1])
+        if late.height == 0:
+            return 0
         self._count_rows(late)
         lost = 0
         for pane, rows in late.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():

@@ -156,11 +156,10 @@ class Closed:
             for first, last in self.ahead:
                 between = pl.col(pane).is_between(spec.panes(first - 1)[1], spec.panes(last + 1)[0], closed="left")
                 frame = frame.filter(~between)
-            if self.emitted_through is None:
-                return frame
-            return frame.filter(pl.col(pane) >= (self.emitted_through + 1) * spec.panes_per_slide)
-        low = (pl.col(CLOSED) + 1) * spec.panes_per_slide
-        return self.beside(frame, source).filter(low.is_null() | (pl.col(pane) >= low)).drop(CLOSED)
+            low = None if self.emitted_through is None else (self.emitted_through + 1) * spec.panes_per_slide
+            return frame if low is None or _all_from(frame[pane], low) else frame.filter(pl.col(pane) >= low)
+        through = (pl.col(CLOSED) + 1) * spec.panes_per_slide
+        return self.beside(frame, source).filter(through.is_null() | (pl.col(pane) >= through)).drop(CLOSED)
 
     def taken(self, frame: pl.DataFrame, spec: WindowSpec, pane: str, source: pl.Expr) -> pl.DataFrame:
         """The rows whose pane counts for some window that has not been emitted."""

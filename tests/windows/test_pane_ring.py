@@ -19,6 +19,7 @@ from slackwater.aggregates.percentile import Quantiles, kll_of, kll_quantile
 from slackwater.aggregates.spread import Moments
 from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, ROWS, WINDOW
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import FIRST_TIME, LAST_TIME
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
@@ -204,3 +205,15 @@ def test_panes_at_both_ends_of_time_are_laid_without_the_windows_between_them() 
     assert made is not None
     wanted = {w for p in (FIRST_TIME, 0, LAST_TIME) for w in (spec.first_window(p), spec.last_window(p))}
     assert set(made[WINDOW]) == wanted
+
+
+def test_a_piece_without_a_closed_pane_is_not_copied() -> None:
+    """Rows on time bring only such pieces: a heartbeat looks at all of them."""
+    spec = WindowSpec(20, 10)
+    closed = Closed().advanced(spec, Heartbeat(49), None)
+    first = spec.panes(4)[0]
+    for panes, left in (([first, first + 3], 2), ([first - 1, first], 1), ([first - 1], 0), ([], 0)):
+        piece = pl.DataFrame({PANE: panes}, schema={PANE: pl.Int64})
+        kept = closed.open_panes(piece, spec, PANE, pl.lit(None))
+        assert kept[PANE].to_list() == panes[len(panes) - left :]
+        assert (kept is piece) == (left == len(panes))
