@@ -100,9 +100,10 @@ def _told(
     counts = rows.group_by("source", panes.alias("pane")).len("rows").sort("source", "pane")
     windows, lost = [], []
     for source, pane, n in counts.iter_rows():
-        last_ticks, pairs = spec.rows_by_window(np.array([pane]), np.array([n]))
-        windows += [(source, last, m) for last, m in zip(last_ticks.tolist(), pairs.tolist(), strict=True)]
-        lost.append(int(pairs[last_ticks <= beats.get(source, MIN_TICK)].sum()))
+        ends = [spec.bounds(w)[1] - 1 for w in range(spec.first_window(pane), spec.last_window(pane) + 1)]
+        windows += [(source, last, n) for last in ends]
+        beat = beats.get(source, MIN_TICK)
+        lost.append(n * sum(last <= beat for last in ends))
     panes_of, rows_of = (counts[c].cast(pl.Int64).to_numpy() for c in ("pane", "rows"))
     names, lost_of = counts["source"].to_list(), np.array(lost, dtype=np.int64)
     by = RowsBySource(names, panes_of, rows_of, lost_of, spec.rows_by_window)
