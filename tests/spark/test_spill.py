@@ -68,26 +68,3 @@ def test_spilled_panes_answer_as_resident_ones(spark: SparkSession, tmp_path: Pa
     assert len(resident) == len(spilled)
     for a, b in zip(resident, spilled, strict=True):
         assert a == pytest.approx(b)
-
-
-def test_a_page_of_five_million_groups_fits_two_gigabytes_of_heap(spark: SparkSession, tmp_path: Path) -> None:
-    assert spark.conf.get("spark.driver.memory") == "2g"
-    groups = 5_000_000
-    (tmp_path / "in").mkdir()
-    for p in range(2):
-        # The first page closes nothing; the second closes the first's window.
-        rows = pl.DataFrame({"t": np.full(groups, p * 100), "k": np.arange(groups), "v": np.full(groups, 1.5)})
-        rows.slice(0, groups if p == 0 else 10).write_parquet(tmp_path / f"in/{p}.parquet", row_group_size=500_000)
-        os.utime(tmp_path / f"in/{p}.parquet", (1_000_000 + p, 1_000_000 + p))
-    with sw.Session(spark) as s:
-        df = spark.readStream.schema("t BIGINT, k BIGINT, v DOUBLE").option("maxFilesPerTrigger", 1)
-        rows = s.stream("rows", df.parquet(str(tmp_path / "in")), time="t", disorder=sw.bounded(0))
-        query = rows.window(range=100, slide=50).group_by("k").agg(n="count(*)", total="sum(v)")
-        run = query.start(sink=tmp_path / "out", hold=True)
-        s.run_available(drain=False)
-        assert run.metrics()["store"] == "spilled"
-        assert run.metrics()["late_rows"] == 0
-    out = spark.read.parquet(str(tmp_path / "out"))
-    out.createOrReplaceTempView("five_million")
-    windows = spark.sql("SELECT window_start, sum(n), sum(total), count(k) FROM five_million GROUP BY 1").collect()
-    assert sorted(tuple(w) for w in windows) == [(s, groups, 1.5 * groups, groups) for s in (-50, 0)]
