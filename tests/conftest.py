@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one; with several workers, all of them run in one."""
+"""One Spark session a worker, for the tests that need one; and who of several workers does what."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 
 # Frames of tests are tiny: handing them between threads takes longer than the work. Set before polars is loaded.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+# A test's code runs too seldom to be worth Java's second compiler, which takes a third of Spark's processor time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from slackwater.spark.embedded import embedded
 
@@ -23,27 +27,31 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 _HERE = Path(__file__).parent
-#: Files with tests that need Spark.
-_SPARK = {str(p.relative_to(_HERE.parent)) for p in _HERE.rglob("test_*.py") if "mark.spark" in p.read_text()}
-
-
-def _needs_spark(nodeid: str) -> bool:
-    return nodeid.partition("::")[0] in _SPARK
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests first: they take longest."""
-    items.sort(key=lambda item: not _needs_spark(item.nodeid))
+#: Files with tests that use the session.
+_SPARK = {
+    str(p.relative_to(_HERE.parent)) for p in _HERE.rglob("test_*.py") if "spark: SparkSession" in p.read_text()
+}
+#: Takes longest by far, in processes of its own: it must not be what all others wait for in the end.
+_LONGEST = "tests/spark/test_recovery.py"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """With several workers one of them has all tests that need Spark, so that it is started once."""
+    """The first worker begins with the files that use Spark, the others with the rest.
 
-    class OneSpark(LoadScopeScheduling):
+    Who has done his part helps with the other: a second session pays if much of Spark's part is left.
+    """
+
+    class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if _needs_spark(nodeid) else nodeid
+            return nodeid.partition("::")[0]
 
-    return OneSpark(config, log)
+        def _assign_work_unit(self, node: WorkerController) -> None:
+            spark = node is self.nodes[0]
+            first = min(self.workqueue, key=lambda file: ((file in _SPARK) != spark, file != _LONGEST))
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
