@@ -87,36 +87,47 @@ def assert_same(found: Folded, expected: Folded, check_dtypes: bool = True) -> N
         assert_frame_equal(mine, theirs, check_row_order=False, check_dtypes=check_dtypes, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("cut", ["small", "by sets", "by rows"])
 @pytest.mark.parametrize("stream", [{}, {"source": "k"}, {"source": "w", "punctuation": "p"}])
 @pytest.mark.parametrize("before", [None, "w > 1"])
 def test_equals_a_job_for_each(
     spark: SparkSession,
     tmp_path: Path,
-    cut: str,
     stream: dict[str, str],
     before: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if cut != "small":
-        monkeypatch.setattr(Shape, "large", True)
-        monkeypatch.setattr(Shape, "one_task", lambda self: cut == "by sets")
     kernels = KERNELS
     if stream.get("source") != "k":
         kernels = [PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS]
-    wide = WideFold(kernels)
-    for seed, count in ((1, 300), (2, 40), (3, 0)):
-        frame = rows(seed, count)
-        mine = page(spark, tmp_path, frame, **stream)
-        mine = mine if before is None else mine.where(before)
-        found = wide.fold(mine)
-        assert [k for k in kernels if k not in found] == [k for k in kernels if not shares(k)]
-        for kernel, one in found.items():
-            other = page(spark, tmp_path, frame, **stream)
-            other = other if before is None else other.where(before)
-            assert_same(one, other.fold(kernel))
-            assert repr(mine.arrival()) == repr(other.arrival()) or stream
-            assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
+    shared = [k for k in kernels if shares(k)]
+    frames = [rows(seed, count) for seed, count in ((1, 300), (2, 40), (3, 0))]
+
+    def arrived(frame: pl.DataFrame) -> SparkPage:
+        made = page(spark, tmp_path, frame, **stream)
+        return made if before is None else made.where(before)
+
+    def alone(frame: pl.DataFrame) -> dict[PaneKernel, tuple[SparkPage, Folded]]:
+        pages = {kernel: arrived(frame) for kernel in shared}
+        return {kernel: (other, other.fold(kernel)) for kernel, other in pages.items()}
+
+    by_jobs = [alone(frame) for frame in frames]
+    for cut in ("small", "by sets", "by rows"):
+        if cut != "small":
+            monkeypatch.setattr(Shape, "large", True)
+            monkeypatch.setattr(Shape, "one_task", lambda self, one=cut == "by sets": one)
+        wide = WideFold(kernels)
+        for frame, each in zip(frames, by_jobs, strict=True):
+            mine = arrived(frame)
+            found = wide.fold(mine)
+            assert set(found) == set(shared), cut
+            for kernel, one in found.items():
+                other, wanted = each[kernel]
+                assert_same(one, wanted)
+                assert repr(mine.arrival()) == repr(other.arrival()) or stream
+                assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
+    # The job of one kernel is cut by rows as well.
+    for kernel, (_, several) in alone(frames[0]).items():
+        assert_same(several, by_jobs[0][kernel][1])
 
 
 @pytest.mark.parametrize("cut", ["small", "by sets"])
