@@ -36,6 +36,8 @@ _PARQUET, _COMMITTER = "spark.sql.parquet.", "spark.sql.parquet.output.committer
 _OUR_SETTINGS = {
     # Room for the partials of many queries; Spark's 16 bits send the rest through its slow hash map.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",
+    # With one task there are no partial aggregates: all rows would go through the slow hash map.
+    "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
     # By default a file counts as 4 MB longer than it is. So Spark cuts it behind its middle, and one core waits.
     "spark.sql.files.openCostInBytes": str(256 * 1024),
 }
@@ -89,4 +91,6 @@ def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     plan = frame._jdf.queryExecution().analyzed()
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    # By its whole name: else Java would look for each part of it, in all jars.
+    rows = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, plan)
+    return DataFrame(rows, spark)

@@ -38,6 +38,13 @@ def test_settings_of_ours_do_not_touch_the_users_session(spark: SparkSession) ->
     assert spark.conf.get(name) == before
 
 
+def test_one_task_uses_the_fast_hash_map_too(spark: SparkSession) -> None:
+    ours = private_copy(spark)
+    one = ours.range(10).coalesce(1).selectExpr("id % 3 AS k", "id").groupBy("k").agg(F.sum("id"))
+    utils = spark.sparkContext._jvm.PythonSQLUtils  # type: ignore[union-attr]
+    assert "FastHashMap" in utils.explainString(one._jdf.queryExecution(), "codegen")
+
+
 def test_the_pane_is_the_last_key_of_the_hash_table(spark: SparkSession) -> None:
     kernel = PaneKernel(
         WindowSpec(10, 5),
