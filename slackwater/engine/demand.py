@@ -1,16 +1,20 @@
 """Demand (S3 section 3): from an operator that holds something, back along the input that blocks it.
 
 It stops where something waits, for that is run first; it ends at sources with nothing in them, and these send an
-enabling timestamp. Nobody else is asked.
+enabling timestamp. Nobody else is asked. A demand says how far time must come, so that a source whose time goes on
+with the clock need not speak, nor the thread wake up, before that helps.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.queue import Entry
 from slackwater.operators.element import Element
-from slackwater.operators.operator import MAIN
+from slackwater.operators.operator import MAIN, Wanted
+from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
 
@@ -27,36 +31,48 @@ class Demand:
         """
         asking, sources = self._look()
         said = [self._tell_again(node, admission) for node in asking]
-        asked = [s for s in sources if lull or s.operator.due(s.clock.now())]
-        said += [self._enable(source, admission) for source in asked]
+        asked = [(s, wanted) for s, wanted in sources if lull or s.operator.due(s.clock.now(), wanted)]
+        said += [self._enable(source, admission, wanted) for source, wanted in asked]
         return any(said)
 
     def sources(self) -> list[Node]:
         """The sources at the ends of all demands, each once."""
-        return self._look()[1]
+        return [source for source, _ in self._look()[1]]
 
-    def _look(self) -> tuple[list[Node], list[Node]]:
-        """Backtrack from all that hold something: the nodes on the way, and the sources at its ends."""
+    def wakes(self) -> Iterator[tuple[Clock, int]]:
+        """When clocks alone bring time as far as somebody waits for it."""
+        for source, wanted in self._look()[1]:
+            wake = source.operator.wake_for(wanted)
+            if wake is not None:
+                yield source.clock, wake
+
+    def _look(self) -> tuple[list[Node], list[tuple[Node, Wanted]]]:
+        """Backtrack from all that hold something: the nodes on the way, and the sources at its ends.
+
+        With each source comes what is wanted of it.
+        """
         way: dict[str, Node] = {}
-        sources: dict[str, Node] = {}
+        asked: dict[str, list[Wanted]] = {}
 
-        def back(node: Node) -> None:
-            if node.label in way:
+        def back(node: Node, wanted: Wanted, seen: set[str]) -> None:
+            if node.label in seen:
                 return
+            seen.add(node.label)
             way[node.label] = node
             for n in node.operator.blocking(node.arcs):
                 feed = node.feeds[n]
                 if len(node.inputs[n]):
                     continue
                 if feed is None:
-                    sources[node.label] = node
+                    asked.setdefault(node.label, []).append(wanted)
                 else:
-                    back(self._graph.nodes[feed[0]])
+                    feeder = self._graph.nodes[feed[0]]
+                    back(feeder, feeder.operator.asks(wanted), seen)
 
         for node in self._graph:
             if node.operator.holds(node.arcs):
-                back(node)
-        return list(way.values()), list(sources.values())
+                back(node, node.operator.wanted, set())
+        return list(way.values()), [(self._graph.nodes[s], _least_of(wants)) for s, wants in asked.items()]
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""
@@ -70,7 +86,7 @@ class Demand:
                 told = True
         return told
 
-    def _enable(self, source: Node, admission: int) -> bool:
+    def _enable(self, source: Node, admission: int, wanted: Wanted) -> bool:
         said, admission = False, source.last_admission(admission)
 
         def emit(element: Element, port: str = MAIN) -> None:
@@ -78,7 +94,14 @@ class Demand:
             said |= source.send(element, admission, port)
 
         try:
-            source.operator.enable(source.clock.now(), emit)
+            source.operator.enable(source.clock.now(), emit, wanted)
         except Exception as error:
             raise OperatorError(source, error) from error
         return said
+
+
+def _least_of(wants: list[Wanted]) -> Wanted:
+    """What is wanted first by some of them."""
+    if len(wants) == 1:
+        return wants[0]
+    return lambda tick: min((found for wanted in wants if (found := wanted(tick)) is not None), default=None)

@@ -183,16 +183,22 @@ class Executor:
     def wake_at(self, clock: Clock | None = None) -> int | None:
         """The next instant at which a clock alone, or the executor's own, could move something."""
         clock = clock or self.clock
-        wakes = (n.operator.wake_at() for n in self.graph if n.clock is clock)
         # What was due before now has been told of the time, and had nothing to say.
-        return min((t for t in wakes if t is not None and t > clock.now()), default=None)
+        return min((t for c, t in self._wakes() if c is clock and t > clock.now()), default=None)
 
     def seconds_to_sleep(self) -> float | None:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
-        wakes = ((n.clock, n.operator.wake_at()) for n in self.graph)
         # What was due before the last look at the clock had nothing to say, or nobody waits for it.
-        left = [clock.until(t) for clock, t in wakes if t is not None and t > self._cycle.looked_at(clock)]
+        left = [clock.until(t) for clock, t in self._wakes() if t > self._cycle.looked_at(clock)]
         return min((seconds for seconds in left if seconds is not None), default=None)
+
+    def _wakes(self) -> Iterator[tuple[Clock, int]]:
+        """Instants at which a clock alone could give an operator something to say."""
+        for node in self.graph:
+            wake = node.operator.wake_at()
+            if wake is not None:
+                yield node.clock, wake
+        yield from self._cycle.demand.wakes()
 
     # --- work
 

@@ -7,7 +7,7 @@ its output. An operator reads registers and never keeps one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -21,6 +21,10 @@ from slackwater.progress.report import Report
 
 MAIN = "main"
 LATE = "late"
+
+#: What a demand asks for: of a tick, the least one above it to which time must come to let something out; None if
+#: nothing waits for more.
+Wanted = Callable[[int], int | None]
 
 
 class Input(Protocol):
@@ -105,6 +109,17 @@ class Operator(ABC):
         """Whether it holds something that only the passing of time lets out: then it sends a demand back."""
         return False
 
+    def wanted(self, tick: int) -> int | None:
+        """The least tick above this one to which time must come on its input to let something out.
+
+        Any more will do where an operator that holds something does not say it.
+        """
+        return tick + 1
+
+    def asks(self, wanted: Wanted) -> Wanted:
+        """What it must ask of its inputs for its output to come as far as others want."""
+        return wanted
+
     def blocking(self, inputs: Sequence[Input]) -> list[int]:
         """The inputs that hold its time back, by their registers: a demand goes back along these."""
         least = min(i.time.heartbeat for i in inputs)
@@ -121,13 +136,23 @@ class Operator(ABC):
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Do one unit of work: take an element, emit what follows from it."""
 
-    def enable(self, now: int, emit: Emit) -> None:
-        """A demand has come back to here; a source says how far time has passed: an enabling timestamp (S3)."""
+    def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
+        """A demand has come back to here; a source says how far time has passed: an enabling timestamp (S3).
+
+        A clock that goes on always has something new to say. It says it when that lets something out.
+        """
         return None
 
-    def due(self, now: int) -> bool:
+    def due(self, now: int, wanted: Wanted) -> bool:
         """Whether `enable` is likely to have something new, for a demand while others are busy."""
         return False
+
+    def wake_for(self, wanted: Wanted) -> int | None:
+        """When the clock alone brings time as far as a demand wants it; None where the clock does not carry it on.
+
+        Beside `wake_at`, which does not ask whether somebody waits.
+        """
+        return None
 
     def report(self) -> list[Report]:
         """What the last `run` made of a page: the executor carries it back to the sources."""

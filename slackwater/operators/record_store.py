@@ -72,6 +72,10 @@ class RecordStore(Protocol):
         """Rows that wait for the heartbeat."""
         ...
 
+    def next_time(self, after: int) -> int | None:
+        """The time of the first row above this one that waits, or the end of the stretch of time that it is in."""
+        ...
+
     @property
     def bytes(self) -> int:
         """About what it takes of the driver's memory."""
@@ -215,6 +219,10 @@ class ResidentRecords:
     def waiting(self) -> int:
         """Rows of the slack buffer."""
         return self.slack.rows
+
+    def next_time(self, after: int) -> int | None:
+        """The time of the first row above this one in the slack buffer."""
+        return self.slack.next_time(after)
 
     @property
     def bytes(self) -> int:

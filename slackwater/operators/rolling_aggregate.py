@@ -64,6 +64,10 @@ class RollingAggregate(Unary):
         """Whether rows wait for the heartbeat."""
         return self._store.waiting > 0
 
+    def wanted(self, tick: int) -> int | None:
+        """The time of the next row that waits."""
+        return self._store.next_time(tick)
+
     def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
         """Release the rows that the heartbeat has passed, with their results."""
         tick = time.heartbeat.tick

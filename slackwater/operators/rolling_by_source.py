@@ -197,6 +197,11 @@ class RollingBySource(Unary):
         """Whether rows wait for a heartbeat."""
         return any(lane.store.waiting for lane in self._lanes)
 
+    def wanted(self, tick: int) -> int | None:
+        """The time of the next row that waits in some lane."""
+        times = (lane.store.next_time(tick) for lane in self._lanes)
+        return min((time for time in times if time is not None), default=None)
+
     def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
         """Release the rows that their sources' heartbeats have passed, with their results."""
         moved = []

@@ -72,6 +72,18 @@ class SlackBuffer:
         self.rows -= sum(part.height for part in taken)
         return _in_order(taken)
 
+    def next_time(self, after: int) -> int | None:
+        """The smallest time above this one."""
+        if self._width is None:
+            return None
+        for cell in sorted(c for c in self._cells if (c + 1) * self._width > after):
+            columns = [part[TIME].to_numpy() for part in self._cells[cell]]
+            places = [int(np.searchsorted(times, after, side="right")) for times in columns]
+            found = [int(times[n]) for times, n in zip(columns, places, strict=True) if n < len(times)]
+            if found:
+                return min(found)
+        return None
+
     def all(self) -> pl.DataFrame | None:
         """All rows; those of equal times in the order of arrival."""
         slices = [part for cell in sorted(self._cells) for part in self._cells[cell]]

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
-from slackwater.operators.operator import MAIN, Emit, State, Unary
+from slackwater.operators.operator import MAIN, Emit, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
@@ -54,6 +54,17 @@ class _Promise:
     def away(self, away: int) -> int:
         """By how much its clock is behind the session's."""
         return 0 if self.tracker.absolute_clock else away
+
+    def reaches(self, wanted: Wanted) -> int | None:
+        """When the clock alone brings the heartbeat as far as it is wanted, by the policy's clock."""
+        tick = wanted(self.tracker.heartbeat.tick) if self.tracker.goes_on else None
+        return None if tick is None else self.tracker.reaches(tick)
+
+    def moves(self, now: int, wanted: Wanted) -> bool:
+        """Whether the policy should be told of the clock: not if that only carries time on for nobody."""
+        if not self.tracker.goes_on:
+            return True
+        return any(at is not None and at <= now for at in (self.reaches(wanted), self.tracker.wake_at()))
 
     @property
     def by_source(self) -> bool:
@@ -137,22 +148,25 @@ class Source(Unary):
     def output(self, times: Sequence[Punctuation]) -> None:
         """It says by itself how far time has come, by each policy."""
 
-    def due(self, now: int) -> bool:
-        """Whether a page has been worked on, or the clock has reached what a policy waits for."""
-        wake = self.wake_at()
-        return (wake is not None and wake <= now) or any(p.arrival() is not None for p in self._under_way)
+    def due(self, now: int, wanted: Wanted) -> bool:
+        """Whether a page has been worked on, or the clock has reached what a policy or a demand waits for."""
+        wakes = (self.wake_at(), self.wake_for(wanted))
+        return any(t is not None and t <= now for t in wakes) or any(
+            p.arrival() is not None for p in self._under_way
+        )
 
     def tick(self, now: int, emit: Emit) -> None:
         """Say what pages have taught, whether somebody waits for it or not."""
         if self._learn():
             self._say(emit)
 
-    def enable(self, now: int, emit: Emit) -> None:
-        """An enabling timestamp: all that arrivals and the clock allow now."""
+    def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
+        """An enabling timestamp: all that arrivals and the clock allow now, if that is as far as somebody wants."""
         self._learn()
         self._seen = max(self._seen, now)
         for promise in self._promises.values():
-            promise.tracker.tick(now - promise.away(self._away))
+            if promise.moves(now - promise.away(self._away), wanted):
+                promise.tracker.tick(now - promise.away(self._away))
         self._say(emit)
 
     def resume(self, now: int) -> None:
@@ -186,6 +200,12 @@ class Source(Unary):
         """When a policy's timeout, if any, runs out, or a promise falls due."""
         promises = self._promises.values()
         times = [t + p.away(self._away) for p in promises if (t := p.tracker.wake_at()) is not None]
+        return min(times, default=None)
+
+    def wake_for(self, wanted: Wanted) -> int | None:
+        """When the clock alone brings a policy's heartbeat as far as it is wanted."""
+        promises = self._promises.values()
+        times = [t + p.away(self._away) for p in promises if (t := p.reaches(wanted)) is not None]
         return min(times, default=None)
 
     def _learn(self) -> bool:

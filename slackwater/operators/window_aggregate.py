@@ -21,7 +21,7 @@ from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.late_counts import LateCounts
-from slackwater.operators.operator import LATE, Emit, Input, State, Unary
+from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page, Pages, PartialsTooLarge
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload, payload_rows
@@ -122,6 +122,24 @@ class WindowAggregate(Unary):
     def holds(self, inputs: Sequence[Input]) -> bool:
         """Whether a window is open that has rows."""
         return not self._panes.empty
+
+    def wanted(self, tick: int) -> int | None:
+        """The last tick of the next window that may have rows."""
+        span = self._panes.span()
+        if span is None:
+            return None
+        window = max(self._spec.last_closed(Heartbeat(tick)) + 1, self._spec.first_window(span[0]))
+        return self._spec.bounds(window)[1] - 1 if window <= self._spec.last_window(span[1]) else None
+
+    def asks(self, wanted: Wanted) -> Wanted:
+        """Results come as far as the last window that is closed."""
+
+        def asked(tick: int) -> int | None:
+            (reached,) = ends_reached(self._spec, np.array([tick], dtype=np.int64)).tolist()
+            further = wanted(reached)
+            return None if further is None else self._spec.last_tick_from(further)
+
+        return asked
 
     def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
         """Emit the windows that have ended, and drop the panes that no open window needs."""

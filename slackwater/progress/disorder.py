@@ -35,6 +35,8 @@ class Tracker(ABC):
 
     #: Whether it sets the clock beside the times of rows; the others only ask how much of it has passed.
     absolute_clock: ClassVar[bool] = False
+    #: Whether its heartbeat goes on with the clock, beyond the times of rows: then it has `reaches`.
+    goes_on: ClassVar[bool] = False
     #: Whether heartbeats are what the senders promised, so that a row behind one is the sender's fault.
     promised_by_sender: ClassVar[bool] = False
 
@@ -68,6 +70,14 @@ class Tracker(ABC):
 
     def wake_at(self) -> int | None:
         """The next instant at which a tick alone could move the heartbeat."""
+        return None
+
+    def reaches(self, tick: int) -> int | None:
+        """The instant at which the clock alone carries the heartbeat to a tick that it has not reached.
+
+        None where it never does. A tracker that `goes_on` is told of the clock when that instant has come, or that
+        of `wake_at`, and not before: a clock always goes on, and each word of it would be for nobody.
+        """
         return None
 
     @abstractmethod

@@ -116,6 +116,15 @@ class WindowSpec:
         """
         return (heartbeat.tick + 1 - self.range - self.offset) // self.slide
 
+    def last_tick_from(self, tick: int) -> int:
+        """The least last tick of a window that is not below this one.
+
+        >>> w = WindowSpec(range=30, slide=10)
+        >>> w.last_tick_from(29), w.last_tick_from(30)
+        (29, 39)
+        """
+        return self.bounds(self.last_closed(Heartbeat(tick - 1)) + 1)[1] - 1
+
     def rows_by_window(self, panes: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """Of panes with so many rows each: the last ticks of all windows that cover one, and the rows of each.
 

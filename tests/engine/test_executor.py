@@ -21,7 +21,7 @@ from slackwater.engine.admission import Ticket
 from slackwater.engine.build import add_query, remove_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import RunError
-from slackwater.operators.operator import MAIN, Emit
+from slackwater.operators.operator import MAIN, Emit, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload
 from slackwater.operators.sink import Sink
@@ -110,7 +110,7 @@ def test_a_demand_goes_back_to_the_source_and_its_answer_comes_down_the_path() -
     asked = []
 
     class Clocked(Source):
-        def enable(self, now: int, emit: Emit) -> None:
+        def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
             asked.append(now)
             if len(asked) == 1:
                 emit(Punctuation(Heartbeat(now)))

@@ -175,6 +175,11 @@ class SpilledRecords:
         """The window buffer's."""
         return self._windows.bytes
 
+    def next_time(self, after: int) -> int | None:
+        """The end of the first cell that ends above this time."""
+        ends = (c + self._widths[piece] - 1 for piece, cells in self._pieces.items() for c in cells)
+        return min((end for end in ends if end > after), default=None)
+
     @property
     def waiting(self) -> int:
         """Rows in files, of the cell that the heartbeat cuts all of them."""
