@@ -11,6 +11,7 @@ from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
+from slackwater.progress.time_kinds import internal, latent
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.round_robin import round_robin
 from slackwater.spark.api.query import Query, Stream
@@ -38,6 +39,8 @@ __all__ = [
     "early",
     "fifo",
     "global_counter",
+    "internal",
+    "latent",
     "learned",
     "max_delay",
     "parquet",

@@ -52,8 +52,9 @@ class Admission:
         if source not in self._graph:
             raise RunError(f"no query reads {source} any more")
         node = self._graph.nodes[source]
-        node.operator.announce(page)
-        node.inputs[0].push(Entry(page, ticket.admission, saved, source))
+        admitted = node.operator.announce(page, node.clock.now())
+        saved = saved if admitted is page else admitted.saved
+        node.inputs[0].push(Entry(admitted, ticket.admission, saved, source))
         self.consumed[source] = page.number
         self.pages += 1
         self.tickets.append(ticket)

@@ -30,6 +30,7 @@ from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Follower, Source
+from slackwater.operators.stamp import Stamp
 from slackwater.operators.union import Union
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
@@ -44,6 +45,7 @@ from slackwater.plan.nodes import (
     RollingNode,
     SelectNode,
     StoredNode,
+    StampNode,
     StreamNode,
     UnionNode,
     WhereNode,
@@ -193,6 +195,9 @@ class _Build:
             return self._join(node, feeds)
         if isinstance(node, StoredNode):
             return self._stored(node, feeds)
+        if isinstance(node, StampNode):
+            clock = self._settings.clock or self._executor.clock
+            return self._part(f"stamp{next(self._places)}", feeds, node, lambda label: Stamp(label, clock))
         if isinstance(node, WhereNode):
             return self._part(f"where{next(self._places)}", feeds, node, lambda label: Where(label, node.condition))
         if isinstance(node, SelectNode):
@@ -340,5 +345,7 @@ def _alone(node: PlanNode) -> object:
         return "union"
     if isinstance(node, StoredNode):
         return "stored", node.table, node.how, node.condition, node.columns
+    if isinstance(node, StampNode):
+        return "stamp"
     assert isinstance(node, MapNode)
     return "map", id(node.function), node.columns

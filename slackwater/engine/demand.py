@@ -63,7 +63,7 @@ class Demand:
                 feed = node.feeds[n]
                 if len(node.inputs[n]):
                     continue
-                if feed is None:
+                if feed is None or node.operator.answers:
                     asked.setdefault(node.label, []).append(wanted)
                 else:
                     feeder = self._graph.nodes[feed[0]]

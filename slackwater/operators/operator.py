@@ -90,6 +90,9 @@ class Operator(ABC):
     makes_rows: ClassVar[bool] = False
     """Whether its pages are rows that it has made, not those of the page that it took."""
 
+    answers: ClassVar[bool] = False
+    """Whether a demand ends here, though the operator has a feeder: it knows the time by itself."""
+
     def __init__(self, label: str) -> None:
         self.label = label
 
@@ -210,9 +213,9 @@ class Operator(ABC):
         """It has been taken out of the graph: what it shares with others need not be for it any more."""
         return None
 
-    def announce(self, page: Page) -> None:
-        """A page will come; it may have to wait, and be made durable, before it is taken."""
-        return None
+    def announce(self, page: Page, now: int) -> Page:
+        """A page is admitted: it may have to wait, and be made durable, before it is taken. Gives what waits."""
+        return page
 
     def settle(self) -> None:
         """All that `state` gave is durable and all that was emitted is out: what was kept for it may go."""

@@ -75,6 +75,10 @@ class Page(Protocol):
         """Say, before anything has run, which statistics of its arrival will be asked for (`Disorder.needs`)."""
         ...
 
+    def stamped(self, at: int) -> Page:
+        """The same rows, each that has a time with this one (S3 section 5)."""
+        ...
+
     def fold(self, kernel: PaneKernel) -> Folded:
         """Run: the page's partials by pane and group; rows without a time are left out.
 

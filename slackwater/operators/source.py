@@ -23,6 +23,7 @@ from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report
 from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.progress.time_kinds import LatentTracker, StampTracker
 
 #: Every so many pages the distribution of lateness is looked at.
 SKETCH_EVERY = 16
@@ -129,10 +130,14 @@ class Source(Unary):
         # A sketch of times makes a page slower, so for people alone it is made now and then.
         return wanted | {"sketch"} if place % SKETCH_EVERY == 1 else wanted
 
-    def announce(self, page: Page) -> None:
-        """Say what will be asked of it."""
+    def announce(self, page: Page, now: int) -> Page:
+        """Stamp it, where time is internal, and say what will be asked of it."""
+        tracker = self._promises[MAIN].tracker
+        if isinstance(tracker, StampTracker):
+            page = page.stamped(tracker.stamp(now))
         page.expect(self.needs(self._announced))
         self._announced += 1
+        return page
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
@@ -194,7 +199,9 @@ class Source(Unary):
             if for_good:
                 emit(Punctuation.END, port)
             elif last is not None:
-                emit(Punctuation(Heartbeat(min(last + promise.reach, MAX_TICK - 1))), port)
+                # Rows of latent time have none yet: they count from the last stamp.
+                top = 0 if isinstance(promise.tracker, LatentTracker) else last
+                emit(Punctuation(Heartbeat(min(top + promise.reach, MAX_TICK - 1))), port)
 
     def wake_at(self) -> int | None:
         """When a policy's timeout, if any, runs out, or a promise falls due."""
@@ -226,7 +233,8 @@ class Source(Unary):
     def _count(self, page: Page, arrival: Arrival) -> None:
         self._rows += arrival.rows
         self._missing += arrival.missing
-        self._lateness.arrive(page.number, arrival)
+        if not isinstance(self._promises[MAIN].tracker, LatentTracker):
+            self._lateness.arrive(page.number, arrival)
         if any(p.tracker.promised_by_sender for p in self._promises.values()):
             self._behind += self._ungrammatical(page, arrival)
         if arrival.highest is not None and (self._highest is None or arrival.highest > self._highest):

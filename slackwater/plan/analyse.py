@@ -27,10 +27,12 @@ from slackwater.plan.nodes import (
     ResultsNode,
     RollingNode,
     SelectNode,
+    StampNode,
     StreamNode,
     WhereNode,
     WindowNode,
     answers_of,
+    is_latent,
     over_results,
     streams_of,
 )
@@ -38,6 +40,7 @@ from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.select_results import results_select
 from slackwater.plan.sources import source_group
+from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
@@ -115,12 +118,14 @@ class Analysis:
         """The rows that windows are laid over, and the windows."""
         if over_results(rows.node):
             return rows, _outer_spec(rows.node, window)
+        check_time_kinds(rows.node, window)
         if window.wattr is not None:
             rows = self._windowed_by(rows, window)
         elif window.disorder is not None:
             for stream in streams_of(rows.node):
                 self._types.check_policy(replace(stream, disorder=window.disorder))
-        return rows, _spec(rows.node, window)
+        spec = _spec(rows.node, window)
+        return (Analysed(StampNode((rows.node,)), rows.relation) if is_latent(rows.node) else rows), spec
 
     def groups(self, rows: Analysed, groups: Sequence[L.Column]) -> tuple[Group, ...]:
         """The groups of a window."""

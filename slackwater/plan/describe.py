@@ -13,6 +13,7 @@ from slackwater.plan.nodes import (
     RollingNode,
     SelectNode,
     StoredNode,
+    StampNode,
     StreamNode,
     UnionNode,
     WhereNode,
@@ -41,6 +42,8 @@ def line(node: PlanNode) -> str:
         return "results as rows"
     if isinstance(node, WhereNode):
         return f"where {node.condition}"
+    if isinstance(node, StampNode):
+        return "stamp with the clock's time"
     if isinstance(node, UnionNode):
         return f"union of {len(node.inputs)}"
     if isinstance(node, JoinNode):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.time_kinds import Latent
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import early_schema, row_columns
@@ -164,6 +165,18 @@ class MapNode(_TimeOfInput, _NeverEarly):
 
 
 @dataclass(frozen=True)
+class StampNode(_TimeOfInput, _NeverEarly):
+    """Gives rows of latent time the clock's (S3 section 5): the first operator that needs a time is behind it."""
+
+    inputs: tuple[PlanNode, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns stay."""
+        return self.inputs[0].schema
+
+
+@dataclass(frozen=True)
 class UnionNode(_TimeOfInput, _NeverEarly):
     """The rows of all inputs, which have the same columns and the same kind of time.
 
@@ -302,6 +315,13 @@ def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
         return replace(node, inputs=tuple(map(renamed, node.inputs)))  # type: ignore[type-var]
 
     return renamed(plan)
+
+
+def is_latent(plan: PlanNode) -> bool:
+    """Whether its rows have no time yet."""
+    if isinstance(plan, StreamNode):
+        return isinstance(plan.disorder, Latent)
+    return not isinstance(plan, (StampNode, WindowNode, RollingNode)) and any(map(is_latent, plan.inputs))
 
 
 def has_map(plan: PlanNode) -> bool:

@@ -11,6 +11,7 @@ from slackwater.errors import QueryError
 from slackwater.plan.nodes import PlanNode, SelectNode, UnionNode, answers_of, over_results, streams_of
 from slackwater.plan.relation import Relation
 from slackwater.plan.select_results import results_select
+from slackwater.plan.time_kinds import check_latent
 from slackwater.windows.results import RESULT_COLUMNS
 
 
@@ -33,6 +34,7 @@ def united(parts: Sequence[Analysed]) -> Analysed:
             "give all sides a window, or none"
         )
     check_domains(nodes, "union()")
+    check_latent(nodes)
     names = parts[0].relation.names
     own = [_own_names(parts[0], part) for part in parts]
     aligned = [

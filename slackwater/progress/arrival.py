@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,14 @@ class Arrival:
         read = None if sketch is None else base64.b64decode(sketch)
         sources = None if by is None else SourceArrivals.load(by)
         return Arrival(rows, missing, lowest, highest, at, total, read, punctuation, sources)
+
+    def stamped(self, at: int) -> Arrival:
+        """The same rows, each that has a time with this one; the sketch of their times is left out."""
+        stamp, by = at if self.timed else None, self.sources
+        if by is not None:
+            by = replace(by, lowest=np.full_like(by.lowest, at), highest=np.full_like(by.highest, at))
+        total = None if self.total is None else at * self.timed
+        return replace(self, lowest=stamp, highest=stamp, total=total, sketch=None, sources=by)
 
     @property
     def timed(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import Token
 
+from slackwater.progress.time_kinds import internal, latent
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.policies import POLICIES, read_policy
@@ -17,6 +18,8 @@ from slackwater.sql.values import read_length
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 _SELF_DESCRIBING = ("avro", "orc", "parquet")
 _CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER")
+#: Kinds of time that are no column.
+_KINDS = {"INTERNAL": internal, "LATENT": latent}
 _EXAMPLES = " or ".join(f"DISORDER {p.example}" for p in POLICIES[:2])
 
 
@@ -61,6 +64,12 @@ def _clause(cursor: Cursor, word: str, found: dict[str, Any]) -> None:
         found["options"] = _options(cursor)
     elif word == "DISORDER":
         found["disorder"] = read_policy(cursor, _CLAUSES)
+    elif (
+        word == "TIME"
+        and cursor.word in _KINDS
+        and (cursor.raw_at(1) in ("", ";") or cursor.word_at(1) in _CLAUSES)
+    ):
+        found["time"] = _KINDS[cursor.source.word(cursor.next())]()
     elif word == "TRIGGER":
         cursor.accept("EVERY")
         found["trigger"] = read_length(cursor, "how often to read, as in TRIGGER 5 SECONDS")
@@ -85,6 +94,10 @@ def _check(
             if word in spans:
                 wrong = f"a stream of prods moves no time and has no sources; leave out {word}"
                 raise cursor.source.error(spans[word], wrong)
+    elif not isinstance(found["time"], str):
+        if "DISORDER" in spans:
+            wrong = "rows that are stamped as they come are not out of order; leave out DISORDER"
+            raise cursor.source.error(spans["DISORDER"], wrong)
     elif "disorder" not in found:
         cursor.expected(f"how late rows may come, as in {_EXAMPLES}", _CLAUSES)
     replay = "arrival" in found

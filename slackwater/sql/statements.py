@@ -11,6 +11,7 @@ from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.sql.places import Places, placed
 from slackwater.sql.scope import MapFunction
 from slackwater.sql.source import Source, Span
@@ -64,7 +65,7 @@ class CreateStream(Written):
     format: str
     options: tuple[tuple[str, str], ...]
     where: str | None
-    time: str
+    time: str | Internal | Latent
     source: str | None
     disorder: Disorder | None
     """None for a stream of prods, which moves no time."""

@@ -38,6 +38,8 @@ class _Origin:
     at: int
     needs: frozenset[str] = frozenset()
     arrival: list[Arrival] = field(default_factory=list)
+    unstamped: _Origin | None = None
+    """That of the same rows before they got their time."""
 
 
 class ArrowPage:
@@ -102,6 +104,14 @@ class ArrowPage:
         """Project, and keep the time and the source."""
         made = [pl.sql_expr(sql).alias(name) for name, sql in columns.items()]
         return self._next(self._frame.select(*made, *self._hidden()))
+
+    def stamped(self, at: int) -> ArrowPage:
+        """The rows with a time."""
+        stamp, origin = pl.when(pl.col(TIME).is_not_null()).then(pl.lit(at, pl.Int64)).alias(TIME), self._origin
+        page = self._next(self._frame.with_columns(stamp))
+        arrival = [known.stamped(at) for known in origin.arrival]
+        page._origin = _Origin(origin.frame.with_columns(stamp), origin.at, origin.needs, arrival, origin)
+        return page
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """Partials by pane and group."""
@@ -231,8 +241,11 @@ class ArrowPage:
         return [c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in self._frame.columns]
 
     def _execute(self) -> None:
-        if not self._origin.arrival:
-            self._origin.arrival.append(_measured(self._origin))
+        origin = self._origin
+        if not origin.arrival:
+            origin.arrival.append(_measured(origin))
+        if origin.unstamped is not None and not origin.unstamped.arrival:
+            origin.unstamped.arrival.append(origin.arrival[0])
 
     def _next(self, frame: pl.DataFrame) -> ArrowPage:
         page = ArrowPage(frame, self.number, self._origin.at, prod=self.prod)

@@ -11,6 +11,7 @@ from slackwater.plan.nodes import PlanNode, StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain
+from slackwater.progress.time_kinds import UNSTAMPED, is_stamped
 from slackwater.testing.types import SampleRelation, SampleTypes
 from tests.kit.streams import SAMPLE
 
@@ -54,7 +55,8 @@ def streams(
     for name in ("a", "b", "c"):
         policy = (policies or {}).get(name, bounded(0))
         punctuation = getattr(policy, "column", None)
-        node = StreamNode(name, columns, "t", "t", domain, policy, source, punctuation, relation.schema)
+        time = UNSTAMPED if is_stamped(policy) else "t"
+        node = StreamNode(name, columns, time, time, domain, policy, source, punctuation, relation.schema)
         made[name] = node, relation
     return SampleTypes(made)
 

@@ -63,7 +63,7 @@ def test_every_example_of_a_policy_is_one() -> None:
 
 
 def test_every_policy_of_the_package_has_its_words() -> None:
-    others = {"early", "fifo", "parquet", "prod", "round_robin", "sideline", "tuples"}
+    others = {"early", "fifo", "parquet", "prod", "round_robin", "sideline", "tuples", "internal", "latent"}
     functions = {name for name in sw.__all__ if name.islower()} - others
     assert functions == {entry.make.__name__ for entry in POLICIES}
 

@@ -53,6 +53,16 @@ def test_a_replay_says_by_what_and_in_which_pages() -> None:
     assert (made.arrival, made.page, made.columns) == ("at", "1 hour", None)
 
 
+def test_the_time_of_a_stream_may_be_the_clocks() -> None:
+    made = stream("CREATE STREAM x FROM 'rate' TIME INTERNAL SOURCE device")
+    assert (made.time, made.disorder, made.source) == (sw.internal(), None, "device")
+    assert stream("CREATE STREAM x FROM 'rate' TIME latent;").time == sw.latent()
+    assert stream("CREATE STREAM x FROM 'rate' TIME `internal` DISORDER MAX DELAY").time == "`internal`"
+    assert stream("CREATE STREAM x FROM 'rate' TIME latent + 1 DISORDER MAX DELAY").time == "latent + 1"
+    with pytest.raises(sw.SqlError, match="not out of order; leave out DISORDER"):
+        stream("CREATE STREAM x FROM 'rate' TIME INTERNAL DISORDER MAX DELAY")
+
+
 def test_columns_may_be_called_like_clauses() -> None:
     made = stream("CREATE STREAM x FROM 'rate' TIME time SOURCE source DISORDER PUNCTUATED BY page")
     assert (made.time, made.source, made.disorder) == ("time", "source", sw.punctuated("page"))

@@ -11,6 +11,8 @@ from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import TimeDomain
+from slackwater.progress.time_kinds import UNSTAMPED, Internal, Latent, is_stamped
 from slackwater.spark.api.relation import FrameRelation, columns_of, time_in_ticks
 
 
@@ -47,19 +49,38 @@ def _shown(value: object) -> str:
 def stream_node(
     name: str,
     df: DataFrame,
-    time: str,
+    time: str | Internal | Latent,
     source: str | None,
     disorder: Disorder | None,
     what: str = "time",
 ) -> StreamNode:
     """The node of a stream, or an error that says what to write."""
+    if isinstance(time, (Internal, Latent)):
+        if disorder is not None:
+            raise QueryError(
+                f"stream {name!r}: time=sw.{time.describe()} stamps rows as they come, so none is out of order; "
+                "leave out disorder="
+            )
+        disorder = time
+    elif disorder is not None and is_stamped(disorder):
+        raise QueryError(
+            f"stream {name!r}: disorder=sw.{disorder.describe()} is a kind of time and no policy; write "
+            f"time=sw.{disorder.describe()} and leave out disorder="
+        )
     if disorder is None:
         raise QueryError(f"stream {name!r}: say how late rows may come, as in disorder=sw.bounded('20 seconds')")
     hidden = [c for c in df.columns if c.startswith("__")]
     if hidden:
         raise QueryError(f"stream {name!r}: names that begin with two underscores are taken; rename {hidden[0]!r}")
     _check_columns(name, df.columns)
-    ticks, domain = time_in_ticks(df, time, what)
+    ticks, domain = UNSTAMPED, TimeDomain.TIMESTAMP
+    if isinstance(time, str):
+        ticks, domain = time_in_ticks(df, time, what)
+    elif not isinstance(time, (Internal, Latent)):
+        raise QueryError(
+            f"stream {name!r}: time={_shown(time)} is no time; write the column, as in time='sent', or "
+            "time=sw.internal()"
+        )
     if source is not None:
         _check_source(df, source)
     punctuation = None
@@ -71,7 +92,8 @@ def stream_node(
                 "of the stream, so both are timestamps or both are whole numbers"
             )
     rows = FrameRelation(df)
-    node = StreamNode(name, rows.columns, ticks, time, domain, disorder, source, punctuation, rows.schema())
+    written = time if isinstance(time, str) else time.describe()
+    node = StreamNode(name, rows.columns, ticks, written, domain, disorder, source, punctuation, rows.schema())
     check_policy(node)
     return node
 

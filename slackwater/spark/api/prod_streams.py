@@ -14,6 +14,7 @@ from slackwater.operators.prod_stream import QUERY, UNTIL, WHERE
 from slackwater.plan.nodes import StreamNode, WindowNode, answering
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.spark.api.declare import stream_node
 from slackwater.spark.api.prods import check_condition
 from slackwater.spark.api.relation import columns_of, time_in_ticks
@@ -50,8 +51,13 @@ def check_role(name: str, role: str | None, given: dict[str, object]) -> bool:
     return True
 
 
-def read_control(name: str, df: DataFrame, time: str) -> Control:
+def read_control(name: str, df: DataFrame, time: str | Internal | Latent) -> Control:
     """The stream of prods, or an error that says what to write."""
+    if not isinstance(time, str):
+        raise QueryError(
+            f"stream {name!r}: a prod asks for windows that end by a time, so the time of a stream of prods is a "
+            f"column: write time='asked' for sw.{time.describe()}"
+        )
     node = stream_node(name, df, time, None, bounded("0 seconds") if _is_stamp(df, time) else bounded(0))
     domain, columns = node.domain, {}
     named = {column.lower(): column for column in df.columns}  # Spark does not look at capitals either

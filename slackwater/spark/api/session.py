@@ -13,6 +13,7 @@ from slackwater.errors import QueryError, RunError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
@@ -71,7 +72,7 @@ class Session(SpeaksSql):
         name: str,
         df: DataFrame,
         *,
-        time: str,
+        time: str | Internal | Latent,
         source: str | None = None,
         disorder: Disorder | None = None,
         arrival: str | None = None,
@@ -83,8 +84,9 @@ class Session(SpeaksSql):
 
         `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
         it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
-        a timestamp, a date, a whole number or a decimal of at most 18 digits. `source` names a row's source, where
-        many send into one stream. `disorder` says how late rows may come.
+        a timestamp, a date, a whole number or a decimal of at most 18 digits. Or it is sw.internal(), the clock's
+        when a page is admitted, or sw.latent(), the clock's when a window takes it. `source` names a row's source,
+        where many send into one stream. `disorder` says how late rows may come; rows that we stamp are never late.
 
         With `role="prods"` its rows are prods (S5 section 3.2): each asks for early results of the windows that end
         by the column `until`, or by the row's time where there is no such column; all open ones where `until` is

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
-from slackwater.columns import PUNCTUATION, SOURCE
+from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.shape import Shape
@@ -36,6 +37,8 @@ class Origin:
     prod: Prod | None = None
     saved: dict[str, Any] | None = None
     """Where the rows of the page as it came are durable."""
+    unstamped: Origin | None = None
+    """That of the same rows before they got their time: their arrival is known with this one's."""
     _kept: bool = False
 
     @property
@@ -78,3 +81,22 @@ class Origin:
         """Take the statistics that a job has brought along."""
         seen = None if sketch is None else sketch.get["sketch"]
         self.arrival = read_arrival(statistics, self.at, None if seen is None else bytes(seen))
+        if self.unstamped is not None and self.unstamped.arrival is None:
+            self.unstamped.arrival = self.arrival
+
+    def stamped(self, at: int) -> Origin:
+        """The same rows, each with this time."""
+        arrival, saved = None if self.arrival is None else self.arrival.stamped(at), self.saved
+        if saved is not None and arrival is not None:
+            saved = {**saved, "hidden": {**saved["hidden"], TIME: stamp_sql(at)}, "arrival": arrival.saved()}
+        source = self.source.withColumn(TIME, F.expr(stamp_sql(at)))
+        return replace(self, source=source, arrival=arrival, saved=saved, unstamped=self, _kept=False)
+
+
+def stamp_sql(at: int) -> str:
+    """A time that is the same for all rows that have one, in Spark SQL, as no part of Spark's generated code (D2).
+
+    A number would be written into the code, which Spark then compiles for each page. Of an array the code has only
+    a reference, as long as the place in it is not known before the job runs.
+    """
+    return f"CASE WHEN {TIME} IS NOT NULL THEN get(array({at}L), spark_partition_id() * 0) END"

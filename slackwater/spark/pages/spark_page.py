@@ -20,7 +20,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from slackwater.columns import BEFORE, CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME
+from slackwater.columns import (
+    BEFORE,
+    CELL,
+    NO_SOURCE,
+    PANE,
+    PLACE,
+    PUNCTUATION,
+    ROWS,
+    SINCE,
+    SOURCE,
+    TIME,
+    UNTIL,
+)
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
@@ -30,7 +42,7 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
-from slackwater.spark.pages.origin import Origin
+from slackwater.spark.pages.origin import Origin, stamp_sql
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import (
@@ -96,8 +108,9 @@ class SparkPage:
         saved: dict[str, Any] | None = None,
     ) -> SparkPage:
         """A page of which all is known that a job could tell."""
-        timed = frame.select("*", *(named(sql, name) for name, sql in hidden.items()))
-        names = tuple(c for c in (TIME, SOURCE, PUNCTUATION) if c in timed.columns)
+        made = {name: named(sql, name) for name, sql in hidden.items()}
+        timed = frame.select(*(f"`{c}`" for c in frame.columns if c not in made), *made.values()) if made else frame
+        names = tuple(c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in timed.columns)
         origin = Origin(timed, number, arrival.at, shape, pages, names, arrival=arrival, prod=prod, saved=saved)
         return SparkPage(timed, origin)
 
@@ -174,6 +187,13 @@ class SparkPage:
         made = [named(self._given(sql), name) for name, sql in columns.items()]
         hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
         return SparkPage(self.frame.select(*made, *hidden), self.origin, self.marked)
+
+    def stamped(self, at: int) -> SparkPage:
+        """The rows with a time."""
+        origin = self.origin.stamped(at)
+        if self.frame is self.origin.source:
+            return SparkPage(origin.source, origin)
+        return SparkPage(self.frame.withColumn(TIME, F.expr(stamp_sql(at))), origin, self.marked)
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """One job: partials by pane and group, to the driver as Arrow."""
@@ -382,7 +402,7 @@ class SparkPage:
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
-            *([sketch_column()] if "sketch" in self.origin.needs else []),
+            *([sketchcolumn()] if "sketch" in self.origin.needs else []),
         ]
         return self._kept(self.frame.observe(statistics, *wanted)), statistics
 

@@ -67,6 +67,10 @@ class TablePage:
         """They are in memory only."""
         return None
 
+    def stamped(self, at: int) -> SparkPage:
+        """The rows with another time."""
+        return self._on_spark.stamped(at)
+
     def payload(self) -> Payload:
         """The table itself."""
         return self._table

@@ -1,0 +1,134 @@
+"""Internal and latent time on Spark: the answers of in-process pages, live streams, the spool, refusals."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.errors import QueryError
+from slackwater.spark.api.declare import stream_node
+from slackwater.spark.pages.origin import stamp_sql
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.spool import Spool
+from slackwater.spark.storage.place import Place
+from tests.spark.test_a_users_day import eventually, instant, past
+
+pytestmark = pytest.mark.spark
+
+KINDS = {"internal": sw.internal(), "latent": sw.latent()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_replay_stamps_by_its_own_clock(spark: SparkSession, kind: str) -> None:
+    """Pages of 5 seconds: rows that arrive in [0, 5) come at 5. A row without an arrival has no time."""
+    a = past(spark, *((0, second) for second in (1, 2, 7, 11, 48)))
+    b = past(spark, (0, 3)).unionByName(past(spark, (0, 4)).selectExpr("t", "CAST(NULL AS TIMESTAMP) AS at"))
+    with sw.Session(spark) as s:
+        one, other = (
+            s.stream(name, df, time=KINDS[kind], arrival="at", page="5 seconds")
+            for name, df in (("a", a), ("b", b))
+        )
+        run = one.union(other).window("10 seconds", "10 seconds").agg(n="count(*)").start()
+        plain = one.where("t IS NOT NULL").start()
+        s.run_available()
+        rows = sorted(run.results().to_pylist(), key=lambda r: r["window_start"])
+        figures = run.metrics()
+        assert plain.results().num_rows == 5
+    assert [(r["window_start"], r["n"]) for r in rows] == [(instant(0), 3), (instant(10), 2), (instant(50), 1)]
+    # What has ended is answered at its end by the replay's clock, though both streams are quiet.
+    assert [r["emitted_at"] for r in rows][:2] == [instant(10), instant(20)]
+    assert figures["late_rows"] == 0
+    assert figures["streams"]["b"]["missing_time"] == 1
+
+
+def stream_of_files(s: sw.Session, folder: Path, name: str, kind: str) -> sw.Stream:
+    (folder / name).mkdir(exist_ok=True)
+    reader = s.spark.readStream.schema("v BIGINT").option("maxFilesPerTrigger", 1).parquet(str(folder / name))
+    return s.stream(name, reader, time=KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_live_rows_are_stamped_and_answered_by_the_clock_though_a_stream_is_quiet(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    with sw.Session(spark) as s:
+        one, other = (stream_of_files(s, tmp_path, name, kind) for name in "ab")
+        run = one.union(other).window("1 second", "1 second").agg(n="count(*)", total="sum(v)").start()
+        before = datetime.now(UTC)
+        pl.DataFrame({"v": [1, 2, 3]}).write_parquet(tmp_path / "a" / "0.parquet")
+        eventually(lambda: run.results().num_rows == 1)
+        (row,) = run.results().to_pylist()
+        assert (row["n"], row["total"], row["kind"]) == (3, 6, "final")
+        assert row["window_start"] > before - timedelta(seconds=1)
+        assert timedelta() <= row["emitted_at"] - row["window_end"] < timedelta(seconds=20)
+        assert run.metrics()["late_rows"] == 0
+
+
+def test_a_page_from_the_spool_is_stamped_at_its_admission_and_keeps_that_in_the_journal(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It was saved before it was admitted, without a stamp; the journal finds the same files with it."""
+    pages = SparkPages(spark, Place.of(tmp_path))
+    rows = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3)], "g STRING, v BIGINT")
+    node = stream_node("a", rows, sw.internal(), "g", None)
+    put = Spool("a", pages).put(SparkPage.arrive(rows, node, 0, 5, Shape(), pages))
+    admitted = pages.load(put).stamped(1_000)
+    again = pages.load(json.loads(json.dumps(admitted.saved)))
+    for page in (admitted, again, admitted.where("v > 1"), again.stamped(1_000)):
+        arrival = page.measure()
+        assert (arrival.rows, arrival.missing, arrival.lowest, arrival.highest) == (3, 0, 1_000, 1_000)
+        assert (arrival.sources.rows.tolist(), arrival.sources.highest.tolist()) == ([2, 1], [1_000, 1_000])
+    assert [r["__time"] for r in again.frame.collect()] == [1_000] * 3
+    assert again.payload().column_names == ["g", "v"]
+    fresh = SparkPage.arrive(rows, node, 0, 5, Shape(), pages)
+    assert fresh.where("v > 1").stamped(2_000).payload().num_rows == 2
+    assert fresh.arrival() is not None, "who waits for the arrival of the page as it came learns of it"
+
+
+def test_a_stamp_is_no_part_of_the_code_that_spark_compiles(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    metric = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    rows = spark.range(100).selectExpr("id", "CAST(0 AS BIGINT) AS __time").localCheckpoint()
+
+    def compiled(time: str) -> int:
+        before = metric.getCount()
+        made = rows.selectExpr("id", f"{time} AS __time").groupBy("__time").count().toArrow()
+        assert made["count"].to_pylist() == [100]
+        return int(metric.getCount() - before)
+
+    compiled(stamp_sql(1_700_000_000_000_001))
+    assert compiled(stamp_sql(1_700_000_000_000_002)) == 0
+    assert compiled("1700000000000003L + id * 0") > 0, "a number is"
+
+
+def test_mistakes_say_what_to_write(spark: SparkSession) -> None:
+    rows = past(spark, (1, 2))
+    with sw.Session(spark) as s:
+        with pytest.raises(QueryError, match=r"time=sw.internal\(\) stamps rows as they come.*leave out disorder="):
+            s.stream("a", rows, time=sw.internal(), disorder=sw.bounded("1 second"), arrival="at")
+        with pytest.raises(QueryError, match=r"disorder=sw.latent\(\) is a kind of time.*write time=sw.latent\(\)"):
+            s.stream("a", rows, time="t", disorder=sw.latent(), arrival="at")
+        with pytest.raises(QueryError, match=r"time=7 is no time; write the column"):
+            s.stream("a", rows, time=7, disorder=sw.bounded("1 second"), arrival="at")  # type: ignore[arg-type]
+        with pytest.raises(QueryError, match=r"so the time of a stream of prods is a column"):
+            s.stream("a", rows, time=sw.internal(), arrival="at", role="prods")
+
+
+def test_sql_declares_such_streams(spark: SparkSession, tmp_path: Path) -> None:
+    pl.DataFrame({"v": [1, 2], "at": [instant(1), instant(12)]}).write_parquet(tmp_path / "0.parquet")
+    with sw.Session(spark) as s:
+        s.sql(f"""CREATE STREAM x FROM 'parquet' OPTIONS (path = '{tmp_path}') TIME INTERNAL
+                  REPLAY BY at PAGE 1 SECOND""")
+        run = s.sql("SELECT COUNT(*) AS n FROM x [RANGE 10 SECONDS, SLIDE 10 SECONDS]").start()
+        s.run_available()
+        assert run.results().select(["n"]) == pa.table({"n": pa.array([1, 1], pa.int64())})
