@@ -71,8 +71,11 @@ class Page(Protocol):
         """The rows with these columns, name to Spark SQL, and their time."""
         ...
 
-    def expect(self, needs: frozenset[str]) -> None:
-        """Say, before anything has run, which statistics of its arrival will be asked for (`Disorder.needs`)."""
+    def expect(self, needs: frozenset[str], at: int | None = None) -> None:
+        """Say, before anything has run, which statistics of its arrival will be asked for (`Disorder.needs`).
+
+        `at` is when it is admitted: that is when it arrives, and not when somebody began to hand it over.
+        """
         ...
 
     def stamped(self, at: int) -> Page:

@@ -135,7 +135,7 @@ class Source(Unary):
         tracker = self._promises[MAIN].tracker
         if isinstance(tracker, StampTracker):
             page = page.stamped(tracker.stamp(now))
-        page.expect(self.needs(self._announced))
+        page.expect(self.needs(self._announced), now)
         self._announced += 1
         return page
 

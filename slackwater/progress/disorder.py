@@ -36,7 +36,7 @@ class Tracker(ABC):
     #: Whether it sets the clock beside the times of rows; the others only ask how much of it has passed.
     absolute_clock: ClassVar[bool] = False
     #: Whether its heartbeat goes on with the clock, beyond the times of rows: then it has `reaches`.
-    goes_on: ClassVar[bool] = False
+    goes_on: bool = False
     #: Whether heartbeats are what the senders promised, so that a row behind one is the sender's fault.
     promised_by_sender: ClassVar[bool] = False
 

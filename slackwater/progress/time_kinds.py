@@ -94,7 +94,7 @@ class StampTracker(Tracker):
     """
 
     absolute_clock: ClassVar[bool] = True
-    goes_on: ClassVar[bool] = True
+    goes_on = True
 
     def __init__(self) -> None:
         self._heartbeat = MIN_TICK

@@ -64,7 +64,7 @@ def _entry(entry: Any) -> Any:
 _ENVIRONMENT = ("latency", "timeout", "unit", "groups")
 
 POLICIES: tuple[Policy, ...] = (
-    Policy(("BOUNDED",), bounded, ("timeout",), "BOUNDED 20 SECONDS"),
+    Policy(("BOUNDED",), bounded, ("timeout", "idle"), "BOUNDED 20 SECONDS"),
     Policy(("DROP", "RATIO"), drop_ratio, ("stretch", "timeout"), "DROP RATIO 1%"),
     Policy(
         ("LEARNED",),

@@ -92,9 +92,10 @@ class ArrowPage:
         """Size in memory."""
         return int(self._frame.estimated_size())
 
-    def expect(self, needs: frozenset[str]) -> None:
+    def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Remember what will be asked for."""
         self._origin.needs = needs
+        self._origin.at = self._origin.at if at is None else at
 
     def where(self, condition: str) -> ArrowPage:
         """Filter."""

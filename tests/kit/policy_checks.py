@@ -51,6 +51,8 @@ MATRIX = SkewMatrix([[(0, 1), (2, 5)], [None, TuplePair(3, 1)]], latency=[0, 2],
 POLICIES: dict[str, Callable[[], Disorder]] = {
     "bounded": lambda: bounded(5),
     "bounded with timeout": lambda: bounded(5, timeout="20 us"),
+    "bounded while idle": lambda: bounded("5 us", idle="15 us"),
+    "bounded while idle, with timeout": lambda: bounded("2 us", idle="9 us", timeout="12 us"),
     "skew of one stream": lambda: skew([[[(0, 4), (3, 0)]]], latency=2),
     "skew by names": lambda: skew(
         {("a", "b"): (2, 5), ("b", "a"): [(0, 9), (4, 1)], ("a", "a"): (0, 1)}, timeout=20
@@ -85,6 +87,11 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "punctuated": lambda: punctuated("upto"),
     "punctuated with timeout": lambda: punctuated("upto", timeout="20 us"),
 }
+
+
+def tracker_of(policy: Disorder) -> Tracker:
+    """A fresh tracker; those that go on with the clock are for timestamps."""
+    return policy.tracker(TimeDomain.SEQUENCE if getattr(policy, "idle", None) is None else TimeDomain.TIMESTAMP)
 
 
 # --- pages
@@ -188,7 +195,7 @@ def plain(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_a_fresh_tracker_promises_nothing(policy: Disorder, now: int) -> None:
-    tracker = policy.tracker(TimeDomain.SEQUENCE)
+    tracker = tracker_of(policy)
     for _ in range(2):
         assert tracker.heartbeat == Heartbeat.NONE
         assert set(beats(tracker).values()) == {MIN_TICK}
@@ -198,7 +205,7 @@ def check_a_fresh_tracker_promises_nothing(policy: Disorder, now: int) -> None:
 
 
 def check_heartbeats_never_go_back(policy: Disorder, events: list[Happening]) -> None:
-    tracker = policy.tracker(TimeDomain.SEQUENCE)
+    tracker = tracker_of(policy)
     last = beats(tracker)
     for number, event in enumerate(events):
         happen(tracker, number, event, policy.needs)
@@ -211,7 +218,7 @@ def check_heartbeats_never_go_back(policy: Disorder, events: list[Happening]) ->
 
 
 def check_a_restored_tracker_continues_identically(policy: Disorder, events: list[Happening], at: int) -> None:
-    tracker, other = policy.tracker(TimeDomain.SEQUENCE), policy.tracker(TimeDomain.SEQUENCE)
+    tracker, other = tracker_of(policy), tracker_of(policy)
     for number, event in enumerate(events):
         if number == at:
             other.restore(kept(tracker.state()))
@@ -225,7 +232,7 @@ def check_a_restored_tracker_continues_identically(policy: Disorder, events: lis
 
 
 def check_a_state_does_not_change_afterwards(policy: Disorder, events: list[Happening]) -> None:
-    tracker = policy.tracker(TimeDomain.SEQUENCE)
+    tracker = tracker_of(policy)
     for number, event in enumerate(events):
         state = tracker.state()
         before = json.dumps(plain(state))
@@ -234,10 +241,13 @@ def check_a_state_does_not_change_afterwards(policy: Disorder, events: list[Happ
 
 
 def check_the_clock_alone_moves_nothing_before_wake_at(policy: Disorder, events: list[Happening]) -> None:
-    tracker = policy.tracker(TimeDomain.SEQUENCE)
+    tracker = tracker_of(policy)
     for number, event in enumerate(events):
         happen(tracker, number, event, policy.needs)
         before, wake = beats(tracker), tracker.wake_at()
+        if tracker.goes_on:
+            wakes = (wake, tracker.reaches(tracker.heartbeat.tick + 1))
+            wake = min((at for at in wakes if at is not None), default=None)
         assert wake is None or wake > event.at
         following = events[number + 1].at if number + 1 < len(events) else event.at + 1_000
         until = following if wake is None else min(wake - 1, following)
@@ -260,7 +270,7 @@ def check_a_policy_describes_itself_as_it_can_be_written_again(policy: Disorder)
 
 
 def check_metrics_are_figures(policy: Disorder, events: list[Happening]) -> None:
-    tracker = policy.tracker(TimeDomain.SEQUENCE)
+    tracker = tracker_of(policy)
     for number, event in enumerate(events):
         happen(tracker, number, event, policy.needs)
         json.dumps(tracker.metrics())

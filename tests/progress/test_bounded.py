@@ -80,13 +80,13 @@ def test_with_a_timeout_only_a_silence_promises_all_that_was_seen(
     tracker, highest, promised, last = BoundedTracker(slack, timeout), None, MIN_TICK, 0
     for event in happened:
         kind, value, now = event
+        if highest is not None and now - last >= timeout:
+            promised = max(promised, highest)  # also where nobody asked before the next page came
         if kind == "arrive":
             last = now
             if value is not None:
                 highest = value if highest is None else max(highest, value)
                 promised = max(promised, highest - slack - 1)
-        elif highest is not None and now - last >= timeout:
-            promised = max(promised, highest)
         beat, wake = happen(tracker, event)
         assert beat == Heartbeat(promised)
         waits = highest is not None and promised < highest

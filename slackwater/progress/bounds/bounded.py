@@ -1,15 +1,15 @@
-"""Disorder bounded by a constant: S1's diagonal skew bound, with S1's timeout (section 3.4) if wanted."""
+"""Disorder bounded by a constant (S1's diagonal skew bound); if wanted, a timeout (S1) and time while idle (S3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.silence import SilenceTracker, read_timeout
-from slackwater.progress.time import Span, TimeDomain
+from slackwater.progress.time import MIN_TICK, Span, TimeDomain
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Bounded:
 
     slack: Span
     timeout: int | None = None
+    idle: Span | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = False
@@ -27,37 +28,87 @@ class Bounded:
         slack = domain.span(self.slack, "bounded")
         if slack < 0:
             raise QueryError(f"bounded({self.slack!r}) is negative; write bounded('0 seconds') for a sorted stream")
-        return BoundedTracker(slack, self.timeout)
+        return BoundedTracker(slack, self.timeout, self._idle(domain))
+
+    def _idle(self, domain: TimeDomain) -> int | None:
+        if self.idle is None:
+            return None
+        if domain is not TimeDomain.TIMESTAMP:
+            raise QueryError(
+                f"bounded(idle={self.idle!r}): only timestamps go on with the clock, and this stream counts in "
+                f"{domain.value}s; write timeout= instead"
+            )
+        idle = domain.span(self.idle, "idle")
+        if idle <= 0:
+            raise QueryError(f"bounded(idle={self.idle!r}) must be longer than nothing, as in idle='1 minute'")
+        return idle
 
     def describe(self) -> str:
         """The policy as the user would write it."""
         timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
-        return f"bounded({self.slack!r}{timeout})"
+        idle = "" if self.idle is None else f", idle={self.idle!r}"
+        return f"bounded({self.slack!r}{timeout}{idle})"
 
 
-def bounded(slack: Span, timeout: str | timedelta | None = None) -> Bounded:
+def bounded(slack: Span, timeout: str | timedelta | None = None, idle: Span | None = None) -> Bounded:
     """Rows come at most `slack` behind the largest time seen so far (S1 section 2, the pair (0, slack + 1)).
 
     With `timeout`, a stream that has been silent for so long is taken to have sent all up to that largest time
     (S1 section 3.4), so that its last windows close.
+
+    With `idle`, time goes on with the clock while the stream is silent (S3 section 5): when the largest time was t
+    and nothing has come for τ, no row comes any more below t + τ - idle. So a quiet stream holds no other back for
+    longer than `idle`.
 
     >>> t = bounded(10).tracker(TimeDomain.SEQUENCE)
     >>> t.arrive(Arrival(rows=2, missing=0, lowest=3, highest=50, at=0))
     >>> t.heartbeat          # 40 may still come, 39 may not
     Heartbeat(tick=39)
     """
-    return Bounded(slack, read_timeout(timeout))
+    return Bounded(slack, read_timeout(timeout), idle)
 
 
 class BoundedTracker(SilenceTracker):
-    """Follows the largest time seen; the heartbeat stays `slack` behind it until a timeout catches it up."""
+    """Follows the largest time seen; the heartbeat stays `slack` behind it until a silence carries it on.
 
-    def __init__(self, slack: int, timeout: int | None) -> None:
+    >>> t = bounded("10 seconds", idle="1 minute").tracker(TimeDomain.TIMESTAMP)
+    >>> t.arrive(Arrival(rows=1, missing=0, lowest=0, highest=500_000_000, at=0))
+    >>> t.tick(90_000_000); t.heartbeat       # 500 s + 90 s - 60 s may still come
+    Heartbeat(tick=529999999)
+    """
+
+    def __init__(self, slack: int, timeout: int | None, idle: int | None = None) -> None:
         super().__init__(timeout)
         self._slack = slack
+        self._idle = idle
+        self._quiet_since = MIN_TICK
+        """When the last row with a time came."""
+        self.goes_on = idle is not None
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's largest time."""
         self._saw(arrival)
         if arrival.highest is not None:
+            self._quiet_since = max(self._quiet_since, arrival.at)
             self._raise(self._highest - self._slack - 1)
+
+    def tick(self, now: int) -> None:
+        """After a silence, promise all that was seen; while it lasts, go on with the clock."""
+        super().tick(now)
+        if self._idle is not None and self._highest > MIN_TICK:
+            self._raise(self._highest + (now - self._quiet_since) - self._idle - 1)
+
+    def reaches(self, tick: int) -> int | None:
+        """When the silence will have lasted long enough."""
+        if self._idle is None or self._highest == MIN_TICK:
+            return None
+        return self._quiet_since + self._idle + 1 + tick - self._highest
+
+    def state(self) -> dict[str, Any]:
+        """Also since when it is quiet."""
+        return {**super().state(), "quiet_since": self._quiet_since}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        super().restore(state)
+        self._quiet_since = state["quiet_since"]

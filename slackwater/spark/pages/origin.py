@@ -84,6 +84,13 @@ class Origin:
         if self.unstamped is not None and self.unstamped.arrival is None:
             self.unstamped.arrival = self.arrival
 
+    def expect(self, needs: frozenset[str], at: int | None) -> None:
+        """Remember what will be asked for, and when it arrived: the statistics of a spooled page are older."""
+        self.needs = needs
+        if at is not None:
+            self.at = at
+            self.arrival = None if self.arrival is None else replace(self.arrival, at=at)
+
     def stamped(self, at: int) -> Origin:
         """The same rows, each with this time."""
         arrival, saved = None if self.arrival is None else self.arrival.stamped(at), self.saved

@@ -169,9 +169,9 @@ class SparkPage:
             self.origin.shape.ran(False, self.rows, time.perf_counter() - started)
         return payload
 
-    def expect(self, needs: frozenset[str]) -> None:
+    def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Remember what will be asked for."""
-        self.origin.needs = needs
+        self.origin.expect(needs, at)
 
     def where(self, condition: str) -> SparkPage:
         """Filter; as long as the arrival is not known, rows are only marked."""
@@ -190,10 +190,9 @@ class SparkPage:
 
     def stamped(self, at: int) -> SparkPage:
         """The rows with a time."""
-        origin = self.origin.stamped(at)
-        if self.frame is self.origin.source:
-            return SparkPage(origin.source, origin)
-        return SparkPage(self.frame.withColumn(TIME, F.expr(stamp_sql(at))), origin, self.marked)
+        origin, whole = self.origin.stamped(at), self.frame is self.origin.source
+        frame = origin.source if whole else self.frame.withColumn(TIME, F.expr(stamp_sql(at)))
+        return SparkPage(frame, origin, self.marked)
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """One job: partials by pane and group, to the driver as Arrow."""

@@ -132,7 +132,7 @@ class TablePage:
         """By Spark."""
         return self._on_spark.behind(heartbeat, by_source)
 
-    def expect(self, needs: frozenset[str]) -> None:
+    def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """All that can be known is known."""
 
     def measure(self) -> Arrival:

@@ -1,0 +1,64 @@
+"""A quiet stream does not stall a union on Spark: in a replay by its clock, live by the machine's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+from tests.spark.test_a_users_day import eventually, instant, past
+
+pytestmark = pytest.mark.spark
+
+
+def united(s: sw.Session, a: DataFrame, b: DataFrame, idle: str | None) -> sw.Query:
+    """A busy stream and a quiet one, both sorted."""
+    quiet = sw.bounded("0 seconds", idle=idle)
+    busy = s.stream("a", a, time="t", arrival="at", page="5 seconds", disorder=sw.bounded("0 seconds"))
+    other = s.stream("b", b, time="t", arrival="at", page="5 seconds", disorder=quiet)
+    return busy.select("t").union(other.select("t")).window("10 seconds", "10 seconds").agg(n="count(*)")
+
+
+@pytest.mark.parametrize("idle", [None, "8 seconds"])
+def test_a_replay_goes_on_by_the_bounds_of_its_quiet_stream(spark: SparkSession, idle: str | None) -> None:
+    a = past(spark, *((second, second) for second in range(0, 60, 5)))
+    b = past(spark, (1, 2), (49, 56))
+    with sw.Session(spark) as s:
+        run = united(s, a, b, idle).start()
+        s.run_available()
+        rows = sorted(run.results().to_pylist(), key=lambda r: r["window_start"])
+        figures = run.metrics()
+    assert [(r["window_start"], r["n"]) for r in rows] == [
+        (instant(start), 3 if start in (0, 40) else 2) for start in range(0, 60, 10)
+    ]
+    assert figures["late_rows"] == 0, "the row at 49 came 7 seconds after its time"
+    waited = [(r["emitted_at"] - r["window_end"]).total_seconds() for r in rows]
+    if idle is None:
+        assert waited[:3] == [50, 40, 30], "all wait for the second page of b, which comes at 60"
+        return
+    assert waited[:3] == [12, 12, 12], "b was at 1 when its page came at 5, so its bound is 12 s behind the clock"
+
+
+def test_live_streams_go_on_by_the_clock_though_one_is_quiet(spark: SparkSession, tmp_path: Path) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+
+    def stream(s: sw.Session, name: str, idle: str | None, *seconds: int) -> Any:
+        folder = tmp_path / name
+        folder.mkdir()
+        pl.DataFrame({"t": [now + timedelta(seconds=n) for n in seconds]}).write_parquet(folder / "0.parquet")
+        reader = spark.readStream.schema("t TIMESTAMP").parquet(str(folder))
+        return s.stream(name, reader, time="t", disorder=sw.bounded("0 seconds", idle=idle))
+
+    with sw.Session(spark) as s:
+        busy, quiet = stream(s, "a", None, 0, 600), stream(s, "b", "2 seconds", 0)
+        run = busy.union(quiet).window("1 second", "1 second").agg(n="count(*)").start()
+        eventually(lambda: run.results().num_rows == 1)
+        (row,) = run.results().to_pylist()
+        figures = run.metrics()["streams"]
+    assert (row["window_start"], row["n"], row["kind"]) == (now, 2, "final")
+    assert (figures["a"]["rows"], figures["b"]["rows"]) == (2, 1), "nothing more has come of b"
