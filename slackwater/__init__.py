@@ -3,6 +3,7 @@
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import early
 from slackwater.plan.ask import prod
+from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import global_counter, sensors
 from slackwater.progress.bounds.punctuated import punctuated
@@ -33,6 +34,7 @@ __all__ = [
     "SlackwaterError",
     "SqlError",
     "Stream",
+    "behind",
     "bounded",
     "disorder_control",
     "drop_ratio",

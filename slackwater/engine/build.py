@@ -57,6 +57,7 @@ from slackwater.plan.nodes import (
     over_results,
     reach_of,
 )
+from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
@@ -312,7 +313,15 @@ class _Build:
         port = MAIN if policy == stream.disorder else policy.describe()
         teller = self._name if first is None else self._windows[id(first)]
         follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
-        operator.follow(self._name, port, policy.tracker(stream.domain), follower)
+        beside = dict[str, str]()
+        if isinstance(policy, Behind):
+            # In a replay the other stream is that of the same play.
+            play = stream.name.removeprefix(stream.declared)
+            beside[source_label(policy.stream + play)] = policy.stream
+        operator.follow(self._name, port, policy.tracker(stream.domain), follower, beside)
+        sources = {n.label: n.operator for n in executor.graph if isinstance(n.operator, Source)}
+        for each in sources.values():
+            each.listen(sources)
         self._sources[label] = None
         return label, port
 

@@ -5,7 +5,7 @@ It is what holds time back for a whole plan: no window closes before the source'
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,8 @@ class _Promise:
         self.tracker = tracker
         self.followers: dict[tuple[str, str], Follower] = {}
         """By query and by the operator that tells: a query may read a stream in several ways."""
+        self.beside: dict[str, str] = {}
+        """Streams that the policy goes by, by the labels of their sources."""
 
     def away(self, away: int) -> int:
         """By how much its clock is behind the session's."""
@@ -96,19 +98,31 @@ class Source(Unary):
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
+        self._listeners: dict[str, Source] = {}
+        """Sources with a policy that goes by the rows of this one."""
+        self._told_by: dict[str, Source] = {}
+        """The same the other way round."""
+        self._heard: list[tuple[str, Arrival]] = []
+        """What came to sources that a policy goes by, while pages of this one may wait."""
         self._announced = self._pages = self._rows = self._missing = self._behind = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen = 0, MIN_TICK
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
 
-    def follow(self, query: str, port: str, tracker: Tracker, follower: Follower) -> None:
-        """A query reads by this port; equal policies are computed once, so the port may be there already."""
+    def follow(
+        self, query: str, port: str, tracker: Tracker, follower: Follower, beside: Mapping[str, str] | None = None
+    ) -> None:
+        """A query reads by this port; equal policies are computed once, so the port may be there already.
+
+        `beside` names the streams that the policy goes by, by the labels of their sources.
+        """
         if port not in self._promises:
             self._promises[port] = _Promise(tracker)
             if port in self._kept:
                 self._promises[port].tracker.restore(self._kept.pop(port))
         self._promises[port].followers[query, follower.teller] = follower
+        self._promises[port].beside = dict(beside or {})
 
     def unfollow(self, query: str) -> None:
         """A query is gone, and with its last query a policy that is not the stream's own."""
@@ -116,6 +130,27 @@ class Source(Unary):
             promise.followers = {key: f for key, f in promise.followers.items() if key[0] != query}
             if port != MAIN and not promise.followers:
                 del self._promises[port]
+
+    def listen(self, sources: Mapping[str, Source]) -> None:
+        """Be told of what comes to other sources, where a policy goes by them."""
+        for label in {label for promise in self._promises.values() for label in promise.beside}:
+            if label in sources:
+                sources[label]._listeners[self.label] = self
+                self._told_by[label] = sources[label]
+
+    def _hear_beside(self, now: int) -> None:
+        """Let policies learn what came to other sources before now.
+
+        Not while pages of its own wait: these came before, and are not what is promised.
+        """
+        if self._announced > self._pages:
+            return
+        earlier = [(label, arrival) for label, arrival in self._heard if arrival.at < now]
+        self._heard = [(label, arrival) for label, arrival in self._heard if arrival.at >= now]
+        for label, arrival in earlier:
+            for promise in [p for p in self._promises.values() if label in p.beside]:
+                told = replace(arrival, at=arrival.at - promise.away(self._away))
+                promise.tracker.arrive_beside(promise.beside[label], told)
 
     def abandon(self, waiting: Set[int], now: int) -> None:
         """Nobody will read the other pages whose rows are not known yet: they count as empty."""
@@ -155,6 +190,7 @@ class Source(Unary):
 
     def due(self, now: int, wanted: Wanted) -> bool:
         """Whether a page has been worked on, or the clock has reached what a policy or a demand waits for."""
+        self._hear_beside(now)
         wakes = (self.wake_at(), self.wake_for(wanted))
         return any(t is not None and t <= now for t in wakes) or any(
             p.arrival() is not None for p in self._under_way
@@ -162,12 +198,14 @@ class Source(Unary):
 
     def tick(self, now: int, emit: Emit) -> None:
         """Say what pages have taught, whether somebody waits for it or not."""
+        self._hear_beside(now)
         if self._learn():
             self._say(emit)
 
     def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
         """An enabling timestamp: all that arrivals and the clock allow now, if that is as far as somebody wants."""
         self._learn()
+        self._hear_beside(now)
         self._seen = max(self._seen, now)
         for promise in self._promises.values():
             if promise.moves(now - promise.away(self._away), wanted):
@@ -207,7 +245,7 @@ class Source(Unary):
         """When a policy's timeout, if any, runs out, or a promise falls due."""
         promises = self._promises.values()
         times = [t + p.away(self._away) for p in promises if (t := p.tracker.wake_at()) is not None]
-        return min(times, default=None)
+        return min([*times, *(arrival.at + 1 for _, arrival in self._heard)], default=None)
 
     def wake_for(self, wanted: Wanted) -> int | None:
         """When the clock alone brings a policy's heartbeat as far as it is wanted."""
@@ -224,6 +262,8 @@ class Source(Unary):
                 waiting.append(page)
                 continue
             self._count(page, arrival)
+            for listener in self._listeners.values():
+                listener._heard.append((self.label, arrival))
             for promise in self._promises.values():
                 away = promise.away(self._away)
                 promise.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
@@ -274,6 +314,7 @@ class Source(Unary):
                 "clock": [self._away, self._seen],
                 "highest": self._highest,
                 "lateness": self._lateness.state(),
+                "heard": [[label, arrival.saved()] for label, arrival in self._heard],
             },
             tables,
         )
@@ -294,6 +335,12 @@ class Source(Unary):
         self._away, self._seen = values["clock"]
         self._highest = values["highest"]
         self._lateness.restore(values["lateness"])
+        self._heard = [(label, Arrival.load(saved)) for label, saved in values.get("heard", ())]
+
+    def leave(self) -> None:
+        """Nobody reads it: it need not be told of others any more."""
+        for other in self._told_by.values():
+            other._listeners.pop(self.label, None)
 
     def metrics(self) -> dict[str, Any]:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""

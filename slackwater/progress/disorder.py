@@ -56,6 +56,10 @@ class Tracker(ABC):
     def arrive(self, arrival: Arrival) -> None:
         """A page has arrived."""
 
+    def arrive_beside(self, stream: str, arrival: Arrival) -> None:
+        """A page of another stream has arrived, for policies that go by it."""
+        return None
+
     def admit(self, page: int) -> None:
         """The page of this number goes down the plan now, behind the heartbeat of this moment."""
         return None
@@ -96,8 +100,10 @@ class Tracker(ABC):
 class Disorder(Protocol):
     """A policy as the user wrote it: a frozen value that compares by content."""
 
-    #: What it needs of every page beyond rows, lowest and highest: "total", "sketch" (see `Arrival`).
-    needs: ClassVar[frozenset[str]]
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it needs of every page beyond rows, lowest and highest: "total", "sketch" (see `Arrival`)."""
+        ...
 
     @property
     def needs_sources(self) -> bool:

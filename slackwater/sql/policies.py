@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import QueryError
+from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import global_counter, sensors
 from slackwater.progress.bounds.punctuated import punctuated
@@ -95,7 +96,15 @@ POLICIES: tuple[Policy, ...] = (
         "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
         _skews,
     ),
+    Policy(
+        ("BEHIND",),
+        behind,
+        ("by", "after", "latency", "own"),
+        "BEHIND orders BY 30 SECONDS LATENCY 5 SECONDS OWN (BOUNDED 10 SECONDS)",
+    ),
 )
+#: Options that are policies, in parentheses.
+_POLICIES = ("own",)
 #: Options that are pairs.
 _PAIRS = ("rate",)
 
@@ -112,6 +121,9 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     if policy.make is punctuated:
         stops = (*stops, *(option.upper() for option in policy.options))
         main.append(read_expression(cursor, "the column of punctuations", stops).text)
+    elif policy.make is behind:
+        what = "the stream that it is behind, as in BEHIND orders BY 30 SECONDS"
+        main.append(cursor.text(what) if cursor.is_text else cursor.name(what))
     elif sees_value(cursor):
         main.append(read_value(cursor))
     options = _options(cursor, policy)
@@ -130,6 +142,11 @@ def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
         if name in options:
             raise cursor.error(f"{cursor.word} is written twice; leave one of them out")
         cursor.at += 1
+        if name in _POLICIES:
+            cursor.expect_symbol("(")
+            options[name] = read_policy(cursor, ())
+            cursor.expect_symbol(")")
+            continue
         options[name] = read_value(cursor) if sees_value(cursor) else True
         if name in _PAIRS:
             options[name] = _pair(options[name])
@@ -151,6 +168,10 @@ def policy_sql(policy: Disorder) -> str:
         call = ast.parse(policy.describe(), mode="eval").body
     except SyntaxError:
         raise QueryError(f"{policy.describe()} is too long to be written as SQL") from None
+    return _call(call)
+
+
+def _call(call: ast.expr) -> str:
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     entry = next(p for p in POLICIES if p.make.__name__ == call.func.id)
     words, options = [*entry.words], list[str]()
@@ -159,7 +180,9 @@ def policy_sql(policy: Disorder) -> str:
     else:
         words += [_written(argument) for argument in call.args]
     for option in call.keywords:
-        if option.arg in entry.options:
+        if option.arg in _POLICIES:
+            options += [str(option.arg).upper(), f"({_call(option.value)})"]
+        elif option.arg in entry.options:
             options += [str(option.arg).upper(), _written(option.value)]
         else:
             words.append(_written(option.value))

@@ -44,6 +44,29 @@ def test_a_replay_goes_on_by_the_bounds_of_its_quiet_stream(spark: SparkSession,
     assert waited[:3] == [12, 12, 12], "b was at 1 when its page came at 5, so its bound is 12 s behind the clock"
 
 
+def test_a_quiet_stream_of_a_replay_goes_by_the_rows_of_another(spark: SparkSession) -> None:
+    a = past(spark, *((second, second) for second in range(0, 60, 5)))
+    b = past(spark, (1, 2), (44, 47))
+    with sw.Session(spark) as s:
+        busy = s.stream("a", a, time="t", arrival="at", page="5 seconds", disorder=sw.bounded("0 seconds"))
+        with pytest.raises(
+            sw.QueryError, match=r"names no stream that is declared, did you mean 'a'\?; declare 'aa'"
+        ):
+            s.stream("b", b, time="t", arrival="at", disorder=sw.behind("aa", by="8 seconds"))
+        bound = sw.behind("a", by="8 seconds", own=sw.bounded("0 seconds"))
+        quiet = s.stream("b", b, time="t", arrival="at", page="5 seconds", disorder=bound)
+        both = busy.select("t").union(quiet.select("t")).window("10 seconds", "10 seconds")
+        for _ in range(2):  # the second replay has sources and a clock of its own
+            run = both.agg(n="count(*)").start()
+            s.run_available()
+            rows = sorted(run.results().to_pylist(), key=lambda r: r["window_start"])
+            assert [r["n"] for r in rows] == [3, 2, 2, 2, 3, 2]
+            assert run.metrics()["late_rows"] == 0
+            # The row of a at 20 comes at 25: then b is past 12. Without a, b would not be before 50.
+            waited = [(r["emitted_at"] - r["window_end"]).total_seconds() for r in rows]
+            assert all(15 <= seconds < 15.001 for seconds in waited[:3]), waited
+
+
 def test_live_streams_go_on_by_the_clock_though_one_is_quiet(spark: SparkSession, tmp_path: Path) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
 

@@ -111,4 +111,4 @@ class BoundedTracker(SilenceTracker):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
         super().restore(state)
-        self._quiet_since = state["quiet_since"]
+        self._quiet_since = state.get("quiet_since", state["last_arrival"])

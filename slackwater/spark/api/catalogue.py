@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import QueryError, did_you_mean
+from slackwater.plan.beside import check_behind
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.api.declare import check_policy
 from slackwater.spark.api.relation import FrameRelation, fields_of, to_arrow
@@ -93,5 +94,11 @@ class Catalogue:
         return tuple((name, kind.simpleString()) for name, kind in fields), made
 
     def check_policy(self, stream: StreamNode) -> None:
-        """Refuse a disorder policy that does not fit its stream."""
+        """Refuse a disorder policy that does not fit its stream, or other streams."""
         check_policy(stream)
+        self.check_behind(stream, self._streams[stream.declared].replay is not None)
+
+    def check_behind(self, stream: StreamNode, replayed: bool) -> None:
+        """Refuse a bound by another stream that cannot give one."""
+        others = [(declared.node, declared.replay is not None) for declared in self._streams.values()]
+        check_behind(stream, others, replayed)

@@ -104,6 +104,7 @@ class Session(SpeaksSql):
             self._running.control(control, declared)
         else:
             node = stream_node(name, rows, time, source, disorder)
+            self._catalogue.check_behind(node, not df.isStreaming)
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
 
