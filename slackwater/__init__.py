@@ -1,5 +1,6 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
+from slackwater.engine.enabling import no_enabling, on_demand, periodic
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import early
 from slackwater.plan.ask import prod
@@ -45,7 +46,10 @@ __all__ = [
     "latent",
     "learned",
     "max_delay",
+    "no_enabling",
+    "on_demand",
     "parquet",
+    "periodic",
     "prod",
     "punctuated",
     "round_robin",

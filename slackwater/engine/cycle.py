@@ -13,6 +13,7 @@ from collections.abc import Callable
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.demand import Demand
+from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.records import Ran
@@ -28,9 +29,16 @@ from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
 class Cycle:
     """Runs operators until nothing is left to do, and says when a commit is due."""
 
-    def __init__(self, graph: Graph, admission: Admission, backlog: Backlog, strategy: Strategy) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        admission: Admission,
+        backlog: Backlog,
+        strategy: Strategy,
+        enabling: Enabling | None = None,
+    ) -> None:
         self.strategy = strategy
-        self.demand = Demand(graph)
+        self.demand = Demand(graph, enabling)
         self._graph = graph
         self._admission = admission
         self._backlog = backlog

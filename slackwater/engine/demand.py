@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.queue import Entry
@@ -21,8 +22,11 @@ from slackwater.progress.punctuation import Punctuation
 class Demand:
     """Finds the sources that somebody waits for, and asks them."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, enabling: Enabling | None = None) -> None:
         self._graph = graph
+        self._enabling = enabling or Enabling()
+        self._turns: dict[Clock, int] = {}
+        """Of punctuation at regular intervals: the last turn of each clock."""
 
     def ask(self, admission: int, lull: bool) -> bool:
         """Ask the sources that operators wait for; whether one had something to say.
@@ -33,7 +37,20 @@ class Demand:
         said = [self._tell_again(node, admission) for node in asking]
         asked = [(s, wanted) for s, wanted in sources if lull or s.operator.due(s.clock.now(), wanted)]
         said += [self._enable(source, admission, wanted) for source, wanted in asked]
+        said += [self._enable(source, admission, _any) for source in self._in_turn()]
         return any(said)
+
+    def _in_turn(self) -> list[Node]:
+        """The sources that punctuate now because their time has come; pages that wait at one go first."""
+        every, turn = self._enabling.every, list[Node]()
+        if every is None:
+            return turn
+        for clock in self._graph.clocks:
+            now = clock.now() // every
+            if now > self._turns.setdefault(clock, now):
+                turn += [n for n in self._graph if n.is_source and n.clock is clock and not len(n.inputs[0])]
+            self._turns[clock] = now
+        return turn
 
     def sources(self) -> list[Node]:
         """The sources at the ends of all demands, each once."""
@@ -45,6 +62,9 @@ class Demand:
             wake = source.operator.wake_for(wanted)
             if wake is not None:
                 yield source.clock, wake
+        if (every := self._enabling.every) is not None:
+            for clock in self._graph.clocks:
+                yield clock, (self._turns.get(clock, clock.now() // every) + 1) * every
 
     def _look(self) -> tuple[list[Node], list[tuple[Node, Wanted]]]:
         """Backtrack from all that hold something: the nodes on the way, and the sources at its ends.
@@ -63,9 +83,9 @@ class Demand:
                 feed = node.feeds[n]
                 if len(node.inputs[n]):
                     continue
-                if feed is None or node.operator.answers:
+                if node.operator.answers or (feed is None and self._enabling.asked):
                     asked.setdefault(node.label, []).append(wanted)
-                else:
+                elif feed is not None:
                     feeder = self._graph.nodes[feed[0]]
                     back(feeder, feeder.operator.asks(wanted), seen)
 
@@ -98,6 +118,11 @@ class Demand:
         except Exception as error:
             raise OperatorError(source, error) from error
         return said
+
+
+def _any(tick: int) -> int | None:
+    """All the clock allows, whoever waits for it."""
+    return tick + 1
 
 
 def _least_of(wants: list[Wanted]) -> Wanted:

@@ -15,6 +15,7 @@ from slackwater.engine.admission import Admission, Ticket
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.commit import Commits, Refused
 from slackwater.engine.cycle import Cycle
+from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Feed, Graph, Node
 from slackwater.engine.journal import Emission, Journal, NoJournal
@@ -40,6 +41,7 @@ class Executor:
         journal: Journal | None = None,
         strategy: Strategy | None = None,
         pages: Pages | None = None,
+        enabling: Enabling | None = None,
     ) -> None:
         self.graph = Graph()
         self.clock = clock
@@ -48,7 +50,7 @@ class Executor:
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
-        self._cycle = Cycle(self.graph, self._admission, self._backlog, strategy or Fifo())
+        self._cycle = Cycle(self.graph, self._admission, self._backlog, strategy or Fifo(), enabling)
         self.between: Callable[[], None] = lambda: None
         """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal
 from slackwater.estimates.early import Early
@@ -160,10 +161,13 @@ class Script:
         clock: ManualClock | None = None,
         pages: ArrowPages | None = None,
         ordered: bool = False,
+        enabling: Enabling | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
-        self.executor = Executor(self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages())
+        self.executor = Executor(
+            self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages(), enabling
+        )
         self.sink = sink if sink is not None else ListSink()
         self.late = late
         settings = Settings(late=late, early=early, sideline=sideline, ordered=ordered)

@@ -22,7 +22,7 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.scheduling.fifo import Fifo
-from slackwater.scheduling.strategy import Act, Ready, Situation
+from slackwater.scheduling.strategy import Ready
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.sql.parse import parse
 from slackwater.sql.policies import policy_sql
@@ -160,8 +160,8 @@ def test_the_rows_of_one_stream_close_the_windows_of_both_though_the_other_is_qu
 class Newest(Fifo):
     """What came last goes first."""
 
-    def pick(self, ready: Sequence[Ready], situation: Situation) -> Ready | Act:
-        return max(ready, key=lambda r: (r.oldest, r.depth)) if ready else super().pick(ready, situation)
+    def first(self, ready: Sequence[Ready]) -> Ready:
+        return max(ready, key=lambda r: (r.oldest, r.depth))
 
 
 def test_a_page_that_waits_is_not_behind_what_came_after_it() -> None:

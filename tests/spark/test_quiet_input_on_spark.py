@@ -50,7 +50,7 @@ def test_a_quiet_stream_of_a_replay_goes_by_the_rows_of_another(spark: SparkSess
     with sw.Session(spark) as s:
         busy = s.stream("a", a, time="t", arrival="at", page="5 seconds", disorder=sw.bounded("0 seconds"))
         with pytest.raises(
-            sw.QueryError, match=r"names no stream that is declared, did you mean 'a'\?; declare 'aa'"
+            sw.QueryError, match=r"names no stream that is declared \(did you mean 'a'\?\); declare 'aa'"
         ):
             s.stream("b", b, time="t", arrival="at", disorder=sw.behind("aa", by="8 seconds"))
         bound = sw.behind("a", by="8 seconds", own=sw.bounded("0 seconds"))
@@ -82,6 +82,6 @@ def test_live_streams_go_on_by_the_clock_though_one_is_quiet(spark: SparkSession
         run = busy.union(quiet).window("1 second", "1 second").agg(n="count(*)").start()
         eventually(lambda: run.results().num_rows == 1)
         (row,) = run.results().to_pylist()
-        figures = run.metrics()["streams"]
-    assert (row["window_start"], row["n"], row["kind"]) == (now, 2, "final")
-    assert (figures["a"]["rows"], figures["b"]["rows"]) == (2, 1), "nothing more has come of b"
+        assert (row["window_start"], row["n"], row["kind"]) == (now, 2, "final")
+        # Figures are published with the end of the commit.
+        eventually(lambda: [run.metrics()["streams"][name]["rows"] for name in "ab"] == [2, 1])

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
@@ -61,6 +62,7 @@ class Running:
         journal: FileJournal | None,
         strategy: Strategy | None,
         resident_limit: int,
+        enabling: Enabling | None = None,
     ) -> None:
         self.runs: dict[str, Run] = {}
         self._catalogue = catalogue
@@ -70,7 +72,7 @@ class Running:
         self._run_id = (lambda label: own) if journal is None else journal.run_id
         self._resident_limit = resident_limit
         self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages)
+        executor = Executor(self._clock, journal, strategy, pages, enabling)
         if journal is not None:
             executor.keep_only(journal.queries.keys())
         self.loop = Loop(executor, held=True)

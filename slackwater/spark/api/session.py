@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.engine.enabling import Enabling
 from slackwater.errors import QueryError, RunError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
@@ -36,6 +37,8 @@ class Session(SpeaksSql):
     Without arguments Spark is embedded; `spark` takes any session instead. `journal` is a folder, or an address
     that pyarrow knows, in which the session outlives a crash; with `sync=False` not a power cut. `strategy` says
     what runs next when there is more to do than one thing: sw.fifo() (as without it) or sw.round_robin().
+    `enabling` says when a quiet stream tells how far time has passed: sw.on_demand() (as without it), or to compare
+    sw.periodic("1 second") or sw.no_enabling().
     """
 
     def __init__(
@@ -45,9 +48,14 @@ class Session(SpeaksSql):
         resident_limit: int = 256 * 2**20,
         strategy: Strategy | None = None,
         sync: bool = True,
+        enabling: Enabling | None = None,
     ) -> None:
         if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
             raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
+        if enabling is not None and not isinstance(enabling, Enabling):
+            raise QueryError(
+                f"enabling={enabling!r}: write enabling=sw.on_demand(), sw.periodic('1 second') or sw.no_enabling()"
+            )
         self.spark = spark if spark is not None else embedded()
         self._owns_place = journal is None
         self._place = Place.temporary() if journal is None else Place.of(journal)
@@ -60,7 +68,9 @@ class Session(SpeaksSql):
         """Stored relations as the user gave them."""
         self._stopped = False
         try:
-            self._running = Running(self._catalogue, pages, self._place, self._journal, strategy, resident_limit)
+            self._running = Running(
+                self._catalogue, pages, self._place, self._journal, strategy, resident_limit, enabling
+            )
         except BaseException:
             self._close()
             raise
