@@ -27,6 +27,10 @@ class RowsInOrder(Protocol):
         """The rows above the one heartbeat and up to the other, in order: of time, then of arrival."""
         ...
 
+    def next_time(self, after: int) -> int | None:
+        """The time of the next row above this one, or one that is not much later."""
+        ...
+
     @property
     def waiting(self) -> bool:
         """Whether there are rows that have not been released."""
@@ -81,6 +85,10 @@ class InOrder(Unary):
     def holds(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait."""
         return self._rows.waiting
+
+    def wanted(self, tick: int) -> int | None:
+        """The time of the next row that waits."""
+        return self._rows.next_time(tick)
 
     def state(self, whole: bool) -> State:
         """The heartbeat, a count, and the rows."""

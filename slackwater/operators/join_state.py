@@ -46,6 +46,10 @@ class JoinState(Protocol):
         """The last instant of all rows of a side that are there; MIN_TICK where there are none."""
         ...
 
+    def next_last(self, side: int, after: int) -> int | None:
+        """The next last instant of rows of a side above this one, or one that is not much later."""
+        ...
+
     def state(self, whole: bool) -> State:
         """Changes since this was last asked, or all."""
         ...

@@ -34,6 +34,10 @@ class OrderedRows(Protocol):
         """Whether rows are above the last heartbeat that was given to `release`."""
         ...
 
+    def next_time(self, after: int) -> int | None:
+        """The time of the next row above this one, or one that is not much later."""
+        ...
+
     @property
     def undecided(self) -> int | None:
         """The time of the first row of which it is not known whether it stays alone."""
@@ -90,7 +94,11 @@ class RowsJoin(Several):
 
     def holds(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for the heartbeats."""
-        return self._rows.waiting or self._rows.undecided is not None
+        return self._rows.waiting
+
+    def wanted(self, tick: int) -> int | None:
+        """The time of the next row that waits."""
+        return self._rows.next_time(tick)
 
     def state(self, whole: bool) -> State:
         """The heartbeat, counts, and the rows."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from slackwater.operators.join_state import JoinState
-from slackwater.operators.operator import Emit, Input, State
+from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.several import Several
 from slackwater.plan.nodes import JoinNode
@@ -103,6 +103,21 @@ class WindowJoin(Several):
     def holds(self, inputs: Sequence[Input]) -> bool:
         """Whether rows may come out alone."""
         return self._node.how != "semi" and any(self._kept.last(s) > self._decided[s] for s in self._node.lone)
+
+    def wanted(self, tick: int) -> int | None:
+        """The next last instant of rows that may stay alone."""
+        found = [self._kept.next_last(side, max(tick, self._decided[side])) for side in self._node.lone]
+        return min((last for last in found if last is not None), default=None)
+
+    def asks(self, wanted: Wanted) -> Wanted:
+        """The output is behind the inputs by as long as a row lives that may stay alone."""
+        behind = max((self._node.sides[side].longest - 1 for side in self._node.lone), default=0)
+
+        def asked(tick: int) -> int | None:
+            found = wanted(_moved(tick, -behind))
+            return None if found is None else _moved(found, behind)
+
+        return asked
 
     # --- the journal
 

@@ -16,13 +16,16 @@ from slackwater.plan.nodes import (
     MapNode,
     PlanNode,
     SelectNode,
+    StampNode,
     StoredNode,
     UnionNode,
     WhereNode,
     answers_of,
+    is_latent,
     over_results,
 )
 from slackwater.plan.relation import Relation
+from slackwater.plan.time_kinds import check_latent
 from slackwater.plan.unite import Analysed, check_domains
 from slackwater.progress.time import TimeDomain
 
@@ -66,8 +69,10 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
                 "join() of the results of windows for each row: they come when time has passed; give the window a "
                 "slide, as in window(range='30 seconds', slide='10 seconds')"
             )
-    left, right = parts
-    check_domains([left.node, right.node], "join()")
+    check_domains([part.node for part in parts], "join()")
+    check_latent([part.node for part in parts], "join()")
+    # A join needs times: rows that have none yet get them before it.
+    left, right = (Analysed(StampNode((p.node,)), p.relation) if is_latent(p.node) else p for p in parts)
     sides = (_alive(left.node, query.windows[0]), _alive(right.node, query.windows[1]))
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node

@@ -321,7 +321,7 @@ def is_latent(plan: PlanNode) -> bool:
     """Whether its rows have no time yet."""
     if isinstance(plan, StreamNode):
         return isinstance(plan.disorder, Latent)
-    return not isinstance(plan, (StampNode, WindowNode, RollingNode)) and any(map(is_latent, plan.inputs))
+    return not isinstance(plan, (StampNode, JoinNode, WindowNode, RollingNode)) and any(map(is_latent, plan.inputs))
 
 
 def has_map(plan: PlanNode) -> bool:

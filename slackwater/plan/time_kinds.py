@@ -34,13 +34,13 @@ def check_time_kinds(rows: PlanNode, window: L.Window) -> None:
             )
 
 
-def check_latent(sides: Sequence[PlanNode]) -> None:
-    """Refuse a union of rows that have a time with rows that have none yet: S3 does not mix them."""
+def check_latent(sides: Sequence[PlanNode], what: str) -> None:
+    """Refuse to put together rows that have a time with rows that have none yet: S3 does not mix them."""
     latent = [side for side in sides if is_latent(side)]
     others = [side for side in sides if not is_latent(side)]
     if latent and others:
         one, other = (streams_of(found[0])[0].declared for found in (latent, others))
         raise QueryError(
-            f"union(): the rows of {one!r} have latent time, which is none before a window asks for it, and those "
+            f"{what}: the rows of {one!r} have latent time, which is none before a window asks for it, and those "
             f"of {other!r} have a time; declare {one!r} with time=sw.internal(), or both with time=sw.latent()"
         )

@@ -34,7 +34,7 @@ def united(parts: Sequence[Analysed]) -> Analysed:
             "give all sides a window, or none"
         )
     check_domains(nodes, "union()")
-    check_latent(nodes)
+    check_latent(nodes, "union()")
     names = parts[0].relation.names
     own = [_own_names(parts[0], part) for part in parts]
     aligned = [

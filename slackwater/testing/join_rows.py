@@ -88,6 +88,14 @@ class JoinRows:
         top = None if rows is None else rows[of_side(side, UNTIL)].max()
         return MIN_TICK if top is None else int(top) - 1  # type: ignore[arg-type]
 
+    def next_last(self, side: int, after: int) -> int | None:
+        """The next one."""
+        rows = self._rows[side]
+        if rows is None:
+            return None
+        ends = rows[of_side(side, UNTIL)] - 1
+        return ends.filter(ends > after).min()  # type: ignore[return-value]
+
     def state(self, whole: bool) -> State:
         """All of it."""
         tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}

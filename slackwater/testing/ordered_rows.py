@@ -69,6 +69,11 @@ class OrderedRowsHere:
         sides = enumerate(self._rows)
         return any(r is not None and (r[of_side(s, TIME)] > self._released).any() for s, r in sides)
 
+    def next_time(self, after: int) -> int | None:
+        """The next one."""
+        times = [t for s, r in enumerate(self._rows) if r is not None for t in r[of_side(s, TIME)] if t > after]
+        return min(times, default=None)
+
     def state(self, whole: bool) -> State:
         """All of it."""
         tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}

@@ -43,6 +43,10 @@ class RowsInOrderHere:
         """Whether there are some."""
         return self._rows is not None and self._rows.height > 0
 
+    def next_time(self, after: int) -> int | None:
+        """The next one."""
+        return None if self._rows is None else min((t for t in self._rows[TIME] if t > after), default=None)
+
     def state(self, whole: bool) -> State:
         """All of it."""
         return State({"given": self._given}, {} if self._rows is None else {"rows": self._rows.to_arrow()})

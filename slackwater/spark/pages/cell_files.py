@@ -176,6 +176,10 @@ class CellFiles:
             if _folder(name) in left:
                 self._place.files.delete_file(f"{self._place.path}/{name}")
 
+    def next_time(self, after: int) -> int | None:
+        """The first row of a file above a time, or, where time is within a file, its last."""
+        return min((t for f in self.files for t in (f.low, f.high) if t > after), default=None)
+
     def state(self) -> dict[str, Any]:
         """Which files there are: small, so always all of it."""
         schema = None if self._schema is None else self._schema.json()

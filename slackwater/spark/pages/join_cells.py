@@ -97,6 +97,13 @@ class JoinCells:
         top = max((file.high for file in self._sides[side].files), default=None)
         return MIN_TICK if top is None else top + self._node.sides[side].longest - 1
 
+    def next_last(self, side: int, after: int) -> int | None:
+        """By what is known of the files: the first row of one, or, once that is out, its last."""
+        alive, files = self._node.sides[side], self._sides[side].files
+        firsts = [f.low + alive.shortest - 1 for f in files]
+        lasts = [f.high + alive.longest - 1 for f in files]
+        return min((tick for tick in (*firsts, *lasts) if tick > after), default=None)
+
     def state(self, whole: bool) -> State:
         """Which files there are."""
         return State({"sides": [cells.state() for cells in self._sides], "given": self._made.given})

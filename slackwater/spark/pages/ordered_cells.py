@@ -70,6 +70,10 @@ class OrderedCells:
         """Whether rows are above the heartbeat."""
         return any(file.high > self._released for cells in self._sides for file in cells.files)
 
+    def next_time(self, after: int) -> int | None:
+        """By what is known of the files."""
+        return min((t for cells in self._sides if (t := cells.next_time(after)) is not None), default=None)
+
     def state(self, whole: bool) -> State:
         """Which files there are."""
         sides = [cells.state() for cells in self._sides]

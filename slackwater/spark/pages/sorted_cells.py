@@ -69,6 +69,10 @@ class SortedCells:
         """Whether there are some."""
         return any(file.high > self._released for file in self._cells.files)
 
+    def next_time(self, after: int) -> int | None:
+        """By what is known of the files."""
+        return self._cells.next_time(after)
+
     def state(self, whole: bool) -> State:
         """Which files there are."""
         return State({"cells": self._cells.state(), "at": [self._came, self._given, self._released]})

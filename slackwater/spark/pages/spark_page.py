@@ -21,14 +21,12 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import (
-    BEFORE,
     CELL,
     NO_SOURCE,
     PANE,
     PLACE,
     PUNCTUATION,
     ROWS,
-    SINCE,
     SOURCE,
     TIME,
     UNTIL,
@@ -38,10 +36,10 @@ from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import MapNode, StoredNode, StreamNode
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.time import MIN_TICK
 from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
+from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp_sql
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.staging import few, stage, too_large
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
 #: Fewer kernels than this have jobs of their own.
 FEW_KERNELS = 4
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_MADE, _OF = "__made", "__of"
+_MADE = "__made"
 
 
 @dataclass(eq=False)
@@ -321,23 +319,16 @@ class SparkPage:
         self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None
     ) -> Page | None:
         """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
-        started, kept = time.perf_counter(), self._kept()
-        missed = [f"{TIME} IS NULL OR {TIME} < {before}L"] if before > MIN_TICK else [f"{TIME} IS NULL"]
-        missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in within]
-        if by_source is not None and by_source.height and self.origin.many_sources:
-            limits = kept.sparkSession.createDataFrame(by_source.rename({SOURCE: _OF}).to_arrow())
-            inside = F.expr(f"{SOURCE} = {_OF} AND {TIME} >= {SINCE} AND {TIME} < {BEFORE}")
-            kept = kept.join(F.broadcast(limits), on=inside, how="left")
-            missed.append(f"{_OF} IS NOT NULL")
-        rows = kept.where(" OR ".join(missed)).drop(_OF, SINCE, BEFORE, *self.origin.hidden)
-        payload = few(rows, self.origin.pages)
+        started = time.perf_counter()
+        by = by_source if self.origin.many_sources else None
+        payload = few(late_rows(self._kept(), before, within, by).drop(*self.origin.hidden), self.origin.pages)
         self.origin.pages.spent(time.perf_counter() - started)
         return self.origin.pages.of_rows(payload, self.number, self.origin.at) if payload_rows(payload) else None
 
     def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
         """Rows at or below a heartbeat. Runs only for pages that have some."""
         started = time.perf_counter()
-        count = self._limited(self.origin.source, heartbeat, by_source).where(f"{TIME} <= {BEFORE}").count()
+        count = rows_behind(self.origin.source, heartbeat, by_source if self.origin.many_sources else None).count()
         self.origin.pages.spent(time.perf_counter() - started)
         return count
 
@@ -359,14 +350,6 @@ class SparkPage:
         if not self.marked or _SIMPLE.match(sql.strip("`")):
             return sql
         return f"CASE WHEN {KEEP} THEN {sql} END"
-
-    def _limited(self, frame: DataFrame, everyone: int, by_source: pl.DataFrame | None) -> DataFrame:
-        limit = F.lit(everyone)
-        if by_source is None or not self.origin.many_sources:
-            return frame.withColumn(BEFORE, limit)
-        limits = frame.sparkSession.createDataFrame(by_source.to_arrow())
-        joined = frame.join(F.broadcast(limits), on=SOURCE, how="left")
-        return joined.withColumn(BEFORE, F.coalesce(F.col(BEFORE), limit))
 
     @contextmanager
     def _job(self) -> Iterator[DataFrame]:
@@ -401,7 +384,7 @@ class SparkPage:
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
-            *([sketchcolumn()] if "sketch" in self.origin.needs else []),
+            *([sketch_column()] if "sketch" in self.origin.needs else []),
         ]
         return self._kept(self.frame.observe(statistics, *wanted)), statistics
 
