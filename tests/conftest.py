@@ -6,7 +6,8 @@ import os
 
 # Frames of tests are tiny: handing them between threads takes longer than the work. Set before polars is loaded.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
-# A test's code runs too seldom to be worth Java's second compiler, which takes a third of Spark's processor time.
+# Java's second compiler takes a third of Spark's processor time at first, and makes up for it too late: without it
+# seven files took an eighth less in all, the first ones 40 % less, some of the last ones more.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
