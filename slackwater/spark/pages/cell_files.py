@@ -77,26 +77,33 @@ class CellFiles:
         self._place = place
         self._pages = pages
         self._width = max(1, longest // _CELLS_A_LIFE)
+        self._near = 2 * self._width
+        """Files within so many ticks may become one."""
         self._schema: StructType | None = None
         self._next = 0
         self._small = True
+        """Whether the last page was."""
         self._doomed: list[tuple[list[weakref.ref[Any]], list[str]]] = []
         self._readers: list[weakref.ref[Any]] = []
 
-    def write(self, frame: DataFrame, level: int = 0) -> list[CellFile]:
+    def write(self, frame: DataFrame) -> list[CellFile]:
         """Run: rows that have a time, as files of their own; they belong to nobody yet.
 
         As long as pages are small they come through the driver: Spark takes much longer to write few rows.
         """
+        return self._write(frame, 0, CELLS)
+
+    def _write(self, frame: DataFrame, level: int, cells: int) -> list[CellFile]:
         folder, self._schema = str(self._next), frame.schema
         self._next += 1
         place, table = self._place.child(folder), self._here(frame) if self._small else None
         if table is None:
-            self._write_by_spark(frame, place)
+            self._write_by_spark(frame, place, cells)
         else:
-            self._write_here(table, place)
+            self._write_here(table, place, cells)
         files = [self._looked_at(f"{folder}/{name}", level) for name in _names(place)]
-        self._small = sum(file.rows for file in files) < SMALL
+        if level == 0:
+            self._small = sum(file.rows for file in files) < SMALL
         return files
 
     def _here(self, frame: DataFrame) -> pa.Table | None:
@@ -110,14 +117,13 @@ class CellFiles:
                 raise
             return None
 
-    def _write_by_spark(self, frame: DataFrame, place: Place) -> None:
-        cell = F.expr(f"pmod({floor_division(TIME, self._width)}, {CELLS}L)").alias(CELL)
+    def _write_by_spark(self, frame: DataFrame, place: Place, cells: int) -> None:
+        cell = F.expr(f"pmod({floor_division(TIME, self._width)}, {cells}L)").alias(CELL)
         with self._pages.writing(place):
             frame.select("*", cell).write.mode("overwrite").partitionBy(CELL).parquet(place.address)
 
-    def _write_here(self, table: pa.Table, place: Place) -> None:
-        cells = (pl.col(TIME) // self._width % CELLS).alias(CELL)
-        of = pl.DataFrame({TIME: pl.from_arrow(table[TIME])}).select(cells)[CELL]
+    def _write_here(self, table: pa.Table, place: Place, cells: int) -> None:
+        of = pl.Series(table[TIME]) // self._width % cells
         for cell in of.unique().to_list():
             rows = table.filter((of == cell).to_arrow())
             self._pages.write_table(rows, place.child(f"{CELL}={cell}"), "part-0.parquet")
@@ -141,12 +147,19 @@ class CellFiles:
     def add(self, files: Sequence[CellFile]) -> None:
         """Files that were written count from now on; many small ones become one."""
         self.files += files
-        level = 0
-        while len(small := [f for f in self.files if f.level == level and f.bytes < _LARGE]) >= _MANY:
-            merged = self.write(self.frame(small).coalesce(1), level + 1)
-            self.drop(small)
+        while (many := self._mergeable()) is not None:
+            merged = self._write(self.frame(many).coalesce(1), many[0].level + 1, cells=1)
+            self.drop(many)
             self.files += merged
-            level += 1
+
+    def _mergeable(self) -> list[CellFile] | None:
+        """Small files of one level that lie close together, if there are many of them."""
+        near: dict[tuple[int, int], list[CellFile]] = {}
+        for file in self.files:
+            place = file.low // self._near
+            if file.bytes < _LARGE and file.high // self._near == place:
+                near.setdefault((file.level, place), []).append(file)
+        return next((files for files in near.values() if len(files) >= _MANY), None)
 
     def drop(self, files: Sequence[CellFile]) -> None:
         """These are needed no more, except by who reads them now."""
