@@ -1,0 +1,191 @@
+"""Heartbeats in query plans (S1 section 7): the streams whose heartbeats an operator goes by.
+
+Each operator has a label, a set of streams. A page may wait before it until the least of their heartbeats has come
+to the page's rows. Labels are assigned for the whole plan now and then; to go by one is a local matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, Protocol
+
+#: A stream as a query reads it: its source, and the port of the disorder policy.
+Stream = tuple[str, str]
+Streams = frozenset[Stream]
+
+#: Products of measured selectivities are a little off.
+_ONE = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator of the plan, as far as labels depend on it."""
+
+    inputs: tuple[str, ...] = ()
+    """The operators that feed it; sources are none."""
+    streams: Streams = frozenset()
+    """The streams that it reads itself."""
+    ordered: bool = True
+    """Whether its rows wait until time has come to them. The others take rows in any order (S1 section 7.5)."""
+    selectivity: float | None = None
+    """Rows out for each row in; None, which counts as 1, before it is measured."""
+
+
+#: The operators of all plans by label, feeders first. What feeds several is one operator.
+Plan = Mapping[str, Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The streams that an operator goes by, and whether its pages wait for all of them.
+
+    If they do not, the operator goes by the registers of its inputs, as it does by itself.
+    """
+
+    streams: Streams = frozenset()
+    waits: bool = False
+
+
+class Heartbeats(Protocol):
+    """Assigns labels."""
+
+    name: ClassVar[str]
+
+    def labels(self, plan: Plan) -> dict[str, Label]:
+        """A label for each operator; it has the streams below the operator, and perhaps more."""
+        ...
+
+
+class OperatorLevel:
+    """Section 7.2: each operator goes by the heartbeats of its own inputs, and no page waits for more."""
+
+    name: ClassVar[str] = "operator level"
+
+    def labels(self, plan: Plan) -> dict[str, Label]:
+        """The streams below each operator.
+
+        >>> a, b = ("a", "main"), ("b", "main")
+        >>> plan = {"below": Step((), frozenset({a})), "top": Step(("below",), frozenset({b}))}
+        >>> {label: len(of.streams) for label, of in OperatorLevel().labels(plan).items()}
+        {'below': 1, 'top': 2}
+        """
+        return {label: Label(streams) for label, streams in streams_below(plan).items()}
+
+
+class QueryLevel:
+    """Section 7.1, the naïve method: all pages of a query wait for the least heartbeat of all its streams.
+
+    They wait where they come in. A part that queries have in common goes by the streams that all of them have;
+    what belongs to one of them alone waits behind it for the rest.
+    """
+
+    name: ClassVar[str] = "query level"
+
+    def labels(self, plan: Plan) -> dict[str, Label]:
+        """The streams of the whole query for each of its operators."""
+        below, above, streams = streams_below(plan), readers(plan), dict[str, Streams]()
+        for label in reversed(plan):
+            streams[label] = _common([streams[reader] for reader in above[label]] or [below[label]])
+        return {
+            label: Label(streams[label], bool(step.streams) or any(streams[i] != streams[label] for i in step.inputs))
+            for label, step in plan.items()
+        }
+
+
+class MemoryAware:
+    """Sections 7.3 and 7.4: an operator that multiplies rows waits until they can go on to where they get fewer.
+
+    AssignLabels of Figure 6. A memory link leads from each operator to its lowest ancestor such that the chain of
+    both, and all between, gives no more rows than it takes. Nothing is gained where no operator on the way lets rows
+    wait (section 7.5): so a link ends at the last one that does, and without one there is no link. An operator that
+    feeds several goes by the streams that it has in common for all of them.
+    """
+
+    name: ClassVar[str] = "memory-aware"
+
+    def labels(self, plan: Plan) -> dict[str, Label]:
+        """The label of what an operator feeds if a memory link leads there from it or from below it; else its own.
+
+        >>> s1, s2, s3 = ((name, "main") for name in ("S1", "S2", "S3"))
+        >>> def figure_5(selectivity):
+        ...     o1 = Step((), frozenset({s1, s2}), selectivity=selectivity)
+        ...     return {"O1": o1, "O2": Step(("O1",), frozenset({s3}))}
+        >>> sorted(name for name, _ in MemoryAware().labels(figure_5(4.0))["O1"].streams)
+        ['S1', 'S2', 'S3']
+        >>> sorted(name for name, _ in MemoryAware().labels(figure_5(0.5))["O1"].streams)
+        ['S1', 'S2']
+        """
+        below, above, streams = streams_below(plan), readers(plan), dict[str, Streams]()
+        rising, needed = _rising(plan), _needed(plan, above)
+        for label in reversed(plan):
+            linked = (streams[r] if rising[label] > needed[r] else below[label] for r in above[label])
+            streams[label] = _common(list(linked) or [below[label]])
+        return {label: Label(of, of != below[label]) for label, of in streams.items()}
+
+
+def streams_below(plan: Plan) -> dict[str, Streams]:
+    """The streams that each operator's rows come from."""
+    found: dict[str, Streams] = {}
+    for label, step in plan.items():
+        found[label] = step.streams.union(*(found[i] for i in step.inputs))
+    return found
+
+
+def readers(plan: Plan) -> dict[str, list[str]]:
+    """The operators that each one feeds."""
+    fed: dict[str, list[str]] = {label: [] for label in plan}
+    for label, step in plan.items():
+        for below in dict.fromkeys(step.inputs):
+            fed[below].append(label)
+    return fed
+
+
+def _rising(plan: Plan) -> dict[str, float]:
+    """The most rows that a chain gives for each that it takes, of the chains that rise all the way to an operator.
+
+    A chain begins anywhere below. It rises as long as its selectivity, multiplied up to there, is above 1.
+    """
+    most: dict[str, float] = {}
+    for label, step in plan.items():
+        open_chains = (most[i] for i in step.inputs if most[i] > _ONE)
+        most[label] = _selectivity(step) * max(open_chains, default=1.0)
+    return most
+
+
+def _needed(plan: Plan, above: Mapping[str, list[str]]) -> dict[str, float]:
+    """What a chain must have come to before an operator, so that it meets one that lets rows wait before it ends."""
+    needed: dict[str, float] = {}
+    for label in reversed(plan):
+        step, further = plan[label], max((needed[r] for r in above[label]), default=inf)
+        selectivity = _selectivity(step)
+        if step.ordered:
+            needed[label] = _ONE
+        else:
+            needed[label] = max(_ONE, further / selectivity) if selectivity else inf
+    return needed
+
+
+def _selectivity(step: Step) -> float:
+    return 1.0 if step.selectivity is None else step.selectivity
+
+
+def _common(labels: Iterable[Streams]) -> Streams:
+    first, *rest = labels
+    return first.intersection(*rest)
+
+
+def operator_level() -> OperatorLevel:
+    """Each operator goes by its own inputs, as without it: `Session(heartbeats=sw.operator_level())`."""
+    return OperatorLevel()
+
+
+def query_level() -> QueryLevel:
+    """All pages of a query wait for its slowest stream: `Session(heartbeats=sw.query_level())`."""
+    return QueryLevel()
+
+
+def memory_aware() -> MemoryAware:
+    """What multiplies rows waits until they can go on: `Session(heartbeats=sw.memory_aware())`."""
+    return MemoryAware()
