@@ -32,7 +32,7 @@ class Backlog:
     def record(self) -> dict[str, list[dict[str, Any]]]:
         """All that waits, as JSON values by arc; the rows of pages are saved first."""
         self._save()
-        return {name: [_recorded(e) for e in q] for name, q in self._graph.queues() if len(q)}
+        return {name: [_recorded(e) for e in q] for name, q in self._graph.queues() if q.waiting}
 
     def _save(self) -> None:
         """Save the pages that are only in memory, each once; from then on they are read from where they are."""

@@ -16,6 +16,7 @@ from slackwater.engine.demand import Demand
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
+from slackwater.engine.input_manager import InputManager
 from slackwater.engine.records import Ran
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN
@@ -35,9 +36,11 @@ class Cycle:
         admission: Admission,
         backlog: Backlog,
         strategy: Strategy,
+        inputs: InputManager,
         enabling: Enabling | None = None,
     ) -> None:
         self.strategy = strategy
+        self._inputs = inputs
         self.demand = Demand(graph, enabling)
         self._graph = graph
         self._admission = admission
@@ -64,8 +67,10 @@ class Cycle:
         self._tick()
         lull = False
         while True:
+            self._inputs.present()
             if self.demand.ask(self._admission.number, lull=False):
                 self.dirty = True
+                self._inputs.present()
             nodes = {n.label: n for n in self._graph if n.operator.more(n.inputs) or n.operator.spare(n.inputs)}
             situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets))
             picked = self.strategy.pick([self._ready(n) for n in nodes.values()], situation)
@@ -139,6 +144,7 @@ class Cycle:
         run = Ran(node.label, seconds, rows_in, rows_out, bytes_in, bytes_out)
         node.measured.ran(run)
         node.measured.last_run = self.runs
+        self._inputs.ran(node)
         self.on_ran(run)
 
     def emitter(self, node: Node) -> Callable[..., None]:

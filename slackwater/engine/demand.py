@@ -2,7 +2,8 @@
 
 It stops where something waits, for that is run first; it ends at sources with nothing in them, and these send an
 enabling timestamp. Nobody else is asked. A demand says how far time must come, so that a source whose time goes on
-with the clock need not speak, nor the thread wake up, before that helps.
+with the clock need not speak, nor the thread wake up, before that helps. An operator before which pages are held
+back (S1 section 7) asks the streams that hold them back.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
+from slackwater.engine.input_manager import holding_back, measure_waiting
 from slackwater.engine.queue import Entry
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN, Wanted
@@ -34,6 +36,11 @@ class Demand:
         While others are busy, a source is asked only if it is likely to know something new.
         """
         asking, sources = self._look()
+        for source in map(self._graph.nodes.__getitem__, holding_back(self._graph)):
+            try:
+                measure_waiting(self._graph, source)
+            except Exception as error:
+                raise OperatorError(source, error) from error
         said = [self._tell_again(node, admission) for node in asking]
         asked = [(s, wanted) for s, wanted in sources if lull or s.operator.due(s.clock.now(), wanted)]
         said += [self._enable(source, admission, wanted) for source, wanted in asked]
@@ -81,7 +88,7 @@ class Demand:
             way[node.label] = node
             for n in node.operator.blocking(node.arcs):
                 feed = node.feeds[n]
-                if len(node.inputs[n]):
+                if node.inputs[n].waiting:
                     continue
                 if node.operator.answers or (feed is None and self._enabling.asked):
                     asked.setdefault(node.label, []).append(wanted)
@@ -92,13 +99,16 @@ class Demand:
         for node in self._graph:
             if node.operator.holds(node.arcs):
                 back(node, node.operator.wanted, set())
+        for label, tick in holding_back(self._graph).items():
+            if self._enabling.asked and not len(self._graph.nodes[label].inputs[0]):
+                asked.setdefault(label, []).append(_as_far_as(tick))
         return list(way.values()), [(self._graph.nodes[s], _least_of(wants)) for s, wants in asked.items()]
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""
         told = False
         for queue, feed in zip(node.arcs, node.feeds, strict=True):
-            if feed is None or len(queue):
+            if feed is None or queue.waiting:
                 continue
             known = self._graph.nodes[feed[0]].times.get(feed[1], Punctuation.NONE)
             if queue.time.joined(known) is not queue.time:
@@ -123,6 +133,11 @@ class Demand:
 def _any(tick: int) -> int | None:
     """All the clock allows, whoever waits for it."""
     return tick + 1
+
+
+def _as_far_as(held: int) -> Wanted:
+    """The last row of a page that is held back."""
+    return lambda tick: held if held > tick else None
 
 
 def _least_of(wants: list[Wanted]) -> Wanted:

@@ -18,6 +18,7 @@ from slackwater.engine.cycle import Cycle
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Feed, Graph, Node
+from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
 from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
@@ -29,6 +30,7 @@ from slackwater.operators.sink import Sink
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.fifo import Fifo
+from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Act, Strategy
 
 
@@ -42,6 +44,7 @@ class Executor:
         strategy: Strategy | None = None,
         pages: Pages | None = None,
         enabling: Enabling | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.graph = Graph()
         self.clock = clock
@@ -50,7 +53,10 @@ class Executor:
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
-        self._cycle = Cycle(self.graph, self._admission, self._backlog, strategy or Fifo(), enabling)
+        self._inputs = InputManager(self.graph, heartbeats or OperatorLevel())
+        self._cycle = Cycle(
+            self.graph, self._admission, self._backlog, strategy or Fifo(), self._inputs, enabling
+        )
         self.between: Callable[[], None] = lambda: None
         """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None
@@ -321,7 +327,9 @@ class Executor:
             self._feed_back()
             self.on_commit()
         durable = self._commits.journal.durable
-        waiting = (e for _, q in self.graph.queues() for e in q if e.is_page)
+        # Without a journal a page that waits for time is as safe as the rows of an open window.
+        held = set() if durable else {id(e) for _, q in self.graph.queues() for e in q.held}
+        waiting = (e for _, q in self.graph.queues() for e in q if e.is_page and id(e) not in held)
         self._admission.acknowledge(e.admission for e in waiting if e.saved is None or not durable)
 
     def _feed_back(self) -> None:
@@ -360,7 +368,7 @@ def _figures(node: Node) -> dict[str, Any]:
         "heartbeat": said.heartbeat.tick,
         "heartbeats": {port: time.heartbeat.tick for port, time in node.times.items()},
         "registers": [time.heartbeat.tick for time in node.registers],
-        "queued": sum(len(q) for q in node.inputs),
+        "queued": sum(q.waiting for q in node.inputs),
         "queued_rows": node.waiting()[0],
         "queued_bytes": node.waiting()[1],
         "queries": sorted(node.queries),

@@ -14,6 +14,7 @@ from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
+from slackwater.scheduling.heartbeats import Label, Stream
 
 #: An operator and the port by which it feeds another.
 Feed = tuple[str, str]
@@ -52,6 +53,8 @@ class Node:
     watchers: list[Node] = field(default_factory=list)
     """Operators on no arc that are shown its pages."""
     measured: Measured = field(default_factory=Measured)
+    goes_by: Label = field(default_factory=Label)
+    """The streams whose heartbeats it goes by (S1 section 7)."""
 
     @property
     def label(self) -> str:
@@ -128,6 +131,8 @@ class Graph:
         self.nodes: dict[str, Node] = {}
         self.clocks: list[Clock] = []
         """The clocks that operators go by, each once."""
+        self.changes = 0
+        """How often an operator has come or gone."""
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes.values())
@@ -149,12 +154,14 @@ class Graph:
         for queue, (label, port) in zip(node.inputs, feeds or (), strict=False):
             self.nodes[label].outputs.setdefault(port, []).append(Arc(node, queue))
         self.nodes[operator.label] = node
+        self.changes += 1
         self.clocks = list(dict.fromkeys(n.clock for n in self))
         return node
 
     def remove(self, label: str) -> None:
         """Take an operator out, with the arcs that lead to it."""
         gone = self.nodes.pop(label)
+        self.changes += 1
         self.clocks = list(dict.fromkeys(n.clock for n in self))
         for node in self.nodes.values():
             node.watchers = [w for w in node.watchers if w is not gone]
@@ -174,6 +181,11 @@ class Graph:
 
         back(node)
         return list(found.values())
+
+    def heartbeat(self, stream: Stream) -> int:
+        """How far time has come on a stream, by what its source has said."""
+        source, port = stream
+        return self.nodes[source].times.get(port, Punctuation.NONE).heartbeat.tick
 
     def pages_behind(self, source: Node) -> set[int]:
         """Numbers of a source's pages that wait on arcs; those of other streams may have the same numbers."""

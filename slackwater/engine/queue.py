@@ -1,10 +1,15 @@
-"""The queue on an arc: elements in order, and the register of how far time has come at its end (S3's TSM)."""
+"""The queue on an arc: elements in order, and the register of how far time has come at its end (S3's TSM).
+
+Where the label of an operator asks for it (S1 section 7), pages are held back at the beginning of the queue until a
+heartbeat has come to them; only then are they presented to the operator.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from slackwater.operators.element import Element
@@ -37,12 +42,29 @@ class Entry:
             self._rows, self._bytes = page.rows or 0, page.bytes or 0
         return self._rows, self._bytes
 
+    @property
+    def early(self) -> bool:
+        """Whether it is a prod, or belongs to one."""
+        element: Any = self.element
+        return isinstance(element, Prod) or (self.is_page and element.prod is not None)
+
+    def highest(self) -> int | None:
+        """The largest time of a page's rows; runs a job if none has. None for what has no rows with a time."""
+        page: Any = self.element
+        return page.measure().highest if self.is_page else None
+
 
 class Queue:
-    """First in, first out; a punctuation that is taken moves the register."""
+    """First in, first out; a punctuation that is taken moves the register.
+
+    Its length is what has been presented; what is held back stands behind that. A prod, and what belongs to it, is
+    never held back.
+    """
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
+        self._held: deque[Entry] = deque()
+        self._holds_back = False
         self.time = Punctuation.NONE
         self.taken: Entry | None = None
         """What was taken last: what follows from it belongs to the same admission."""
@@ -53,13 +75,44 @@ class Queue:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)
+        """All that waits, also what is held back."""
+        return chain(self._entries, self._held)
+
+    @property
+    def held(self) -> Sequence[Entry]:
+        """What is held back, in order."""
+        return self._held
+
+    @property
+    def waiting(self) -> int:
+        """How many elements wait, with those that are held back."""
+        return len(self._entries) + len(self._held)
 
     def push(self, entry: Entry) -> None:
-        """Append an element."""
+        """Append an element; behind a page that is held back it waits too."""
+        if self._holds_back and not entry.early and (entry.is_page or self._held):
+            self._held.append(entry)
+            return
         self._entries.append(entry)
         if isinstance(entry.element, Prod):
             self.prods += 1
+
+    def hold_back(self, pages: bool) -> None:
+        """Whether to hold pages back from now on, also those that wait already."""
+        if pages == self._holds_back:
+            return
+        self._holds_back = pages
+        waiting = list(self)
+        self._entries.clear()
+        self._held.clear()
+        self.prods = 0
+        for entry in waiting:
+            self.push(entry)
+
+    def present(self, heartbeat: int) -> None:
+        """A heartbeat has come so far: present the pages whose rows it has passed, and what follows them."""
+        while self._held and ((highest := self._held[0].highest()) is None or highest <= heartbeat):
+            self._entries.append(self._held.popleft())
 
     def peek(self) -> Element:
         """The element that waits longest."""
@@ -94,7 +147,7 @@ class Queue:
         return entry
 
     def elements(self) -> Iterator[Element]:
-        """All that waits, in order."""
+        """All that has been presented, in order."""
         return (entry.element for entry in self._entries)
 
     @property
@@ -104,5 +157,5 @@ class Queue:
 
     def size(self) -> tuple[int, int]:
         """Rows and bytes of the pages that wait, as far as they are known."""
-        sizes = [entry.size() for entry in self._entries]
+        sizes = [entry.size() for entry in self]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)

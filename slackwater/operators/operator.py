@@ -93,6 +93,10 @@ class Operator(ABC):
     answers: ClassVar[bool] = False
     """Whether a demand ends here, though the operator has a feeder: it knows the time by itself."""
 
+    ordered: ClassVar[bool] = False
+    """Whether rows wait in it, or before it, until time has come to them. The others take rows in any order, and
+    let what follows from them go on at once (S1 section 7.5)."""
+
     def __init__(self, label: str) -> None:
         self.label = label
 

@@ -7,7 +7,7 @@ windows it would change the order of rows that are out, so there it is discarded
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page, Pages, PartialsTooLarge
@@ -22,6 +22,8 @@ from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 class RollingAggregate(Unary):
     """Final results of one query with a window for each row."""
+
+    ordered: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -69,6 +69,8 @@ class RollingBySource(Unary):
     It holds time back only where there are more sources than lanes: then a source's results come when the last
     source of its lane has passed them.
     """
+
+    ordered: ClassVar[bool] = True
 
     def __init__(
         self,

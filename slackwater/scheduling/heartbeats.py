@@ -86,21 +86,22 @@ class QueryLevel:
     def labels(self, plan: Plan) -> dict[str, Label]:
         """The streams of the whole query for each of its operators."""
         below, above, streams = streams_below(plan), readers(plan), dict[str, Streams]()
-        for label in reversed(plan):
+        for label in reversed(list(plan)):
             streams[label] = _common([streams[reader] for reader in above[label]] or [below[label]])
-        return {
-            label: Label(streams[label], bool(step.streams) or any(streams[i] != streams[label] for i in step.inputs))
+        enters = {
+            label: bool(step.streams) or any(streams[i] != streams[label] for i in step.inputs)
             for label, step in plan.items()
         }
+        return {label: Label(of, enters[label]) for label, of in streams.items()}
 
 
 class MemoryAware:
     """Sections 7.3 and 7.4: an operator that multiplies rows waits until they can go on to where they get fewer.
 
     AssignLabels of Figure 6. A memory link leads from each operator to its lowest ancestor such that the chain of
-    both, and all between, gives no more rows than it takes. Nothing is gained where no operator on the way lets rows
-    wait (section 7.5): so a link ends at the last one that does, and without one there is no link. An operator that
-    feeds several goes by the streams that it has in common for all of them.
+    both, and all between, gives no more rows than it takes. Nothing is gained where no operator on the way lets
+    rows wait (section 7.5): so a link ends at the last one that does, and without one there is no link. An operator
+    that feeds several goes by the streams that the labels for all of them have in common.
     """
 
     name: ClassVar[str] = "memory-aware"
@@ -119,7 +120,7 @@ class MemoryAware:
         """
         below, above, streams = streams_below(plan), readers(plan), dict[str, Streams]()
         rising, needed = _rising(plan), _needed(plan, above)
-        for label in reversed(plan):
+        for label in reversed(list(plan)):
             linked = (streams[r] if rising[label] > needed[r] else below[label] for r in above[label])
             streams[label] = _common(list(linked) or [below[label]])
         return {label: Label(of, of != below[label]) for label, of in streams.items()}
@@ -155,9 +156,9 @@ def _rising(plan: Plan) -> dict[str, float]:
 
 
 def _needed(plan: Plan, above: Mapping[str, list[str]]) -> dict[str, float]:
-    """What a chain must have come to before an operator, so that it meets one that lets rows wait before it ends."""
+    """What a chain must have come to before an operator, to meet one that lets rows wait before it ends."""
     needed: dict[str, float] = {}
-    for label in reversed(plan):
+    for label in reversed(list(plan)):
         step, further = plan[label], max((needed[r] for r in above[label]), default=inf)
         selectivity = _selectivity(step)
         if step.ordered:
