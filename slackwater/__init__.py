@@ -15,6 +15,7 @@ from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time_kinds import internal, latent
 from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.heartbeats import memory_aware, operator_level, query_level
 from slackwater.scheduling.round_robin import round_robin
 from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
@@ -48,10 +49,13 @@ __all__ = [
     "max_delay",
     "no_enabling",
     "on_demand",
+    "memory_aware",
+    "operator_level",
     "parquet",
     "periodic",
     "prod",
     "punctuated",
+    "query_level",
     "round_robin",
     "sensors",
     "sideline",

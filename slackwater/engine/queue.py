@@ -90,6 +90,9 @@ class Queue:
 
     def push(self, entry: Entry) -> None:
         """Append an element; behind a page that is held back it waits too."""
+        self._put(entry)
+
+    def _put(self, entry: Entry) -> None:
         if self._holds_back and not entry.early and (entry.is_page or self._held):
             self._held.append(entry)
             return
@@ -107,7 +110,7 @@ class Queue:
         self._held.clear()
         self.prods = 0
         for entry in waiting:
-            self.push(entry)
+            self._put(entry)
 
     def present(self, heartbeat: int) -> None:
         """A heartbeat has come so far: present the pages whose rows it has passed, and what follows them."""

@@ -39,6 +39,7 @@ from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
+from tests.kit.labels import LEVELS
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, finals, frame
 from tests.kit.union import Collect, sorted_stream
@@ -135,14 +136,14 @@ class Seen:
 class World:
     """Processes one after another on one journal, with queries that come and go."""
 
-    def __init__(self, folder: str, slack: int, strategy: Any) -> None:
-        self.folder, self.slack, self.strategy = folder, slack, strategy
+    def __init__(self, folder: str, slack: int, strategy: Any, heartbeats: Any) -> None:
+        self.folder, self.slack, self.strategy, self.heartbeats = folder, slack, strategy, heartbeats
         self.queries: dict[str, Seen] = {}
         self.begin()
 
     def begin(self, backwards: bool = False) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
-        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages())
+        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages(), self.heartbeats)
         running = [name for name, q in self.queries.items() if q.last is None]
         for name in reversed(running) if backwards else running:
             self.build(name)
@@ -188,12 +189,13 @@ EVENTS = st.lists(
     events=st.lists(EVENTS, max_size=12),
     work=st.lists(st.booleans(), min_size=1, max_size=5),
     strategy=st.sampled_from(STRATEGIES),
+    heartbeats=st.sampled_from(LEVELS),
 )
 def test_queries_that_come_and_go_share_their_work_and_see_what_is_theirs(
-    stream: Stream, events: list[list[tuple[str, int]]], work: list[bool], strategy: Any
+    stream: Stream, events: list[list[tuple[str, int]]], work: list[bool], strategy: Any, heartbeats: Any
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, watched_arcs():
-        world = World(folder, stream.slack, strategy)
+        world = World(folder, stream.slack, strategy, heartbeats)
         world.do(("add", len(events)), 0)
         for number, rows in enumerate(stream.pages):
             for event in events[number] if number < len(events) else ():
@@ -246,11 +248,18 @@ def test_a_prod_reaches_its_own_query_only() -> None:
 
 
 @settings(max_examples=60)
-@given(bounded_streams(most=20), st.sampled_from([(7, 3), (10, 10), (5, 1)]), st.sampled_from(STRATEGIES))
-def test_a_diamond_gives_what_a_line_gives(stream: Stream, window: tuple[int, int], strategy: Any) -> None:
+@given(
+    bounded_streams(most=20),
+    st.sampled_from([(7, 3), (10, 10), (5, 1)]),
+    st.sampled_from(STRATEGIES),
+    st.sampled_from(LEVELS),
+)
+def test_a_diamond_gives_what_a_line_gives(
+    stream: Stream, window: tuple[int, int], strategy: Any, heartbeats: Any
+) -> None:
     """Both halves of a stream, filtered apart, united again, and once more beside the whole."""
     plan = arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(stream.slack), **TEXTS)
-    executor, sink = Executor(ManualClock(), strategy=strategy, pages=ArrowPages()), ListSink()
+    executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeats), ListSink()
     with watched_arcs():
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
         executor.add(Where("a", "g = 'a'"), [("source", "main")])

@@ -3,6 +3,7 @@
 Pages of the streams come in any interleaving, queries come and go, processes end and go on from the journal.
 - Each query's results equal those of the definition, over the rows that came while it was there.
 - The heartbeat of no arc is violated, and none goes back.
+- That holds at each level of heartbeats (S1 section 7), and nothing waits for ever.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from slackwater.plan import logical as L
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.joins import Lived, Row, alive, join, join_of, last_rows, renamed, rows_of
+from tests.kit.labels import LEVELS
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, World
 from tests.kit.streams import Stream, bounded_streams
@@ -144,11 +146,12 @@ KINDS = [
     first=st.integers(0, 80),
     events=st.lists(EVENTS, max_size=25),
     strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
+    heartbeats=st.sampled_from(LEVELS),
 )
 def test_joins_of_random_streams_equal_their_definition(
-    streams: dict[str, Stream], first: int, events: list[tuple[str, int]], strategy: Any
+    streams: dict[str, Stream], first: int, events: list[tuple[str, int]], strategy: Any, heartbeats: Any
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, watched_arcs():
-        world = World(folder, streams, strategy, KINDS)
+        world = World(folder, streams, strategy, KINDS, heartbeats)
         world.play([("add", first), *events])
     world.check()

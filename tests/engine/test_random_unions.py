@@ -3,6 +3,7 @@
 Pages of the streams come in any interleaving, queries come and go, processes end and go on from the journal.
 - Each query's results equal a recomputation over the pages that came while it was there.
 - The heartbeat of no arc is violated, and none goes back.
+- That holds at each level of heartbeats (S1 section 7), and nothing waits for ever.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ from slackwater.engine.build import source_label
 from slackwater.testing import ArrowPage
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
+from tests.kit.labels import LEVELS
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, Seen, World, over
 from tests.kit.streams import Stream, bounded_streams, frame
@@ -68,17 +71,19 @@ KINDS = [
     first=st.integers(0, 40),
     events=st.lists(EVENTS, max_size=25),
     strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
+    heartbeats=st.sampled_from(LEVELS),
 )
 def test_queries_over_several_streams_see_what_is_theirs(
-    streams: dict[str, Stream], first: int, events: list[tuple[str, int]], strategy: Any
+    streams: dict[str, Stream], first: int, events: list[tuple[str, int]], strategy: Any, heartbeats: Any
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, watched_arcs():
-        world = World(folder, streams, strategy, KINDS)
+        world = World(folder, streams, strategy, KINDS, heartbeats)
         world.play([("add", first), *events])
     world.check()
 
 
-def test_what_waits_at_a_union_outlives_a_restart_at_every_step() -> None:
+@pytest.mark.parametrize("heartbeats", LEVELS, ids=lambda level: level.name)
+def test_what_waits_at_a_union_outlives_a_restart_at_every_step(heartbeats: Any) -> None:
     """Step by step: after each run the process dies, the next one goes on, and no row is lost or comes twice."""
     times = {"a": (1, 8, 21), "b": (3, 14)}
     pages = {name: [frame([[t, "x", 0]]) for t in of] for name, of in times.items()}
@@ -86,7 +91,7 @@ def test_what_waits_at_a_union_outlives_a_restart_at_every_step() -> None:
     for steps in (1, 2, 3, 5):
         with tempfile.TemporaryDirectory() as folder:
             streams = {name: Stream(pages.get(name, []), 0) for name in "abc"}
-            world = World(folder, streams, None, KINDS)
+            world = World(folder, streams, None, KINDS, heartbeats)
             world.queries["q"] = Seen(kind, dict(world.came))
             world.build("q")
             for name, number in (("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2)):

@@ -60,15 +60,23 @@ class Seen:
 class World:
     """Processes one after another on one journal."""
 
-    def __init__(self, folder: str, streams: dict[str, Stream], strategy: Any, kinds: Sequence[Kind]) -> None:
+    def __init__(
+        self,
+        folder: str,
+        streams: dict[str, Stream],
+        strategy: Any,
+        kinds: Sequence[Kind],
+        heartbeats: Any = None,
+    ) -> None:
         self.folder, self.streams, self.strategy, self.kinds = folder, streams, strategy, kinds
+        self.heartbeats = heartbeats
         self.queries: dict[str, Seen] = {}
         self.came = dict.fromkeys(streams, 0)
         self.begin()
 
     def begin(self) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
-        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages())
+        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages(), heartbeats=self.heartbeats)
         for name, query in self.queries.items():
             if query.last is None:
                 self.build(name)
