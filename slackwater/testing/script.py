@@ -26,6 +26,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.fifo import Fifo
+from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.join_rows import JoinRows
@@ -162,11 +163,12 @@ class Script:
         pages: ArrowPages | None = None,
         ordered: bool = False,
         enabling: Enabling | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
         self.executor = Executor(
-            self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages(), enabling
+            self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages(), enabling, heartbeats
         )
         self.sink = sink if sink is not None else ListSink()
         self.late = late

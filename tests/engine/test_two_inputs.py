@@ -18,11 +18,12 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, arrow_plan
+from slackwater.testing.in_order import InOrder
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, assert_same_rows, frame
-from tests.kit.union import Collect, Internal, KnownPage, SortedUnion, sorted_stream, union_of_two
+from tests.kit.union import Collect, Internal, KnownPage, sorted_stream, union_of_two
 
 COUNT = {"n": AGGREGATES["n"], "total": AGGREGATES["total"]}
 PLAN = arrow_plan(SAMPLE, 10, 4, group_by=["g"], n="count(*)", total="sum(x)")
@@ -48,14 +49,14 @@ def pages_of(end: Collect | ListSink) -> list[int]:
 
 
 def test_union_waits_while_an_input_has_shown_nothing() -> None:
-    union = SortedUnion("u")
+    union = InOrder("u")
     inputs = [queue(page(10)), queue()]
     assert not union.more(inputs)
     assert union.holds(inputs) and union.blocking(inputs) == [1]
 
 
 def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> None:
-    union, out = SortedUnion("u"), []
+    union, out = InOrder("u"), []
     inputs = [queue(page(10, 1), page(10, 2)), queue(page(10, 3))]
     while union.more(inputs):
         union.run(inputs, lambda element, port="main": out.append(element.number))
@@ -65,7 +66,7 @@ def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> Non
 
 
 def test_a_register_keeps_a_later_page_waiting() -> None:
-    union = SortedUnion("u")
+    union = InOrder("u")
     inputs = [queue(page(11)), queue(page(10))]
     assert union.more(inputs)
     union.run(inputs, lambda element, port="main": None)
@@ -73,7 +74,7 @@ def test_a_register_keeps_a_later_page_waiting() -> None:
 
 
 def test_a_punctuation_moves_a_register_and_is_delivered_in_its_turn() -> None:
-    union, out = SortedUnion("u"), []
+    union, out = InOrder("u"), []
     inputs = [queue(page(10, 1)), queue(Punctuation(Heartbeat(14)))]
     while union.more(inputs):
         union.run(inputs, lambda element, port="main": out.append(element))

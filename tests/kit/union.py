@@ -1,4 +1,4 @@
-"""A two-input operator for the tests: S3's union with its Time-Stamp Memory registers, on pages and punctuation."""
+"""Two streams and S3's sorted union over them, and what notes the order in which its elements come."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from slackwater.engine.executor import Executor
-from slackwater.operators.element import Element
-from slackwater.operators.operator import MAIN, Emit, Input, Operator, State, Unary
+from slackwater.operators.operator import MAIN, Emit, Input, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
@@ -20,8 +19,9 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.progress.time import TimeDomain
 from slackwater.testing import ArrowPage, ListSink
+from slackwater.testing.in_order import InOrder
 from slackwater.testing.script import ArrowPages
 
 
@@ -31,55 +31,6 @@ class KnownPage(ArrowPage):
     def __init__(self, rows: pl.DataFrame, number: int, at: int = 0) -> None:
         super().__init__(rows, number, at, "t")
         self._execute()
-
-
-def stamp(element: Element) -> int:
-    """The lowest time that this element and all behind it on its arc can have."""
-    if isinstance(element, Punctuation):
-        return element.heartbeat.tick + 1
-    arrival = element.arrival()
-    assert arrival is not None and arrival.lowest is not None
-    return arrival.lowest
-
-
-class SortedUnion(Operator):
-    """Merges two streams that are sorted page by page. It holds time back for as long as one input is behind."""
-
-    def __init__(self, label: str) -> None:
-        super().__init__(label)
-        self._registers = [MIN_TICK] * 2
-
-    def more(self, inputs: Sequence[Input]) -> bool:
-        """Figure 5: some input holds an element with the smallest register value."""
-        return self._next(inputs) is not None
-
-    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
-        """Figure 6: deliver that element, then remove it from the input."""
-        chosen = self._next(inputs)
-        assert chosen is not None
-        emit(inputs[chosen].pop())
-
-    def _next(self, inputs: Sequence[Input]) -> int | None:
-        for n, waiting in enumerate(inputs):
-            if len(waiting):
-                self._registers[n] = stamp(waiting.peek())
-        least = min(self._registers)
-        return next((n for n, i in enumerate(inputs) if len(i) and self._registers[n] == least), None)
-
-    def holds(self, inputs: Sequence[Input]) -> bool:
-        """Something waits here that may not go on."""
-        return any(map(len, inputs)) and not self.more(inputs)
-
-    def blocking(self, inputs: Sequence[Input]) -> list[int]:
-        """The empty inputs that are furthest behind."""
-        least = min(self._registers)
-        return [n for n, i in enumerate(inputs) if not len(i) and self._registers[n] == least]
-
-    def state(self, whole: bool) -> State:
-        return State({"registers": self._registers})
-
-    def restore(self, states: Sequence[State]) -> None:
-        self._registers = list(states[-1].values["registers"])
 
 
 class Collect(Unary):
@@ -145,7 +96,7 @@ def union_of_two(
     """Two sources, a union, and behind it a window query or something that notes the order."""
     executor.add(Source("a", a))
     executor.add(Source("b", b))
-    executor.add(SortedUnion("union"), [("a", MAIN), ("b", MAIN)])
+    executor.add(InOrder("union"), [("a", MAIN), ("b", MAIN)])
     if plan is None:
         end = Collect("end")
         executor.add(end, [("union", MAIN)])
