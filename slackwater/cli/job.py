@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from slackwater.cli.quiet import quiet
 from slackwater.cli.show import say, show, status
 from slackwater.errors import QueryError
 from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level, query_level
 from slackwater.scheduling.round_robin import round_robin
 from slackwater.spark.api.interpreter import at
 from slackwater.spark.api.prods import check_settings
@@ -27,6 +28,11 @@ from slackwater.sql.parse import parse
 from slackwater.sql.scope import Scope
 
 _STRATEGIES = {"fifo": fifo, "round_robin": round_robin}
+_HEARTBEATS: dict[str, Callable[[], Heartbeats]] = {
+    "operator_level": operator_level,
+    "query_level": query_level,
+    "memory_aware": memory_aware,
+}
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,10 @@ class Job:
         """The session that it runs in."""
         journal = self.settings.get("journal")
         place = journal if journal is None or "://" in journal else str(self.folder / journal)
-        strategy = self.settings.get("strategy")
+        strategy = _STRATEGIES[self.settings.get("strategy", "fifo")]
+        heartbeats = _HEARTBEATS[self.settings.get("heartbeats", "operator_level")]
         with quiet():
-            made = Session(journal=place, strategy=None if strategy is None else _STRATEGIES[strategy]())
+            made = Session(journal=place, strategy=strategy(), heartbeats=heartbeats())
         made.interpreter.folder = self.folder
         return made
 

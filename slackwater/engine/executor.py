@@ -182,6 +182,11 @@ class Executor:
         self._check()
         self._cycle.prod(prod)
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether pages may have to wait for the streams of a label."""
+        return not isinstance(self._inputs.heartbeats, OperatorLevel)
+
     def resume(self) -> None:
         """All queries of a journal are back on a clock that has gone on without them."""
         for node in self.graph:
@@ -342,7 +347,9 @@ class Executor:
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of every operator, of what waits before it, and of how far time has come behind it."""
-        return {node.label: _figures(node) for node in self.graph}
+        self._inputs.assign()
+        level = self._inputs.heartbeats.name
+        return {node.label: {**_figures(node), "level": level} for node in self.graph}
 
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
@@ -355,7 +362,7 @@ class Executor:
 #: Figures that every operator has.
 ENGINE_FIGURES = (
     *("runs", "run_seconds", "cost", "selectivity", "heartbeat", "heartbeats", "registers"),
-    *("queued", "queued_rows", "queued_bytes", "queries", "about", "feeds"),
+    *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
 )
 
 
@@ -371,6 +378,8 @@ def _figures(node: Node) -> dict[str, Any]:
         "queued": sum(q.waiting for q in node.inputs),
         "queued_rows": node.waiting()[0],
         "queued_bytes": node.waiting()[1],
+        "label": sorted(source if port == MAIN else f"{source} ({port})" for source, port in node.goes_by.streams),
+        "held": sum(entry.is_page for queue in node.arcs for entry in queue.held),
         "queries": sorted(node.queries),
         "about": node.about,
         "feeds": [feed[0] for feed in node.feeds if feed is not None],

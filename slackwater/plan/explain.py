@@ -13,6 +13,8 @@ from slackwater.plan.nodes import PlanNode
 from slackwater.plan.svg import svg
 
 Format = Literal["text", "mermaid", "svg"]
+#: The level of heartbeats at which an operator goes by its inputs.
+_PLAIN = "operator level"
 
 
 def explain(operators: Mapping[str, Mapping[str, Any]], query: str, format: Format = "text") -> str:
@@ -55,6 +57,13 @@ def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:
     if figures["registers"]:
         time += f", inputs at {', '.join(figures['registers'])}"
     waits = f"{figures['queued']} waiting ({figures['queued_rows']} rows)" if figures["queued"] else ""
+    by = f"{figures['level']}: goes by {', '.join(figures['label'])}" if _says_more(figures) else ""
+    held = f"{figures['held']} pages held back" if figures["held"] else ""
     runs = f"{figures['runs']} runs in {figures['run_seconds']:.3f} s" if figures["runs"] else ""
     cost = f"{figures['cost'] * 1e6:.2f} µs a row" if figures["cost"] else ""
-    return (*figures["about"].splitlines(), *(part for part in (time, waits, runs, cost) if part))
+    return (*figures["about"].splitlines(), *(part for part in (time, by, waits, held, runs, cost) if part))
+
+
+def _says_more(figures: Mapping[str, Any]) -> bool:
+    """Whether an operator may go by other streams than those that its inputs speak of."""
+    return bool(figures["label"]) and figures["level"] != _PLAIN

@@ -21,8 +21,12 @@ from slackwater.sql.values import read_count, read_length, read_share, read_span
 from slackwater.windows.sideline import sideline
 
 _FORMATS: dict[str, Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
-_SETTINGS = ("journal", "strategy")
-_STRATEGIES = ("fifo", "round_robin")
+_SETTINGS = ("journal", "strategy", "heartbeats")
+#: Settings that have one of some values, and what such a value is.
+_CHOICES = {
+    "strategy": ("strategy", ("fifo", "round_robin")),
+    "heartbeats": ("level of heartbeats", ("operator_level", "query_level", "memory_aware")),
+}
 
 
 @dataclass(frozen=True)
@@ -250,8 +254,9 @@ class _Statements:
         name = cursor.source.word(cursor.next()).lower()
         cursor.expect_symbol("=")
         value = cursor.text(f"the {name}")
-        if name == "strategy" and value not in _STRATEGIES:
-            hint = did_you_mean(value, _STRATEGIES)
-            wrong = f"there is no strategy {value!r}{hint}; there are {', '.join(_STRATEGIES)}"
+        kind, known = _CHOICES.get(name, ("", (value,)))
+        if value not in known:
+            hint = did_you_mean(value, known)
+            wrong = f"there is no {kind} {value!r}{hint}; there are {', '.join(known)}"
             raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
         return S.SetSession(name, value)

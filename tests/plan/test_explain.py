@@ -23,6 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def figures(about: str, *feeds: str, **more: Any) -> dict[str, Any]:
     plain = {"queued": 0, "queued_rows": 0, "runs": 0, "run_seconds": 0.0, "cost": 0.0, "registers": []}
+    plain |= {"level": "operator level", "label": ["source:s"], "held": 0}
     return {"about": about, "feeds": list(feeds), "queries": ["q"], "heartbeat": "12:00", **plain, **more}
 
 
@@ -48,6 +49,16 @@ def test_a_running_query_shows_time_and_figures_of_each_operator() -> None:
         "    sink",
         "    reads q/window; heartbeat 12:00; 2.50 µs a row",
     ]
+
+
+def test_a_running_query_shows_the_streams_that_its_pages_wait_for() -> None:
+    union = figures(
+        "union", "source:a", "source:b", level="query level", label=["source:a", "source:b"], held=2, queued=3
+    )
+    assert explain({"q/union0": union}, "q").splitlines()[-1] == (
+        "    reads source:a, source:b; heartbeat 12:00; query level: goes by source:a, source:b; "
+        "3 waiting (0 rows); 2 pages held back"
+    )
 
 
 def test_a_plan_as_text_is_its_description() -> None:

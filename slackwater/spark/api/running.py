@@ -26,6 +26,7 @@ from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import StreamNode, has_map, streams_of
 from slackwater.progress.clock import SystemClock
+from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
@@ -63,6 +64,7 @@ class Running:
         strategy: Strategy | None,
         resident_limit: int,
         enabling: Enabling | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.runs: dict[str, Run] = {}
         self._catalogue = catalogue
@@ -72,7 +74,7 @@ class Running:
         self._run_id = (lambda label: own) if journal is None else journal.run_id
         self._resident_limit = resident_limit
         self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages, enabling)
+        executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats)
         if journal is not None:
             executor.keep_only(journal.queries.keys())
         self.loop = Loop(executor, held=True)
@@ -238,7 +240,9 @@ class Running:
         for name in names:
             readers = [r for r in self.runs.values() if r.active and name in r.streams]
             columns = set().union(*(needed_columns(r.plan, r.routes_late)[name] for r in readers))
-            self.readers.read(self._inputs[name], columns, any(has_map(r.plan) for r in readers), available_now)
+            # Spark gives no next batch before the last one is safe, and a page that waits for time may wait for it.
+            wait = self.loop.executor.holds_back or any(has_map(r.plan) for r in readers)
+            self.readers.read(self._inputs[name], columns, wait, available_now)
         controls = self.controls.live if names else {}
         for declared in controls.values():
             self.readers.read(declared, set(declared.frame.columns), False, available_now)

@@ -15,6 +15,7 @@ from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
+from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
@@ -39,6 +40,8 @@ class Session(SpeaksSql):
     what runs next when there is more to do than one thing: sw.fifo() (as without it) or sw.round_robin().
     `enabling` says when a quiet stream tells how far time has passed: sw.on_demand() (as without it), or to compare
     sw.periodic("1 second") or sw.no_enabling().
+    `heartbeats` says for which streams pages wait in a query over several: sw.operator_level() (as without it),
+    sw.query_level() or sw.memory_aware() (S1 section 7).
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Session(SpeaksSql):
         strategy: Strategy | None = None,
         sync: bool = True,
         enabling: Enabling | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
             raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
@@ -56,6 +60,9 @@ class Session(SpeaksSql):
             raise QueryError(
                 f"enabling={enabling!r}: write enabling=sw.on_demand(), sw.periodic('1 second') or sw.no_enabling()"
             )
+        if heartbeats is not None and (isinstance(heartbeats, type) or not hasattr(heartbeats, "labels")):
+            levels = "sw.operator_level(), sw.query_level() or sw.memory_aware()"
+            raise QueryError(f"heartbeats={heartbeats!r}: write heartbeats= with {levels}")
         self.spark = spark if spark is not None else embedded()
         self._owns_place = journal is None
         self._place = Place.temporary() if journal is None else Place.of(journal)
@@ -69,7 +76,7 @@ class Session(SpeaksSql):
         self._stopped = False
         try:
             self._running = Running(
-                self._catalogue, pages, self._place, self._journal, strategy, resident_limit, enabling
+                self._catalogue, pages, self._place, self._journal, strategy, resident_limit, enabling, heartbeats
             )
         except BaseException:
             self._close()
