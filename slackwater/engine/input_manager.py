@@ -14,7 +14,7 @@ from slackwater.operators.operator import LATE
 from slackwater.scheduling.heartbeats import Heartbeats, Label, Plan, Step
 
 #: A selectivity that changes by less than this share leaves the labels as they are.
-_SAME = 0.1
+_SAME = 0.01
 
 
 class InputManager:

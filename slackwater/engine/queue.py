@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import chain
 from typing import Any
 
 from slackwater.operators.element import Element
 from slackwater.operators.prod import Prod
+from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MAX_TICK
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class Queue:
         self._entries: deque[Entry] = deque()
         self._held: deque[Entry] = deque()
         self._holds_back = False
+        self._untold = False
+        """Whether what is held back has changed since time was told of ahead of it."""
         self.time = Punctuation.NONE
         self.taken: Entry | None = None
         """What was taken last: what follows from it belongs to the same admission."""
@@ -95,6 +100,7 @@ class Queue:
     def _put(self, entry: Entry) -> None:
         if self._holds_back and not entry.early and (entry.is_page or self._held):
             self._held.append(entry)
+            self._untold = True
             return
         self._entries.append(entry)
         if isinstance(entry.element, Prod):
@@ -116,6 +122,26 @@ class Queue:
         """A heartbeat has come so far: present the pages whose rows it has passed, and what follows them."""
         while self._held and ((highest := self._held[0].highest()) is None or highest <= heartbeat):
             self._entries.append(self._held.popleft())
+            self._untold = True
+        if self._untold:
+            self._untold = False
+            self._tell_ahead()
+
+    def _tell_ahead(self) -> None:
+        """Present so much time as has passed below the pages that are held back; their punctuations stay behind."""
+        told = reduce(Punctuation.joined, (e for e in self.elements() if isinstance(e, Punctuation)), self.time)
+        lowest, ahead, admission = MAX_TICK, told, 0
+        for entry in self._held:
+            element: Any = entry.element
+            if isinstance(element, Punctuation):
+                passed = Heartbeat(min(element.heartbeat.tick, lowest - 1))
+                ahead, admission = told.joined(Punctuation(passed, told.sources)), entry.admission
+            elif (arrival := element.arrival()) is None:
+                break  # no punctuation behind it follows from its rows
+            elif arrival.lowest is not None:
+                lowest = min(lowest, arrival.lowest)
+        if ahead is not told:
+            self._entries.append(Entry(ahead, admission))
 
     def peek(self) -> Element:
         """The element that waits longest."""
