@@ -128,7 +128,7 @@ class Queue:
             self._tell_ahead()
 
     def _tell_ahead(self) -> None:
-        """Present so much time as has passed below the pages that are held back; their punctuations stay behind."""
+        """Present so much time as has passed below the pages that are held back; the rest stays behind them."""
         told = reduce(Punctuation.joined, (e for e in self.elements() if isinstance(e, Punctuation)), self.time)
         lowest, ahead, admission = MAX_TICK, told, 0
         for entry in self._held:
@@ -142,6 +142,14 @@ class Queue:
                 lowest = min(lowest, arrival.lowest)
         if ahead is not told:
             self._entries.append(Entry(ahead, admission))
+            self._leave_out(ahead)
+
+    def _leave_out(self, told: Punctuation) -> None:
+        """Of what is held back, leave out what has been told by now: a heartbeat never goes back."""
+        for entry in self._held:
+            if isinstance(entry.element, Punctuation):
+                entry.element = told.joined(entry.element)
+        self._held = deque(entry for entry in self._held if entry.element is not told)
 
     def peek(self) -> Element:
         """The element that waits longest."""

@@ -54,7 +54,7 @@ def test_a_page_is_held_back_with_what_follows_it_and_prods_pass() -> None:
     queue.push(Entry(Punctuation(Heartbeat(1)), 0))
     for element in (
         page(3, 5, number=7),
-        Punctuation(Heartbeat(2)),
+        Punctuation(Heartbeat(3)),
         Prod(),
         page(4, number=8),
         page(None, number=9),
@@ -89,8 +89,8 @@ def test_time_is_told_ahead_of_pages_as_far_as_it_lies_below_them(
     if any(isinstance(e.element, Punctuation) for e in queue.held):
         first = next(n for n, e in enumerate(queue.held) if isinstance(e.element, Punctuation))
         assert told >= min(queue.held[first].element.heartbeat.tick, *(low - 1 for low in lowest[:first]))  # type: ignore[union-attr]
-    ticks = [e.heartbeat.tick for e in queue.elements() if isinstance(e, Punctuation)]
-    assert ticks == sorted(ticks)
+    ticks = [e.element.heartbeat.tick for e in queue if isinstance(e.element, Punctuation)]
+    assert ticks == sorted(ticks), "none goes back"
 
 
 def test_what_waits_already_is_held_back_too_and_let_go_again() -> None:
