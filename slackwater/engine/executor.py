@@ -54,9 +54,7 @@ class Executor:
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
         self._inputs = InputManager(self.graph, heartbeats or OperatorLevel())
-        self._cycle = Cycle(
-            self.graph, self._admission, self._backlog, strategy or Fifo(), self._inputs, enabling
-        )
+        self._cycle = Cycle(self.graph, self._admission, self._backlog, strategy or Fifo(), self._inputs, enabling)
         self.between: Callable[[], None] = lambda: None
         """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None

@@ -58,6 +58,7 @@ class InOrder(Unary):
     """Holds rows back until their time has come."""
 
     makes_rows: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
 
     def __init__(self, label: str, clock: Clock, rows: RowsInOrder) -> None:
         super().__init__(label)

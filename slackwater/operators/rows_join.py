@@ -65,6 +65,7 @@ class RowsJoin(Several):
     """The join of two inputs of which one or both have windows of rows."""
 
     makes_rows: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
 
     def __init__(self, label: str, clock: Clock, rows: OrderedRows) -> None:
         super().__init__(label)

@@ -8,22 +8,83 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from slackwater.engine.executor import Executor
-from slackwater.operators.operator import MAIN
+from slackwater.operators.operator import MAIN, Emit, Input
 from slackwater.operators.payload import Payload
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
-from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.arrival import Arrival
 from slackwater.progress.clock import ManualClock
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.in_order import InOrder, rows_of
+from slackwater.testing.in_order import InOrder, rows_of, stamp
 from slackwater.testing.script import ArrowPages
+
+
+class Increasing(Tracker):
+    """A stream in which no time comes in two pages: its heartbeat is the largest time that it has shown."""
+
+    def __init__(self) -> None:
+        self._heartbeat = Heartbeat.NONE
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """That time."""
+        return self._heartbeat
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take a page's largest time."""
+        if arrival.highest is not None:
+            self._heartbeat = max(self._heartbeat, Heartbeat(arrival.highest))
+
+    def state(self) -> dict[str, Any]:
+        """The heartbeat."""
+        return {"heartbeat": self._heartbeat.tick}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from it."""
+        self._heartbeat = Heartbeat(state["heartbeat"])
+
+
+class ByHeartbeat(InOrder):
+    """Takes a page when the least heartbeat of its inputs has come to its last row (S1 section 7.2)."""
+
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        """Deliver what becomes of a page; how far time has come is for `output` to say."""
+        chosen = self._next(inputs)
+        assert chosen is not None
+        made = self._made(inputs[chosen].pop())
+        if not isinstance(made, Punctuation):
+            emit(made)
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """What holds on all inputs."""
+        return Punctuation.common(times)
+
+    def _next(self, inputs: Sequence[Input]) -> int | None:
+        for n, waiting in enumerate(inputs):
+            said = (e.heartbeat.tick for e in waiting.elements() if isinstance(e, Punctuation))
+            self._registers[n] = max(waiting.time.heartbeat.tick, *said, self._registers[n])
+        ready = [n for n, i in enumerate(inputs) if len(i) and _last(i.peek()) <= min(self._registers)]
+        return min(ready, key=lambda n: stamp(inputs[n].peek()), default=None)
+
+
+def _last(element: Any) -> int:
+    """The last time of a page's rows; a punctuation waits for nothing."""
+    if isinstance(element, Punctuation):
+        return MIN_TICK
+    highest = element.measure().highest
+    assert isinstance(highest, int)
+    return highest
 
 
 @dataclass(frozen=True)
@@ -106,11 +167,11 @@ class _Run:
         self._executor = executor = Executor(self._clock, None, strategy, ArrowPages(), heartbeats)
         streams = ["S3", *(stream for of in below.values() for stream in of.streams)]
         for stream in streams:
-            executor.add(Source(stream, bounded(0).tracker(TimeDomain.SEQUENCE)))
+            executor.add(Source(stream, Increasing()))
         for label, of in below.items():
-            operator = InOrder(label, 2, of.growth, self._clock, of.cost)
+            operator = ByHeartbeat(label, 2, of.growth, self._clock, of.cost)
             executor.add(operator, [(stream, MAIN) for stream in of.streams])
-        top = InOrder("O2", 1 + len(below), 1, self._clock, cost)
+        top = ByHeartbeat("O2", 1 + len(below), 1, self._clock, cost)
         executor.add(top, [*((label, MAIN) for label in below), ("S3", MAIN)])
         executor.add(Sink("sink", self), [("O2", MAIN)])
         executor.between = self._between

@@ -350,7 +350,8 @@ def of_levels(
 
 def test_figure_5_with_a_proliferative_operator_needs_no_more_memory_than_the_query_level() -> None:
     out = of_levels({"O1": PROLIFERATIVE}, pages=32, rows=8, every=400, burst=8)
-    assert out["memory"].peak <= out["query"].peak + 4 * 8 < out["operator"].peak / 2
+    assert out["memory"].peak <= out["query"].peak + 4 * 8
+    assert 2 * out["memory"].peak < out["operator"].peak
     assert out["operator"].latency < out["memory"].latency <= out["query"].latency
 
 

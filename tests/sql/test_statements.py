@@ -160,6 +160,9 @@ def test_a_setting_is_for_the_session_of_a_file() -> None:
     made = statement("SET journal = 'state'")
     assert isinstance(made, S.SetSession)
     assert (made.name, made.value) == ("journal", "state")
+    for level in ("operator_level", "query_level", "memory_aware"):
+        made = statement(f"SET heartbeats = '{level}'")
+        assert isinstance(made, S.SetSession) and (made.name, made.value) == ("heartbeats", level)
 
 
 def test_a_view_is_no_place_for_emit() -> None:
