@@ -143,7 +143,7 @@ class World:
 
     def begin(self, backwards: bool = False) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
-        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages(), self.heartbeats)
+        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages(), heartbeats=self.heartbeats)
         running = [name for name, q in self.queries.items() if q.last is None]
         for name in reversed(running) if backwards else running:
             self.build(name)
@@ -259,7 +259,7 @@ def test_a_diamond_gives_what_a_line_gives(
 ) -> None:
     """Both halves of a stream, filtered apart, united again, and once more beside the whole."""
     plan = arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(stream.slack), **TEXTS)
-    executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeats), ListSink()
+    executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeats=heartbeats), ListSink()
     with watched_arcs():
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
         executor.add(Where("a", "g = 'a'"), [("source", "main")])
