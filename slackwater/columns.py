@@ -13,6 +13,8 @@ SOURCE = "__source"
 NO_SOURCE = "null"
 #: Until when a row that a join has made finds partners in another join, in ticks; not at that instant any more.
 UNTIL = "__until"
+#: How a column of the right side of a join is called, where both sides have one of that name and are joined by it.
+TWIN = "__twin_"
 #: The punctuation that a row carries, in ticks.
 PUNCTUATION = "__punctuation"
 

@@ -14,6 +14,10 @@ class QueryError(SlackwaterError, ValueError):
     """A stream, query, window, aggregate or policy that cannot mean what was written."""
 
 
+class UnknownTableError(QueryError):
+    """A name that no stored relation has."""
+
+
 class SqlError(QueryError):
     """A mistake in a SQL text, with its place: `line` and `column` count from 1."""
 

@@ -353,7 +353,7 @@ def _alone(node: PlanNode) -> object:
     if isinstance(node, UnionNode):
         return "union"
     if isinstance(node, StoredNode):
-        return "stored", node.table, node.how, node.condition, node.columns
+        return "stored", node.table, node.how, node.condition, node.stored, node.columns
     if isinstance(node, StampNode):
         return "stamp"
     assert isinstance(node, MapNode)

@@ -72,6 +72,14 @@ class Analysis:
             self._known[key] = self._analyse(query, as_rows)
         return self._known[key]
 
+    def columns(self, query: L.Logical) -> list[str]:
+        """The columns of a query's rows."""
+        return self.of(query, as_rows=True).relation.names
+
+    def table(self, name: str) -> list[str]:
+        """The columns of a stored relation."""
+        return self._types.stored(name).names
+
     def _analyse(self, query: L.Logical, as_rows: bool) -> Analysed:
         if isinstance(query, L.Scan):
             return Analysed(*self._types.stream(query.stream))
@@ -81,9 +89,9 @@ class Analysis:
             return united([self.of(below, as_rows) for below in query.inputs])
         if isinstance(query, L.Join):
             return joined([self.of(below, as_rows=True) for below in query.inputs], query)
-        below = self.of(query.inputs[0], as_rows)
         if isinstance(query, L.JoinStored):
             return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
+        below = self.of(query.inputs[0], as_rows)
         if isinstance(query, L.Where):
             return Analysed(WhereNode((below.node,), query.condition), below.relation.where(query.condition))
         if isinstance(query, L.Select):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from zlib import crc32
 
+from slackwater.columns import PLAIN_NAME
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import (
     JoinNode,
@@ -34,15 +35,17 @@ def over_attribute(node: PlanNode, written: str, of: Callable[[StreamNode, str],
             f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
             "column of the stream, or before the map"
         )
-    if isinstance(node, (JoinNode, StoredNode)):
+    if isinstance(node, JoinNode):
         raise QueryError(
-            f"wattr={written!r}: rows of a join go by the time of the later one; declare the streams with that "
-            "attribute as their time"
+            f"wattr={written!r}: rows of a join go by the time of the later one; leave the attribute out, as in "
+            "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR], or declare the streams with it as their time"
         )
-    if isinstance(node, SelectNode):
+    if isinstance(node, (SelectNode, StoredNode)):
         named = {name.lower(): sql for name, sql in node.columns}
         written = named.get(written.strip().strip("`").lower(), written)
-    assert isinstance(node, (WhereNode, SelectNode, UnionNode))
+        bare = written.strip("`")
+        written = bare if PLAIN_NAME.match(bare) else written  # so that the stream's own time is known again
+    assert isinstance(node, (WhereNode, SelectNode, StoredNode, UnionNode))
     made = replace(node, inputs=tuple(over_attribute(below, written, of) for below in node.inputs))
     if isinstance(made, UnionNode):
         check_domains(made.inputs, f"wattr={written!r}")

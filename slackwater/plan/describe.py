@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slackwater.columns import TWIN
 from slackwater.plan.nodes import (
     Alive,
     JoinNode,
@@ -50,7 +51,9 @@ def line(node: PlanNode) -> str:
         alive = " and ".join(_alive(side, node.domain) for side in node.sides)
         return f"{node.how} join on {node.written} of {alive}"
     if isinstance(node, StoredNode):
-        return f"{node.how} join with {node.table} on {node.written}"
+        columns = _named((name.removeprefix(TWIN), sql) for name, sql in node.stored)
+        columns = f" ({columns})" if " = " in columns else ""
+        return f"{node.how} join with {node.table}{columns} on {node.written}"
     if isinstance(node, SelectNode):
         return "select " + _named(node.columns)
     if isinstance(node, MapNode):

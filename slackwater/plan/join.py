@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.columns import TWIN
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.plan.expressions import check_of_one_row
@@ -38,8 +39,6 @@ KINDS = {
     **{word: "semi" for word in ("semi", "left semi", "leftsemi", "left_semi")},
     **{word: "anti" for word in ("anti", "left anti", "leftanti", "left_anti")},
 }
-#: How columns of the right side are called inside, where both sides have one of that name and are joined by it.
-_TWIN = "__twin_"
 _SAY_WINDOW = "say how long its rows find partners, as in window(range='10 minutes') or [RANGE 10 MINUTES]"
 
 
@@ -73,7 +72,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     check_latent([part.node for part in parts], "join()")
     # A join needs times: rows that have none yet get them before it.
     left, right = (Analysed(StampNode((p.node,)), p.relation) if is_latent(p.node) else p for p in parts)
-    sides = (_alive(left.node, query.windows[0]), _alive(right.node, query.windows[1]))
+    sides = (_alive(left.node, query.windows[0], "left"), _alive(right.node, query.windows[1], "right"))
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
@@ -95,13 +94,15 @@ def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Anal
             f"join(how={query.how!r}) with a stored relation: its rows without a partner would be known only "
             "when the stream has ended; write how='inner' or how='left'"
         )
-    matched = _match(below.relation, table, query.on, how)
+    pairs = _projected(table, query.columns)
+    matched = _match(below.relation, table.select(pairs, "join") if query.columns else table, query.on, how)
+    texts = dict(pairs)
     made = StoredNode(
         (below.node,),
         query.table,
         how,
         matched.condition,
-        matched.right,
+        tuple((name, texts[sql.strip("`")]) for name, sql in matched.right),
         matched.columns,
         matched.schema,
         _written(query.on),
@@ -119,12 +120,21 @@ def kind_of(how: object) -> str:
     return found
 
 
-def _alive(node: PlanNode, window: L.Window | None) -> Alive:
+def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, str]]:
+    """The columns of a stored relation by their names in the join."""
+    if not columns:
+        return [(name, f"`{name}`") for name in table.names]
+    for name, sql in columns:
+        check_of_one_row(name or sql, sql, "join")
+    return [(table.name_of(sql, "join") if name is None else name, sql) for name, sql in columns]
+
+
+def _alive(node: PlanNode, window: L.Window | None, side: str) -> Alive:
     """How long rows of a side find partners."""
     if window is None:
         if over_results(node):
             return Alive(1, longest=1)  # results of windows that end together
-        return Alive(longest=_longest(node))
+        return Alive(longest=_longest(node, side))
     for word in ("slide", "offset", "wattr", "disorder"):
         if getattr(window, word) is not None:
             raise QueryError(
@@ -140,7 +150,7 @@ def _alive(node: PlanNode, window: L.Window | None) -> Alive:
 
 def _of_range(domain: TimeDomain, window: L.Window) -> Alive:
     assert window.range is not None
-    length = domain.span(window.range, "range")
+    length = 1 if window.range == L.NOW else domain.span(window.range, "range")
     if length <= 0:
         raise QueryError(f"join(): range={window.range!r} must be longer than nothing; {_SAY_WINDOW}")
     return Alive(length, longest=length)
@@ -152,16 +162,16 @@ def _count(rows: object) -> int:
     return rows
 
 
-def _longest(node: PlanNode) -> int:
+def _longest(node: PlanNode, side: str) -> int:
     """How long the rows that joins have made are alive."""
     if isinstance(node, (WhereNode, SelectNode, MapNode, StoredNode, UnionNode)):
-        return max(_longest(below) for below in node.inputs)
+        return max(_longest(below, side) for below in node.inputs)
     if not isinstance(node, JoinNode):
-        raise QueryError(f"join(): one side has no window; {_SAY_WINDOW}")
+        raise QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}")
     if any(side.rows for side in node.sides):
         raise QueryError(
             "join(): how long a pair of a window of rows is alive is not known when it comes; give the first join "
-            "a window of its own in the second, as in window(range='10 minutes')"
+            "a window of its own in the second, as in window(range='10 minutes') or (SELECT …) [RANGE 10 MINUTES]"
         )
     return node.alive
 
@@ -176,9 +186,9 @@ def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, ho
                 f"join(): both sides have a column {name!r}; give one of them another name with select(…), or "
                 f"join by it, as in on={name!r}"
             )
-    apart = tuple((f"{_TWIN}{n}" if n in using.values() else n, f"`{n}`") for n in right.names)
+    apart = tuple((f"{TWIN}{n}" if n in using.values() else n, f"`{n}`") for n in right.names)
     both = left.beside(right.select(apart, "join") if using else right)
-    twins = {mine: f"{_TWIN}{theirs}" for mine, theirs in using.items()}
+    twins = {mine: f"{TWIN}{theirs}" for mine, theirs in using.items()}
     columns = [(n, _of_both(n, twins.get(n), how)) for n in left.names]
     if how not in ("semi", "anti"):
         columns += [(n, f"`{n}`") for n in right.names if n not in using.values()]

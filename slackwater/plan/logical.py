@@ -14,6 +14,8 @@ from slackwater.plan.nodes import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 
+#: The range of a window that is as long as an instant, whatever the kind of time.
+NOW = "now"
 #: A column: its name, or None where the expression has one, and Spark SQL.
 Column = tuple[str | None, str]
 
@@ -107,6 +109,8 @@ class JoinStored:
     """Name of the relation."""
     on: str | tuple[str, ...] | None
     how: str = "inner"
+    columns: tuple[Column, ...] = ()
+    """The columns of the relation that take part, with their names here; all of them if this is empty."""
 
 
 Logical = Scan | Where | Select | Map | Union | Join | JoinStored | Aggregate

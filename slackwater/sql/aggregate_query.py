@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
+from slackwater.sql.items import Item
 from slackwater.sql.places import Place, Places
 from slackwater.sql.source import Source, Span
 from slackwater.sql.window import WrittenWindow, spark_window
@@ -16,28 +17,6 @@ from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
 #: Spark's struct of a window, in terms of the columns of every result.
 _BOUNDS = {"START": WINDOW_START, "END": WINDOW_END}
 _STRUCT = f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
-
-
-@dataclass(frozen=True)
-class Item:
-    """One entry of a SELECT list; without an expression it is a star."""
-
-    expression: Expression | None
-    alias: str | None
-    span: Span
-
-    @property
-    def column(self) -> L.Column:
-        """As a logical column."""
-        if self.expression is None:
-            return None, "*"
-        return self.alias, self.expression.text
-
-    def without_qualifier(self, names: Collection[str]) -> Item:
-        """The same without the relation's name before columns."""
-        if self.expression is None:
-            return self
-        return replace(self, expression=self.expression.without_qualifier(names))
 
 
 @dataclass(frozen=True)
@@ -102,7 +81,7 @@ class WindowQuery:
             tuple((g.name, g.expression.text) for g in self._groups),
             tuple((name, self._named_groups(e).text) for name, e in every),
         )
-        spans = {name: e.span for name, e in every}
+        spans = {f"{name}=": e.span for name, e in every}
         return self._places.put(node, Place(self._list_span, self._window.span, self._group_span, spans))
 
     @property

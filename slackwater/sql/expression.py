@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError
 
 from slackwater.aggregates.parse import is_aggregate
+from slackwater.columns import PLAIN_NAME
 from slackwater.errors import SqlError, did_you_mean
 from slackwater.plan.spark_sql import SparkSQL
 from slackwater.sql.cursor import Cursor
@@ -22,6 +23,8 @@ _RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION",
 _RESERVED |= {"ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 #: Words that end an expression only before another word or symbol; they may name columns.
 _FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
+_FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
+_FOLLOWED |= {word: ("JOIN",) for word in ("INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF")}
 #: What a user may have meant by a word that does not belong to an expression.
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "AS", "AND", "OR")
 
@@ -51,6 +54,8 @@ class Expression:
     @property
     def column(self) -> str | None:
         """The name of the column, where it is nothing else."""
+        if len(self.edits) == 1 and self.edits[0][0] == self.span and is_name(self.edits[0][1]):
+            return self.edits[0][1].strip("`")
         if len(self.tokens) != 1 or self.edits:
             return None
         (token,) = self.tokens
@@ -66,8 +71,10 @@ class Expression:
         words = [self.source.raw(t) for t in self.tokens]
         words = [w.lower() if behind == "(" else w for w, behind in zip(words, [*words[1:], ""], strict=True)]
         at, text = self.span.start, ""
+        gone = [span for span, other in self.edits if not other]
         for token, word in zip(self.tokens, words, strict=True):
-            text += " " * (token.start > at) + ("" if token.start < at else word)
+            gap = token.start - at - sum(s.end - s.start for s in gone if at <= s.start and s.end <= token.start)
+            text += " " * (gap > 0) + ("" if token.start < at else word)
             at = max(at, token.end + 1)
         return text.replace("`", "")
 
@@ -152,29 +159,72 @@ class Expression:
 
     def without_qualifier(self, names: Collection[str]) -> Expression:
         """The same without the relation's name before a column, as in `f.carrier`."""
-        known = {name.lower() for name in names}
-        found = [n for n in range(len(self.tokens) - 2) if self._is_qualifier(n, known)]
+        return self.renamed([(n, n + 2, None) for n in self.qualifiers(names)])
+
+    def renamed(self, found: Sequence[tuple[int, int, str | None]]) -> Expression:
+        """The same with some tokens replaced by a name, each by its first and one past its last; or dropped."""
         if not found:
             return self
-        dropped = {n for at in found for n in (at, at + 1)}
-        edits = tuple((span_of(list(self.tokens[n : n + 2])), "") for n in found)
-        kept = tuple(t for n, t in enumerate(self.tokens) if n not in dropped)
-        return Expression(self.source, kept, edits).part(0, len(kept))
+        gone = {n for at, end, name in found if name is None for n in range(at, end)}
+        edits = tuple((span_of(list(self.tokens[at:end])), name or "") for at, end, name in found)
+        kept = tuple(t for n, t in enumerate(self.tokens) if n not in gone)
+        return Expression(self.source, kept, (*self.edits, *edits)).part(0, len(kept))
 
-    def _is_qualifier(self, at: int, known: Collection[str]) -> bool:
-        token, dot = self.tokens[at], self.source.raw(self.tokens[at + 1])
-        named = self.source.word(token) or token.token_type is TokenType.IDENTIFIER
-        first = at == 0 or self.source.raw(self.tokens[at - 1]) != "."
-        return bool(named) and dot == "." and first and token.text.lower() in known
+    def qualifiers(self, names: Collection[str] | None = None) -> list[int]:
+        """Tokens that a dot and a name, or a star, follow: those with one of these names, or all."""
+        known = None if names is None else {name.lower() for name in names}
+        found = [n for n in range(len(self.tokens) - 2) if self._is_dotted(n)]
+        return [n for n in found if known is None or self.tokens[n].text.lower() in known]
+
+    def _is_dotted(self, at: int) -> bool:
+        return (
+            at + 2 < len(self.tokens)
+            and self._is_first_name(at)
+            and self.source.raw(self.tokens[at + 1]) == "."
+            and (self._is_name(at + 2) or self.source.raw(self.tokens[at + 2]) == "*")
+        )
+
+    def _is_first_name(self, at: int) -> bool:
+        return self._is_name(at) and (at == 0 or self.source.raw(self.tokens[at - 1]) != ".")
+
+    def _is_name(self, at: int) -> bool:
+        token = self.tokens[at]
+        return bool(self.source.word(token)) or token.token_type is TokenType.IDENTIFIER
+
+    def columns(self) -> list[tuple[int, str]]:
+        """Tokens that name a column without a qualifier, with the name; those that cannot be read are left out."""
+        try:
+            tree = _tree(self.source, self.tokens)
+        except (ParseError, RecursionError):
+            return []
+        found = [] if tree is None else tree.find_all(exp.Column)
+        names = {(c.parts[0] if c.parts else c).name.lower() for c in found}
+        return [
+            (n, token.text)
+            for n, token in enumerate(self.tokens)
+            if token.text.lower() in names
+            and self._is_first_name(n)
+            and not (n + 1 < len(self.tokens) and self.source.raw(self.tokens[n + 1]) == "(")
+        ]
+
+
+def is_name(text: str) -> bool:
+    """Whether this is the name of a column, plain or in backticks."""
+    return PLAIN_NAME.match(text) is not None or (text[:1] == text[-1:] == "`" and "`" not in text[1:-1])
 
 
 def _inside(one: Span, other: Span) -> bool:
     return other.start <= one.start and one.end <= other.end
 
 
-def read_expression(cursor: Cursor, what: str, stops: Collection[str] = ()) -> Expression:
-    """Take an expression up to a comma, a closing bracket, a word that begins a clause, or one of `stops`."""
-    made = Expression(cursor.source, _cut(cursor, what, stops))
+def read_expression(
+    cursor: Cursor, what: str, stops: Collection[str] = (), at_each: Callable[[Cursor], None] | None = None
+) -> Expression:
+    """Take an expression up to a comma, a closing bracket, a word that begins a clause, or one of `stops`.
+
+    `at_each` looks at each token before it is taken, and may refuse it.
+    """
+    made = Expression(cursor.source, _cut(cursor, what, stops, at_each))
     made.check(what)
     return made
 
@@ -195,9 +245,13 @@ def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
     return made, None
 
 
-def _cut(cursor: Cursor, what: str, stops: Collection[str]) -> tuple[Token, ...]:
+def _cut(
+    cursor: Cursor, what: str, stops: Collection[str], at_each: Callable[[Cursor], None] | None = None
+) -> tuple[Token, ...]:
     begin, opened = cursor.at, list[Token]()
     while (token := cursor.token) is not None:
+        if at_each is not None:
+            at_each(cursor)
         raw = cursor.source.raw(token)
         if raw == ";" or (not opened and _ends(cursor, begin, raw, stops)):
             break

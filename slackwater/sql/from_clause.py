@@ -1,4 +1,4 @@
-"""What stands behind FROM: a stream, a view, a sub-query, a Python function or one of Flink's table functions."""
+"""What stands behind FROM: streams, views, stored relations, sub-queries and functions, and the joins of them."""
 
 from __future__ import annotations
 
@@ -8,38 +8,165 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType
 
-from slackwater.errors import did_you_mean
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
-from slackwater.sql.source import span_of
+from slackwater.sql.source import Span, span_of
 from slackwater.sql.window import TABLE_FUNCTIONS, WrittenWindow, read_bracket, read_table_function, two_windows
 
+#: Words that begin a join.
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI", "ASOF")
 #: Words behind a relation that are no alias of it.
 _CLAUSES = (
     *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "UNION", "INTERSECT", "EXCEPT", "MINUS"),
-    *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON"),
+    *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON", "USING"),
     *("TABLESAMPLE", "PIVOT", "UNPIVOT"),
 )
-#: Reads a SELECT at the cursor.
-ReadQuery = Callable[[], L.Logical]
+
+
+#: What is said of a stored relation where rows of a stream must be.
+STORED_ALONE = (
+    "this is a stored relation, which has no time; join a stream with it, as in FROM s JOIN carriers c "
+    "ON s.carrier = c.code, or read it with Spark"
+)
 
 
 @dataclass(frozen=True)
-class Relation:
-    """Rows, by which names a column may be qualified, and the window that stands behind them."""
+class Stored:
+    """A stored relation, or some columns of one."""
 
-    rows: L.Logical
+    table: str
+    columns: tuple[L.Column, ...] = ()
+
+
+#: Reads a SELECT at the cursor.
+ReadQuery = Callable[[], L.Logical | Stored]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows or a stored relation, by which names its columns may be qualified, and the window that stands behind."""
+
+    rows: L.Logical | Stored
+    span: Span
     names: tuple[str, ...] = ()
     window: WrittenWindow | None = None
 
+    @property
+    def name(self) -> str | None:
+        """What it is called where there are others: its alias, or its own name."""
+        return self.names[-1] if self.names else None
 
-def read_from(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Relation:
-    """The relation with its alias and its bracket, in either order."""
+
+@dataclass(frozen=True)
+class Joined:
+    """A side that is joined with all before it."""
+
+    side: Side
+    how: str
+    span: Span
+    on: Expression | None = None
+    using: tuple[Expression, ...] = ()
+    listed: bool = False
+    """Whether it stands behind a comma; then WHERE says the condition."""
+
+
+@dataclass(frozen=True)
+class From:
+    """What stands behind FROM."""
+
+    first: Side
+    joins: tuple[Joined, ...] = ()
+
+    @property
+    def sides(self) -> list[Side]:
+        """All of them, as they were written."""
+        return [self.first, *(joined.side for joined in self.joins)]
+
+
+def read_from(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> From:
+    """The relations of FROM, with the joins between them."""
+
+    def side() -> Side:
+        return _side(cursor, scope, places, query)
+
+    first, joins = side(), list[Joined]()
+    while True:
+        begin = cursor.at
+        if cursor.accept_symbol(","):
+            other = side()
+            joins.append(Joined(other, "inner", span_of(cursor.tokens[begin : cursor.at]), listed=True))
+        elif (how := _kind(cursor)) is not None:
+            other = side()
+            on, using = _condition(cursor, cross=how == "cross")
+            how = "inner" if how == "cross" else how
+            joins.append(Joined(other, how, span_of(cursor.tokens[begin : cursor.at]), on, using))
+        else:
+            return From(first, tuple(joins))
+
+
+def _kind(cursor: Cursor) -> str | None:
+    """The words before and with JOIN; None where there is none."""
+    word = cursor.word
+    if word not in _JOINS:
+        return None
+    if word in ("NATURAL", "ASOF"):
+        raise cursor.error(f"{word} joins are not there yet; write JOIN … USING (column) or JOIN … ON condition")
+    how = "inner"
+    if word != "JOIN":
+        cursor.at += 1
+        how = word.lower()
+        if word in ("LEFT", "RIGHT", "FULL") and not cursor.accept("OUTER") and cursor.word in ("SEMI", "ANTI"):
+            if word != "LEFT":
+                raise cursor.error(f"{word} {cursor.word} JOIN: write LEFT {cursor.word} JOIN, the sides swapped")
+            how = cursor.source.word(cursor.next()).lower()
+    cursor.expect("JOIN")
+    if cursor.sees("LATERAL"):
+        raise cursor.error("LATERAL is not there yet; join the rows, and compute columns of them in SELECT")
+    return how
+
+
+def _condition(cursor: Cursor, cross: bool) -> tuple[Expression | None, tuple[Expression, ...]]:
+    if cross:
+        if cursor.word in ("ON", "USING"):
+            raise cursor.error("a CROSS JOIN takes every pair and has no condition; write JOIN")
+        return None, ()
+    if cursor.accept("USING"):
+        cursor.expect_symbol("(")
+        names = [_one_name(cursor)]
+        while cursor.accept_symbol(","):
+            names.append(_one_name(cursor))
+        cursor.expect_symbol(")")
+        _refuse_bracket(cursor)
+        return None, tuple(names)
+    if not cursor.accept("ON"):
+        cursor.expected("ON and a condition, or USING (column); CROSS JOIN takes every pair", ("ON", "USING"))
+    return read_expression(cursor, "a condition", ("JOIN",), _refuse_bracket), ()
+
+
+def _one_name(cursor: Cursor) -> Expression:
+    begin = cursor.at
+    cursor.name("a column that both sides have")
+    return Expression(cursor.source, (cursor.tokens[begin],))
+
+
+def _refuse_bracket(cursor: Cursor) -> None:
+    """A window behind a condition would be that of the pairs; it has a clause of its own."""
+    if cursor.sees_symbol("[") and cursor.word_at(1) in ("RANGE", "ROWS", "NOW"):
+        raise cursor.error(
+            "a bracket stands behind each side of a join; for an aggregate over the pairs write "
+            "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]"
+        )
+
+
+def _side(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
+    """A relation with its alias and its bracket, in either order."""
+    begin = cursor.at
     relation = _relation(cursor, scope, places, query)
-    window, names = relation.window, list(relation.names)
+    end, window, names = cursor.at, relation.window, list(relation.names)
     while True:
         if cursor.sees_symbol("["):
             found = read_bracket(cursor)
@@ -50,9 +177,7 @@ def read_from(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) ->
             cursor.accept("AS")
             names.append(cursor.name("an alias"))
         else:
-            break
-    _refuse_more(cursor)
-    return Relation(relation.rows, tuple(names), window)
+            return Side(relation.rows, span_of(cursor.tokens[begin:end]), tuple(names), window)
 
 
 def _sees_alias(cursor: Cursor) -> bool:
@@ -68,34 +193,57 @@ def _sees_alias(cursor: Cursor) -> bool:
     return True
 
 
-def _refuse_more(cursor: Cursor) -> None:
-    if cursor.sees_symbol(","):
-        raise cursor.error("several streams in FROM are not there yet; UNION ALL puts streams together")
-    if cursor.word in _JOINS:
-        raise cursor.error("joins are not there yet; UNION ALL puts streams together")
+def _sees_query(cursor: Cursor) -> bool:
+    """Whether a SELECT comes next, perhaps in parentheses."""
+    ahead = 0
+    while cursor.raw_at(ahead) == "(":
+        ahead += 1
+    return cursor.word_at(ahead) in ("SELECT", "WITH")
 
 
-def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Relation:
+def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
     begin = cursor.at
+
+    def span() -> Span:
+        return span_of(cursor.tokens[begin : cursor.at])
+
     if cursor.accept_symbol("("):
-        rows = query() if cursor.word in ("SELECT", "WITH") else _relation(cursor, scope, places, query).rows
+        rows = query() if _sees_query(cursor) else _relation(cursor, scope, places, query).rows
+        if cursor.word in _JOINS:
+            raise cursor.error("joins go from left to right; write (SELECT * FROM … JOIN …) AS j for one of them")
         cursor.expect_symbol(")")
-        return Relation(rows)
+        return Side(rows, span())
     if cursor.raw_at(1) == "(" and cursor.word:
         return _call(cursor, scope, places, query)
-    name = cursor.name("a stream, a view or a query in parentheses")
-    token = cursor.tokens[begin]
+    name = _dotted(cursor)
     rows_of_name = scope.query(name)
-    if rows_of_name is None:
+    if isinstance(rows_of_name, L.Scan):
+        rows_of_name = places.put(L.Scan(rows_of_name.stream), Place(span()))
+    if rows_of_name is not None:
+        return Side(rows_of_name, span(), (name,))
+    try:
+        table = scope.table(name)
+    except QueryError as error:
+        raise cursor.source.error(span(), str(error)) from None
+    if table is None:
         known = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)
-        raise cursor.error(f"there is no stream {name!r}{hint}; there are {known}", [token])
-    if isinstance(rows_of_name, L.Scan):
-        rows_of_name = places.put(L.Scan(rows_of_name.stream), Place(span_of([token])))
-    return Relation(rows_of_name, (name,))
+        raise cursor.source.error(span(), f"there is no stream or table {name!r}{hint}; there are {known}")
+    return Side(Stored(table), span(), (name.rsplit(".", 1)[-1].strip("`"),))
 
 
-def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Relation:
+def _dotted(cursor: Cursor) -> str:
+    """A name, or several with dots between them, as Spark names tables and files: parquet.`in/carriers`."""
+    begin = cursor.at
+    name = cursor.name("a stream, a view or a query in parentheses")
+    if not cursor.sees_symbol("."):
+        return name
+    while cursor.accept_symbol("."):
+        cursor.name("the rest of the name")
+    return "".join(cursor.source.raw(token) for token in cursor.tokens[begin : cursor.at])
+
+
+def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
     """`TUMBLE(TABLE s, …)`, `score(TABLE s)`, and either inside `TABLE(…)`."""
     begin = cursor.at
     if cursor.accept("TABLE"):
@@ -116,8 +264,12 @@ def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Rel
     cursor.expect_symbol("(")
     cursor.accept("TABLE")
     inner = _relation(cursor, scope, places, query)
+    if isinstance(inner.rows, Stored):
+        raise cursor.source.error(inner.span, f"{name} takes rows of a stream; {STORED_ALONE}")
     if function is None:
-        return Relation(inner.rows, inner.names, read_table_function(cursor, word, begin))
+        window = read_table_function(cursor, word, begin)
+        return Side(inner.rows, span_of(cursor.tokens[begin : cursor.at]), inner.names, window)
     cursor.expect_symbol(")")
+    span = span_of(cursor.tokens[begin : cursor.at])
     mapped = L.Map((inner.rows,), function.function, function.schema)
-    return Relation(places.put(mapped, Place(span_of(cursor.tokens[begin : cursor.at]))), (name,))
+    return Side(places.put(mapped, Place(span)), span, (name,))

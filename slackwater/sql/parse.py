@@ -103,7 +103,7 @@ class _Statements:
     # --- queries
 
     def _select(self) -> S.Select:
-        places = Places(self.cursor.source)
+        places, start = Places(self.cursor.source), self.cursor.at
         query = SelectReader(self.cursor, self.scope, places).read()
         asked, aside = None, None
         while self.cursor.word in ("EMIT", "SIDELINE"):
@@ -120,7 +120,10 @@ class _Statements:
                 if hasattr(error, "line"):
                     raise
                 raise self.cursor.error(str(error), self.cursor.tokens[begin : self.cursor.at]) from None
-        return S.Select(query, asked, aside, places)
+        source, tokens = self.cursor.source, self.cursor.tokens[start : self.cursor.at]
+        return S.Select(
+            query, asked, aside, places, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
+        )
 
     def _emit(self) -> Early:
         cursor, found = self.cursor, dict[str, object]()

@@ -22,8 +22,8 @@ class Place:
     whole: Span
     window: Span | None = None
     groups: Span | None = None
-    columns: Mapping[str, Span] = field(default_factory=dict)
-    """Of aggregates, by their names."""
+    parts: Mapping[str, Span] = field(default_factory=dict)
+    """Of aggregates and of sides, by the words that a message about them begins with."""
 
 
 class Places:
@@ -45,17 +45,17 @@ class Places:
     def _check(self, query: L.Logical, analysis: Analysis, as_rows: bool, above: Place | None) -> None:
         """Check the inputs first. A view has no place here: then the place of the node above is given."""
         _, place = self._nodes.get(id(query), (query, above))
-        aggregate = isinstance(query, L.Aggregate)
-        for below in query.inputs:
-            self._check(below, analysis, as_rows or aggregate, place)
+        rows = isinstance(query, (L.Aggregate, L.Join, L.JoinStored))
+        for input in query.inputs:
+            self._check(input, analysis, as_rows or rows, place)
         span = None if place is None else place.whole
         try:
             if isinstance(query, L.Aggregate):
-                rows = analysis.rows_of(query.inputs[0])
+                below = analysis.rows_of(query.inputs[0])
                 span = span if place is None else place.window or span
-                rows, _ = analysis.window(rows, query.window)
+                below, _ = analysis.window(below, query.window)
                 span = span if place is None else place.groups or span
-                analysis.groups(rows, query.groups)
+                analysis.groups(below, query.groups)
                 span = None if place is None else place.whole
             analysis.of(query, as_rows)
         except SqlError:
@@ -68,7 +68,7 @@ class Places:
     def _at(self, place: Place, span: Span, error: QueryError) -> SqlError:
         """The error at the column that it names, or at the name in quotes that stands in the text."""
         message = str(error)
-        named = next((s for name, s in place.columns.items() if message.startswith(f"{name}=")), None)
+        named = next((s for words, s in place.parts.items() if message.startswith(words)), None)
         if message.startswith("group_by") and place.groups is not None:
             named = place.groups
         span = named or span

@@ -1,11 +1,14 @@
-"""The names that a query can speak of: streams, views, and Python functions."""
+"""The names that a query can speak of: streams, views, stored relations, Python functions, and columns of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan import logical as L
+from slackwater.plan.analyse import Analysis
 from slackwater.plan.nodes import Function
 
 
@@ -17,6 +20,51 @@ class MapFunction:
     schema: str
 
 
+class Catalogue(Protocol):
+    """What is known of rows that are there; joins ask for it, to tell the columns of their sides apart."""
+
+    def columns(self, rows: L.Logical) -> list[str] | None:
+        """The columns of some rows; None where they cannot be known, or not yet."""
+        ...
+
+    def table(self, name: str) -> list[str] | None:
+        """The columns of a stored relation; None if there is none of this name."""
+        ...
+
+
+class Unknown:
+    """Knows nothing yet: what a text is read with before the streams that it creates are there."""
+
+    def columns(self, rows: L.Logical) -> list[str] | None:
+        """None."""
+        return None
+
+    def table(self, name: str) -> list[str] | None:
+        """None."""
+        return None
+
+
+class OfAnalysis:
+    """What analysis knows."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    def columns(self, rows: L.Logical) -> list[str] | None:
+        """None for rows in which there is a mistake; it is told when the whole query is checked."""
+        try:
+            return self._analysis.columns(rows)
+        except QueryError:
+            return None
+
+    def table(self, name: str) -> list[str] | None:
+        """None for an unknown name."""
+        try:
+            return self._analysis.table(name)
+        except UnknownTableError:
+            return None
+
+
 @dataclass(frozen=True)
 class Scope:
     """What is known where a query stands. Names are found in any capitals, unless two differ only in them."""
@@ -24,6 +72,9 @@ class Scope:
     streams: frozenset[str] = frozenset()
     views: Mapping[str, L.Logical] = field(default_factory=dict)
     functions: Mapping[str, MapFunction] = field(default_factory=dict)
+    tables: frozenset[str] = frozenset()
+    """Stored relations that were given a name here."""
+    catalogue: Catalogue = field(default_factory=Unknown, compare=False)
 
     def with_stream(self, name: str) -> Scope:
         """The same with another stream."""
@@ -32,6 +83,10 @@ class Scope:
     def with_view(self, name: str, query: L.Logical) -> Scope:
         """The same with a view; it hides a stream of its name."""
         return replace(self, views={**self.views, name: query})
+
+    def with_table(self, name: str) -> Scope:
+        """The same with a stored relation."""
+        return replace(self, tables=self.tables | {name})
 
     def with_function(self, name: str, function: MapFunction) -> Scope:
         """The same with a function."""
@@ -45,6 +100,13 @@ class Scope:
         stream = _found(name, self.streams)
         return None if stream is None else L.Scan(stream)
 
+    def table(self, name: str) -> str | None:
+        """The stored relation of this name; None for an unknown one."""
+        named = _found(name, self.tables)
+        if named is not None:
+            return named
+        return None if self.catalogue.table(name) is None else name
+
     def function(self, name: str) -> MapFunction | None:
         """The function of this name; None for an unknown one."""
         found = _found(name, self.functions)
@@ -52,8 +114,8 @@ class Scope:
 
     @property
     def relations(self) -> list[str]:
-        """Names of all streams and views."""
-        return sorted({*self.streams, *self.views})
+        """Names of all streams, views and stored relations."""
+        return sorted({*self.streams, *self.views, *self.tables})
 
 
 def _found(name: str, names: Iterable[str]) -> str | None:

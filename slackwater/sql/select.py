@@ -11,10 +11,12 @@ from typing import NoReturn
 
 from slackwater.errors import SqlError
 from slackwater.plan import logical as L
-from slackwater.sql.aggregate_query import Item, WindowQuery
+from slackwater.sql.aggregate_query import WindowQuery
 from slackwater.sql.cursor import Cursor
-from slackwater.sql.expression import Expression, read_column, read_expression
-from slackwater.sql.from_clause import Relation, read_from
+from slackwater.sql.expression import Expression, read_expression
+from slackwater.sql.from_clause import STORED_ALONE, Stored, read_from
+from slackwater.sql.items import Item, items_of_join, read_items
+from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
@@ -40,8 +42,9 @@ class Clauses:
     """What was written between SELECT and the end of the query."""
 
     items: Sequence[Item]
-    relation: Relation
-    where: Expression | None
+    rows: L.Logical | Stored
+    where: Sequence[Expression]
+    """Conditions that a row meets."""
     groups: Sequence[Expression]
     having: Expression | None
     window: WrittenWindow | None
@@ -58,32 +61,43 @@ class SelectReader:
 
     def read(self) -> L.Logical:
         """`[WITH …] SELECT … [UNION ALL SELECT …]`, up to what does not belong to it."""
+        begin = self._cursor.at
+        return self._of_stream(self.read_relation(), begin)
+
+    def _of_stream(self, rows: L.Logical | Stored, begin: int) -> L.Logical:
+        if isinstance(rows, Stored):
+            raise self._cursor.error(f"{rows.table}: {STORED_ALONE}", self._cursor.tokens[begin : self._cursor.at])
+        return rows
+
+    def read_relation(self) -> L.Logical | Stored:
+        """The same; or columns of a stored relation, as a side of a join."""
         cursor = self._cursor
         if self._depth > _DEEPEST:
             raise cursor.error("queries are nested too deeply")
         if cursor.accept("WITH"):
             self._with()
         begin = cursor.at
-        sides = [self._select()]
+        first = self._select()
+        if not cursor.sees("UNION"):
+            return first
+        sides = [self._of_stream(first, begin)]
         while cursor.sees("UNION"):
             if not cursor.accept("UNION", "ALL"):
                 raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
             at = cursor.at
-            sides.append(self._select())
+            sides.append(self._of_stream(self._select(), at))
             check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
-        if len(sides) == 1:
-            return sides[0]
         return self._places.put(L.Union(tuple(sides)), Place(span_of(cursor.tokens[begin : cursor.at])))
 
-    def _select(self) -> L.Logical:
+    def _select(self) -> L.Logical | Stored:
         begin = self._cursor.at
         self._cursor.expect("SELECT")
         clauses = self._clauses()
         self._refuse_rest()
         return self._logical(clauses, span_of(self._cursor.tokens[begin : self._cursor.at]))
 
-    def _inner(self) -> L.Logical:
-        made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read()
+    def _inner(self) -> L.Logical | Stored:
+        made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read_relation()
         if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
             raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
         return made
@@ -94,7 +108,8 @@ class SelectReader:
             name = cursor.name("a name for the query")
             cursor.expect("AS")
             cursor.expect_symbol("(")
-            self._scope = self._scope.with_view(name, self._inner())
+            begin = cursor.at
+            self._scope = self._scope.with_view(name, self._of_stream(self._inner(), begin))
             cursor.expect_symbol(")")
             if not cursor.accept_symbol(","):
                 return
@@ -105,40 +120,53 @@ class SelectReader:
         cursor = self._cursor
         if cursor.sees("DISTINCT"):
             raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
-        items = self._items()
+        items = read_items(cursor)
         cursor.expect("FROM")
-        relation = read_from(cursor, self._scope, self._places, self._inner)
-        window = self._window(relation.window)
+        found = read_from(cursor, self._scope, self._places, self._inner)
+        clause = self._window(None)
         where = read_expression(cursor, "a condition") if cursor.accept("WHERE") else None
-        window = self._window(window)
+        clause = self._window(clause)
         groups = self._groups() if cursor.accept("GROUP BY") else []
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
-        window = self._window(window)
-        plain = [group.without_qualifier(relation.names) for group in groups]
-        window, plain = self._spark_window(window, plain)
+        clause = self._window(clause)
+        if found.joins:
+            return self._joined(JoinQuery(found, self._scope, self._places), items, where, groups, having, clause)
+        names = found.first.names
+        window = self._only_window(found.first.window, clause)
+        window, plain = self._spark_window(window, [group.without_qualifier(names) for group in groups])
         return Clauses(
-            [item.without_qualifier(relation.names) for item in items],
-            relation,
-            None if where is None else where.without_qualifier(relation.names),
+            [item.without_qualifier(names, cursor.source) for item in items],
+            found.first.rows,
+            [] if where is None else [where.without_qualifier(names)],
             plain,
-            None if having is None else having.without_qualifier(relation.names),
+            None if having is None else having.without_qualifier(names),
             window,
         )
 
-    def _items(self) -> list[Item]:
-        cursor, items = self._cursor, list[Item]()
-        while True:
-            begin = cursor.at
-            if cursor.sees_symbol("*") or (cursor.raw_at(1) == "." and cursor.raw_at(2) == "*"):
-                cursor.at += 1 if cursor.sees_symbol("*") else 3
-                if cursor.sees("EXCEPT") and cursor.raw_at(1) == "(":
-                    raise cursor.error("* EXCEPT (…) is not there yet; name the columns that you want")
-                items.append(Item(None, None, span_of(cursor.tokens[begin : cursor.at])))
-            else:
-                expression, alias = read_column(cursor)
-                items.append(Item(expression, alias, span_of(cursor.tokens[begin : cursor.at])))
-            if not cursor.accept_symbol(","):
-                return items
+    def _joined(
+        self,
+        query: JoinQuery,
+        items: Sequence[Item],
+        where: Expression | None,
+        groups: Sequence[Expression],
+        having: Expression | None,
+        clause: WrittenWindow | None,
+    ) -> Clauses:
+        """The clauses in terms of the joined rows."""
+        others = query.take_conditions(where)
+        rows = query.rows()
+        shown = items_of_join(items, query, self._cursor.source)
+        aliases = [item.alias for item in shown if item.alias is not None]
+        window = self._only_window(query.window, clause)
+        window, plain = self._spark_window(window, [query.resolved(group, aliases=aliases) for group in groups])
+        return Clauses(
+            shown,
+            rows,
+            [query.resolved(part) for part in others],
+            plain,
+            None if having is None else query.resolved(having, aliases=aliases),
+            window,
+        )
 
     def _groups(self) -> list[Expression]:
         cursor = self._cursor
@@ -154,10 +182,12 @@ class SelectReader:
         if not (self._cursor.sees("WINDOW") and self._cursor.raw_at(1) == "["):
             return before
         self._cursor.at += 1
-        found = read_bracket(self._cursor)
-        if before is not None:
-            raise two_windows(self._cursor.source, found)
-        return found
+        return self._only_window(before, read_bracket(self._cursor))
+
+    def _only_window(self, first: WrittenWindow | None, second: WrittenWindow | None) -> WrittenWindow | None:
+        if first is not None and second is not None:
+            raise two_windows(self._cursor.source, second)
+        return first or second
 
     def _spark_window(
         self, window: WrittenWindow | None, groups: Sequence[Expression]
@@ -187,13 +217,21 @@ class SelectReader:
 
     # --- nodes
 
-    def _logical(self, clauses: Clauses, span: Span) -> L.Logical:
-        rows = clauses.relation.rows
-        if clauses.where is not None:
-            if clauses.where.aggregates:
-                self._fail(clauses.where, "WHERE looks at single rows; put a condition on aggregates into HAVING")
-            rows = self._places.put(L.Where((rows,), clauses.where.text), Place(clauses.where.span))
+    def _logical(self, clauses: Clauses, span: Span) -> L.Logical | Stored:
+        rows = clauses.rows
+        if isinstance(rows, Stored):
+            return self._stored(rows, clauses)
+        for condition in clauses.where:
+            if condition.aggregates:
+                self._fail(condition, "WHERE looks at single rows; put a condition on aggregates into HAVING")
+        if clauses.where:
+            text = " AND ".join(condition.text for condition in clauses.where)
+            whole = Span(clauses.where[0].span.start, clauses.where[-1].span.end)
+            rows = self._places.put(L.Where((rows,), text), Place(whole))
         if clauses.window is not None:
+            if clauses.window.window.range == L.NOW:
+                wrong = "[NOW] is for a side of a join, whose rows meet those of the same time; write a RANGE"
+                raise self._error(clauses.window.span, wrong)
             query = WindowQuery(clauses.items, clauses.window, clauses.groups, clauses.having, span, self._places)
             return query.logical(rows)
         self._refuse_without_window(clauses)
@@ -202,6 +240,19 @@ class SelectReader:
             return rows
         select = L.Select((rows,), tuple(item.column for item in items))
         return self._places.put(select, Place(Span(items[0].span.start, items[-1].span.end)))
+
+    def _stored(self, rows: Stored, clauses: Clauses) -> Stored:
+        """Some columns of a stored relation, for a join."""
+        if clauses.where or clauses.groups or clauses.having is not None or clauses.window is not None:
+            raise self._cursor.error(
+                "of a stored relation a query in FROM names columns only; put a condition into ON, or make a view "
+                "of it with Spark",
+                clauses.items[0].tokens,
+            )
+        self._refuse_without_window(clauses)
+        if any(item.expression is None for item in clauses.items):
+            return rows
+        return Stored(rows.table, tuple(item.column for item in clauses.items))
 
     def _refuse_without_window(self, clauses: Clauses) -> None:
         for expression in [i.expression for i in clauses.items if i.expression is not None]:

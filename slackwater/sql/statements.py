@@ -13,7 +13,7 @@ from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.sql.places import Places, placed
-from slackwater.sql.scope import MapFunction
+from slackwater.sql.scope import MapFunction, Scope
 from slackwater.sql.source import Source, Span
 from slackwater.windows.sideline import Sideline
 
@@ -42,6 +42,8 @@ class Select(Written):
     early: Early | None
     sideline: Sideline | None
     places: Places
+    again: Callable[[Scope], Select] = field(compare=False, repr=False)
+    """Reads it again when its turn comes: by then the columns of the streams are known that the text creates."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Values in clauses: lengths of time, shares, numbers, and lists of them."""
+"""Values in clauses: lengths of time, shares, numbers, lists of them, and names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
 _NO_LENGTH = ("MONTH", "MONTHS", "YEAR", "YEARS", "QUARTER", "QUARTERS")
 _PLAIN = re.compile(r"\d+(\.\d+)?")
 _FLAGS = {"TRUE": True, "FALSE": False}
+#: Plain words that would be read as something else where a name stands.
+_TAKEN = frozenset(
+    (
+        *("ALL", "AND", "ANTI", "ANY", "AS", "ASOF", "BETWEEN", "BY", "CASE", "CAST", "CROSS", "DISTINCT", "DIV"),
+        *("ELSE", "EMIT", "END", "EVERY", "EXCEPT", "EXISTS", "FALSE", "FROM", "FULL", "GROUP", "HAVING", "ILIKE"),
+        *("IN", "INNER", "INTERSECT", "INTERVAL", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MINUS"),
+        *("NATURAL", "NOT", "NULL", "ON", "OR", "ORDER", "PIVOT", "QUALIFY", "REGEXP", "RIGHT", "RLIKE", "SELECT"),
+        *("SEMI", "SIDELINE", "TABLE", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "USING", "WHEN", "WHERE"),
+        *("WINDOW", "WITH"),
+    )
+)
 
 
 def read_span(cursor: Cursor, what: str) -> Span:
@@ -175,3 +186,9 @@ def text_literal(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def quoted(name: str) -> str:
+    """A name as SQL reads it: in backticks if it is not a plain word."""
+    plain = name.isidentifier() and name.isascii() and name.upper() not in _TAKEN
+    return name if plain else f"`{name}`"

@@ -15,8 +15,8 @@ from slackwater.sql.policies import read_policy
 from slackwater.sql.source import Source, Span, span_of
 from slackwater.sql.values import read_count, read_span, share_text
 
-_WORDS = ("RANGE", "ROWS", "SLIDE", "OFFSET", "WATTR", "DRATIO", "DISORDER")
-_NOT_YET = ("UNBOUNDED", "NOW", "PARTITION", "SESSION", "CUMULATE")
+_WORDS = ("RANGE", "ROWS", "NOW", "SLIDE", "OFFSET", "WATTR", "DRATIO", "DISORDER")
+_NOT_YET = ("UNBOUNDED", "PARTITION", "SESSION", "CUMULATE")
 #: What Spark and Flink call the time of a result.
 _RESULT_TIMES = ("window", "window_time")
 #: Flink's table functions.
@@ -52,7 +52,7 @@ def _setting(cursor: Cursor, found: dict[str, Any]) -> None:
     if word not in _WORDS:
         cursor.expected(f"one of {', '.join(_WORDS)}", _WORDS)
     cursor.at += 1
-    if word != "DISORDER":
+    if word not in ("DISORDER", "NOW"):
         cursor.accept_symbol("=")
     key, value = _read(cursor, word)
     if key in found:
@@ -64,6 +64,8 @@ def _setting(cursor: Cursor, found: dict[str, Any]) -> None:
 def _read(cursor: Cursor, word: str) -> tuple[str, Any]:
     if word == "ROWS":
         return "rows", read_count(cursor, "how many rows, as in ROWS 100")
+    if word == "NOW":
+        return "range", L.NOW
     if word == "RANGE" and cursor.word_at(1) in ("TUPLES", "TUPLE", "ROWS", "ROW"):
         rows = read_count(cursor, "how many tuples, as in RANGE 100 TUPLES")
         cursor.at += 1

@@ -10,26 +10,18 @@ from fractions import Fraction
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
+from slackwater.plan.join import kind_of
 from slackwater.progress.time import Span, TimeDomain, microseconds
 from slackwater.sql.cursor import Cursor
-from slackwater.sql.expression import read_column
+from slackwater.sql.expression import is_name, read_column
 from slackwater.sql.policies import policy_sql
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Source
-from slackwater.sql.values import text_literal
+from slackwater.sql.values import quoted, text_literal
 from slackwater.windows.sideline import Sideline
 
-#: Plain words that would be read as something else where a name stands.
-_TAKEN = frozenset(
-    (
-        *("ALL", "AND", "ANTI", "ANY", "AS", "ASOF", "BETWEEN", "BY", "CASE", "CAST", "CROSS", "DISTINCT", "DIV"),
-        *("ELSE", "EMIT", "END", "EVERY", "EXCEPT", "EXISTS", "FALSE", "FROM", "FULL", "GROUP", "HAVING", "ILIKE"),
-        *("IN", "INNER", "INTERSECT", "INTERVAL", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MINUS"),
-        *("NATURAL", "NOT", "NULL", "ON", "OR", "ORDER", "PIVOT", "QUALIFY", "REGEXP", "RIGHT", "RLIKE", "SELECT"),
-        *("SEMI", "SIDELINE", "TABLE", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "WHEN", "WHERE"),
-        *("WINDOW", "WITH"),
-    )
-)
+#: The words of each kind of join before JOIN.
+_KINDS = {"inner": "", "left": "LEFT", "right": "RIGHT", "full": "FULL", "semi": "LEFT SEMI", "anti": "LEFT ANTI"}
 
 
 def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline: Sideline | None = None) -> str:
@@ -62,18 +54,66 @@ class _Writer:
         if isinstance(query, L.Select):
             columns, rows = ", ".join(_column(c) for c in query.columns), query.inputs[0]
         rows, where = _filtered(rows)
-        return f"SELECT {columns} FROM {self._relation(rows)}{where}"
+        return f"SELECT {columns} FROM {self._from(rows)}{where}"
 
     def _aggregate(self, query: L.Aggregate) -> str:
         groups = [_named(column) for column in query.groups]
         columns = [_column((name, text)) for name, text in (*groups, *query.aggregates)]
         rows, where = _filtered(query.inputs[0])
         by = f" GROUP BY {', '.join(text for _, text in groups)}" if groups else ""
-        return f"SELECT {', '.join(columns)} FROM {self._relation(rows)} [{_window(query.window)}]{where}{by}"
+        word = " WINDOW" if isinstance(rows, (L.Join, L.JoinStored)) else ""
+        window = f"{word} [{_window(query.window)}]"
+        return f"SELECT {', '.join(columns)} FROM {self._from(rows)}{window}{where}{by}"
 
     def _side(self, side: L.Logical) -> str:
         """A side of a union; one that is a union itself stays one."""
         return f"SELECT * FROM ({self.select(side)})" if isinstance(side, L.Union) else self.select(side)
+
+    def _from(self, rows: L.Logical) -> str:
+        return self._chain(rows, None) if isinstance(rows, (L.Join, L.JoinStored)) else self._relation(rows)
+
+    def _chain(self, rows: L.Logical, window: L.Window | None) -> str:
+        """Joins from left to right; a window belongs to the stream at the begin."""
+        inline = isinstance(rows, L.JoinStored) or (isinstance(rows, L.Join) and window is None)
+        if not isinstance(rows, (L.Join, L.JoinStored)) or not inline:
+            return self._relation(rows) + _bracket(window)
+        left = rows.inputs[0]
+        if isinstance(rows, L.Join):
+            window = rows.windows[0]
+        if isinstance(left, (L.Join, L.JoinStored)) and kind_of(left.how) in ("semi", "anti"):
+            before = self._relation(left) + _bracket(window)  # what it hides must not meet what comes behind
+        else:
+            before = self._chain(left, window)
+        if isinstance(rows, L.Join):
+            right = rows.inputs[1]
+            twice = isinstance(right, L.Scan) and right in _scans(left)
+            other = f"({self.select(right)})" if twice else self._relation(right)
+            other += _bracket(rows.windows[1])
+        else:
+            other = self._stored(rows)
+        condition = self._condition(rows)
+        how = "CROSS" if not condition else _KINDS[kind_of(rows.how)]
+        return " ".join(word for word in (before, how, "JOIN", other, condition) if word)
+
+    def _stored(self, rows: L.JoinStored) -> str:
+        table = rows.table if "`" in rows.table else quoted(rows.table)
+        columns = ", ".join(_column(c) for c in rows.columns)
+        return f"(SELECT {columns} FROM {table})" if columns else table
+
+    def _condition(self, rows: L.Join | L.JoinStored) -> str:
+        on = rows.on
+        if on is None:
+            return "" if kind_of(rows.how) == "inner" else "ON true"
+        if isinstance(on, str) and is_name(on.strip()) and self._both_have(rows, on.strip()):
+            on = (on.strip().strip("`"),)
+        return f"ON {on}" if isinstance(on, str) else f"USING ({', '.join(map(quoted, on))})"
+
+    def _both_have(self, rows: L.Join | L.JoinStored, name: str) -> bool:
+        known = self._scope.catalogue
+        sides = [known.columns(side) for side in rows.inputs]
+        if isinstance(rows, L.JoinStored):
+            sides.append([n or sql.strip("`") for n, sql in rows.columns] or known.table(rows.table))
+        return all(name.strip("`").lower() in [c.lower() for c in side or ()] for side in sides)
 
     def _relation(self, rows: L.Logical) -> str:
         if isinstance(rows, L.Scan):
@@ -92,10 +132,13 @@ class _Writer:
         raise QueryError("a map() has no name in SQL; give its function one with CREATE FUNCTION")
 
 
-def quoted(name: str) -> str:
-    """A name as SQL reads it: in backticks if it is not a plain word."""
-    plain = name.isidentifier() and name.isascii() and name.upper() not in _TAKEN
-    return name if plain else f"`{name}`"
+def _scans(rows: L.Logical) -> list[L.Logical]:
+    """The streams at the begin of each side of some joins."""
+    return [rows] if not isinstance(rows, (L.Join, L.JoinStored)) else [s for r in rows.inputs for s in _scans(r)]
+
+
+def _bracket(window: L.Window | None) -> str:
+    return "" if window is None else f" [{_window(window)}]"
 
 
 def _filtered(rows: L.Logical) -> tuple[L.Logical, str]:
@@ -120,6 +163,8 @@ def _column(column: L.Column) -> str:
 
 
 def _window(window: L.Window) -> str:
+    if window.range == L.NOW:
+        return "NOW"
     settings: Iterable[tuple[str, object]] = (
         ("RANGE", _span(window.range)),
         ("ROWS", window.rows),

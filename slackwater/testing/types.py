@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 from polars.exceptions import PanicException
 
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan.nodes import PlanNode, StreamNode
 from slackwater.plan.relation import no_column
 from slackwater.progress.time import TimeDomain
@@ -153,7 +153,7 @@ class SampleTypes:
     def stored(self, name: str) -> SampleRelation:
         """A stored relation."""
         if name not in self.tables:
-            raise QueryError(f"there is no table {name!r}; there are {', '.join(self.tables)}")
+            raise UnknownTableError(f"there is no table {name!r}; there are {', '.join(self.tables)}")
         return SampleRelation(self.tables[name])
 
     def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:

@@ -16,7 +16,7 @@ from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.time import TimeDomain
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.scope import MapFunction, Scope
+from slackwater.sql.scope import MapFunction, OfAnalysis, Scope
 from slackwater.testing.types import SampleRelation, SampleTypes
 from tests.kit.streams import SAMPLE
 
@@ -24,6 +24,10 @@ _NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TRIPS = pl.DataFrame(
     {"ts": [_NOON], "carrier": ["AA"], "dest": ["JFK"], "delay": [1.5], "seats": [100], "ok": [True]}
 )
+GATES = pl.DataFrame({"ts": [_NOON], "carrier": ["AA"], "gate": ["B2"], "minutes": [12]})
+#: Stored relations: the first has a name in the session, the other is known to Spark.
+CARRIERS = pl.DataFrame({"code": ["AA"], "name": ["American"], "seats": [50]})
+AIRPORTS = pl.DataFrame({"dest": ["JFK"], "city": ["New York"]})
 #: Of the papers: S4's sensors and services, S5's traffic.
 SENSORS = pl.DataFrame({"ts": [_NOON], "value": [1.0]})
 SERVICES = pl.DataFrame({"orderID": [1], "serviceTime": [2.0]})
@@ -55,9 +59,16 @@ TYPES = SampleTypes(
         "Sensors": stream("Sensors", SENSORS, "ts"),
         "Services": stream("Services", SERVICES, "orderID"),
         "traffic": stream("traffic", TRAFFIC, "ts"),
-    }
+        "gates": stream("gates", GATES, "ts"),
+    },
+    {"carriers": CARRIERS, "airports": AIRPORTS},
 )
-SCOPE = Scope(frozenset(TYPES.streams), functions={"twice": MapFunction(twice, "x DOUBLE")})
+SCOPE = Scope(
+    frozenset(TYPES.streams),
+    functions={"twice": MapFunction(twice, "x DOUBLE")},
+    tables=frozenset({"carriers"}),
+    catalogue=OfAnalysis(Analysis(TYPES)),
+)
 
 
 def select(text: str, scope: Scope = SCOPE) -> S.Select:
@@ -74,8 +85,9 @@ def logical(text: str) -> L.Logical:
 
 def plan(text: str, types: SampleTypes = TYPES) -> PlanNode:
     """Its plan, checked step by step."""
-    scope = SCOPE if types is TYPES else Scope(frozenset(types.streams))
-    found, analysis = select(text, scope), Analysis(types)
+    analysis = Analysis(types)
+    scope = SCOPE if types is TYPES else Scope(frozenset(types.streams), catalogue=OfAnalysis(analysis))
+    found = select(text, scope)
     found.places.check(found.query, analysis)
     return analysis.of(found.query).node
 

@@ -49,6 +49,28 @@ _STATEMENTS = (
     "INTERVAL '10' MINUTES))",
 )
 
+_LEFT = (
+    "trips [RANGE 10 MINUTES] AS x",
+    "trips x [ROWS 100]",
+    "(SELECT * FROM trips WHERE ok) x [NOW]",
+    "(SELECT * FROM trips UNION ALL SELECT * FROM trips) [RANGE 1 HOUR] x",
+)
+_RIGHT = (
+    "gates y [RANGE 5 MINUTES] ON x.carrier = y.carrier",
+    "gates [ROWS 10] y ON x.carrier = y.carrier AND x.ts < y.ts AND delay > minutes",
+    "(SELECT ts AS at, carrier, gate FROM gates) AS y [RANGE 5 MINUTES] ON y.carrier = x.carrier OR y.gate = dest",
+)
+_LISTED = (
+    "trips x [RANGE 10 MINUTES], gates y [RANGE 10 MINUTES]",
+    "trips x [RANGE 10 MINUTES] CROSS JOIN gates y [NOW]",
+)
+_STREAM = ("trips x", "trips AS x", "(SELECT * FROM trips WHERE delay > 0) x")
+_STORED = (
+    "JOIN carriers c ON x.carrier = c.code",
+    "LEFT JOIN carriers c ON carrier = code AND x.seats > c.seats JOIN airports USING (dest)",
+    "JOIN (SELECT code, upper(name) AS name FROM carriers) AS c ON c.code = x.carrier",
+)
+
 
 class Grammar:
     """Makes queries that have a meaning; the same seed makes the same ones."""
@@ -59,7 +81,8 @@ class Grammar:
     def query(self) -> str:
         """A SELECT over trips."""
         kinds: list[Callable[[], str]] = [self._rows, self._windows, self._windows, self._nested]
-        return self._random.choice([*kinds, self._united, lambda: self._windows(f"({self._united()})")])()
+        kinds += [self._united, lambda: self._windows(f"({self._united()})"), self._joined, self._joined]
+        return self._random.choice(kinds)()
 
     def statement(self) -> str:
         """A query, or another statement."""
@@ -109,6 +132,28 @@ class Grammar:
         if self._random.random() < 0.3:
             sides[0] = f"SELECT * FROM ({side} UNION ALL {sides[0]})"
         return " UNION ALL ".join(sides)
+
+    def _joined(self) -> str:
+        """A join of streams, of three, of one with itself, or with stored relations."""
+        call = self._random.choice
+        words = call(
+            ("JOIN", "INNER JOIN", "LEFT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "LEFT SEMI JOIN", "ANTI JOIN")
+        )
+        sides, where = call(_LEFT), self._where()
+        columns = call(("*", "x.*", "x.carrier, x.delay", "x.carrier AS a, x.delay * 2 AS b"))
+        if words.endswith(("SEMI JOIN", "ANTI JOIN")):
+            return f"SELECT {columns} FROM {sides} {words} {call(_RIGHT)}{where.replace('carrier', 'x.carrier')}"
+        if self._random.random() < 0.3:
+            stored = call(_STORED)
+            return f"SELECT {call(('*', columns, 'x.carrier, c.name'))} FROM {call(_STREAM)} {stored}{where}"
+        source = f"{sides} {words} {call(_RIGHT)}" if self._random.random() < 0.7 else call(_LISTED)
+        if "ROWS" not in source and self._random.random() < 0.3:
+            source += " JOIN traffic z [RANGE 5 MINUTES] ON z.speed > x.delay"
+        where = where.replace("carrier", "y.carrier")
+        if self._random.random() < 0.4:
+            window = call(("WINDOW [RANGE 1 HOUR, SLIDE 10 MINUTES]", "WINDOW [RANGE 1 HOUR]"))
+            return f"SELECT x.carrier, count(*) AS n, max(gate) FROM {source} {window}{where} GROUP BY x.carrier"
+        return f"SELECT {call((columns, 'y.*', 'x.carrier, y.carrier, gate'))} FROM {source}{where}"
 
     def _windows(self, source: str = "trips") -> str:
         call = self._random.choice

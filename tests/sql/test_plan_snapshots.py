@@ -46,6 +46,23 @@ WITH by_carrier AS (
   SELECT dest AS who, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY dest
 )
 SELECT max(n) AS most FROM by_carrier [RANGE 1 HOUR, SLIDE 1 HOUR]""",
+    "a window join": """\
+SELECT x.carrier, y.gate, x.ts < y.ts AS before
+FROM trips [RANGE 10 MINUTES] AS x LEFT JOIN gates AS y [NOW] ON x.carrier = y.carrier AND delay > 5
+WHERE y.gate <> 'B'""",
+    "a list of streams": """\
+SELECT x.*, gate FROM trips x [RANGE 10 MINUTES], gates y [ROWS 10]
+WHERE x.carrier = y.carrier AND delay > 5""",
+    "three sides, and windows over them": """\
+SELECT carrier, count(*) AS n
+FROM trips x [RANGE 1 HOUR] JOIN gates y [RANGE 1 HOUR] USING (carrier)
+  JOIN traffic z [RANGE 5 MINUTES] ON z.speed > x.delay AND z.ts > x.ts
+WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]
+GROUP BY carrier""",
+    "stored relations": """\
+SELECT c.name, city, count(*) AS n
+FROM trips t JOIN carriers c ON t.carrier = c.code AND t.seats > c.seats LEFT JOIN airports USING (dest)
+GROUP BY window(t.ts, '1 hour'), c.name, city""",
     "Spark's window function": """\
 SELECT window.start AS begin, carrier, count(*) AS n FROM trips
 GROUP BY window(ts, '10 minutes', '2 minutes'), carrier""",

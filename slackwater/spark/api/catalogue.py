@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import QueryError, UnknownTableError, did_you_mean
 from slackwater.plan.beside import check_behind
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.api.declare import check_policy
@@ -33,8 +33,10 @@ class Declared:
 class Catalogue:
     """Declared streams by name; expressions are tried in the session that pages run in."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, users: SparkSession) -> None:
         self._spark = spark
+        self._users = users
+        """Knows tables and views that the user makes while the session is there."""
         self._streams: dict[str, Declared] = {}
         self.tables: dict[str, DataFrame] = {}
         """Stored relations that were given a name."""
@@ -77,11 +79,11 @@ class Catalogue:
         if name in self.tables:
             return self.tables[name]
         try:
-            found = self._spark.table(name)
+            found = moved_to(self._spark, self._users.table(name))
         except PySparkException:
             known = ", ".join([*self.tables, *self._streams]) or "none"
             hint = did_you_mean(name, [*self.tables, *self._streams])
-            raise QueryError(f"there is no stream or table {name!r}{hint}; there are {known}") from None
+            raise UnknownTableError(f"there is no stream or table {name!r}{hint}; there are {known}") from None
         if found.isStreaming:
             raise QueryError(f"{name!r} is a stream for Spark; declare it with s.stream(…), which says its time")
         return found

@@ -19,7 +19,7 @@ from slackwater.spark.api.run import Run
 from slackwater.spark.api.sql_streams import declare_stream
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.scope import Scope
+from slackwater.sql.scope import OfAnalysis, Scope
 from slackwater.sql.write import to_sql
 
 if TYPE_CHECKING:
@@ -55,7 +55,14 @@ class Interpreter:
     @property
     def scope(self) -> Scope:
         """The names that a query can speak of."""
-        return Scope(frozenset(self._session._catalogue), self._created.views, self._created.functions)
+        session = self._session
+        return Scope(
+            frozenset(session._catalogue),
+            self._created.views,
+            self._created.functions,
+            frozenset(session._catalogue.tables),
+            OfAnalysis(session._analysis),
+        )
 
     def run(self, text: str) -> Any:
         """Carry out all statements, if all can be read; gives what the last one gives."""
@@ -106,6 +113,7 @@ class Interpreter:
 
     def query(self, select: S.Select) -> Query:
         """The query of a SELECT, analysed."""
+        select = select.again(self.scope)
         select.places.check(select.query, self._session._analysis)
         return Query(self._session, select.query, select.early, select.sideline)
 
@@ -129,7 +137,7 @@ class Interpreter:
         if view.name in self._created.views and not view.replace:
             raise QueryError(f"there is already a view {view.name!r}; write CREATE OR REPLACE VIEW")
         query = self.query(view.select)
-        self._created = self._created.with_view(view.name, view.select.query)
+        self._created = self._created.with_view(view.name, query.logical)
         return query
 
     def _function(self, statement: S.CreateFunction) -> None:

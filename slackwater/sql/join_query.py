@@ -1,0 +1,242 @@
+"""The relations of a FROM, put together: windows go to the sides, conditions to the joins, columns get their names.
+
+Joins go from left to right. A stored relation has no time: each row is joined with it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.plan import logical as L
+from slackwater.sql.conjuncts import conjuncts
+from slackwater.sql.expression import Expression
+from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored
+from slackwater.sql.names import Names
+from slackwater.sql.places import Place, Places
+from slackwater.sql.scope import Scope
+from slackwater.sql.window import WrittenWindow
+
+_LATER = "its rows without a partner would be known only when the stream has ended"
+
+
+@dataclass
+class _Rows:
+    """The rows so far."""
+
+    rows: L.Logical
+    window: WrittenWindow | None
+    """For how long they find partners; None for pairs, which say it themselves."""
+    side: Side
+    """Where they were written."""
+
+
+@dataclass
+class JoinQuery:
+    """A FROM with several relations."""
+
+    found: From
+    scope: Scope
+    places: Places
+    names: Names | None = None
+    """None where the columns of a side are not known yet."""
+    swapped: bool = False
+    """Whether a stored relation stands before the first stream."""
+    _conditions: list[list[Expression]] = field(default_factory=list)
+    """Those of WHERE that belong to a join, for each of them."""
+
+    def __post_init__(self) -> None:
+        self._check()
+        self.names = self._names()
+        self._conditions = [[] for _ in self.found.joins]
+
+    # --- what it is made of
+
+    @property
+    def seen(self) -> list[int]:
+        """The sides whose columns SELECT can name."""
+        return [0, *(n for n, joined in self._joins if joined.how not in ("semi", "anti"))]
+
+    @property
+    def _joins(self) -> list[tuple[int, Joined]]:
+        return list(enumerate(self.found.joins, start=1))
+
+    @property
+    def _streams(self) -> list[Side]:
+        return [side for side in self.found.sides if not isinstance(side.rows, Stored)]
+
+    @property
+    def window(self) -> WrittenWindow | None:
+        """That of the aggregate: the bracket of the only stream, where all others are stored relations."""
+        return self._streams[0].window if len(self._streams) == 1 else None
+
+    def _check(self) -> None:
+        error, sides = self.places.source.error, self.found.sides
+        if not self._streams:
+            raise error(sides[0].span, STORED_ALONE)
+        called = dict[str, Side]()
+        for side in sides:
+            if side.name is not None and side.name.lower() in called:
+                raise error(side.span, f"two relations are called {side.name}; give this one an alias, as in AS y")
+            called[(side.name or "").lower()] = side
+            if isinstance(side.rows, Stored):
+                if side.window is not None:
+                    raise error(side.window.span, "a stored relation has no time, so no window; leave it out")
+            elif side.window is not None and len(self._streams) > 1:
+                self._check_window(side.window)
+
+    def _check_window(self, written: WrittenWindow) -> None:
+        window = written.window
+        for word in ("slide", "offset", "wattr", "disorder"):
+            if getattr(window, word) is not None:
+                raise self.places.source.error(
+                    written.span,
+                    f"a window with {word.upper()} is for aggregates; rows of a join find partners for a range: "
+                    "write [RANGE 10 MINUTES] or [ROWS 100] here, and the window of an aggregate behind all, as in "
+                    "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]",
+                )
+
+    def _names(self) -> Names | None:
+        columns = [self._columns(side.rows) for side in self.found.sides]
+        known = [c for c in columns if c is not None]
+        if len(known) < len(columns):
+            return None
+        names = Names(self.places.source, self.found.sides, known)
+        left = [0]
+        for n, joined in self._joins:
+            if joined.how in ("semi", "anti"):
+                names.hide(n)
+            for written in joined.using:
+                names.use(written, left, n, joined.how)
+            left = [side for side in self.seen if side <= n]
+        names.settle()
+        return names
+
+    def _columns(self, rows: L.Logical | Stored) -> list[str] | None:
+        if not isinstance(rows, Stored):
+            return self.scope.catalogue.columns(rows)
+        if not rows.columns:
+            return self.scope.catalogue.table(rows.table)
+        return [text.strip("`") if name is None else name for name, text in rows.columns]
+
+    # --- expressions
+
+    def resolved(
+        self, expression: Expression, seen: Sequence[int] | None = None, aliases: Collection[str] = ()
+    ) -> Expression:
+        """An expression in terms of the joined rows."""
+        if self.names is None:
+            return expression.without_qualifier([side.name for side in self.found.sides if side.name is not None])
+        return self.names.resolved(expression, self.seen if seen is None else seen, aliases=aliases)
+
+    def take_conditions(self, where: Expression | None) -> list[Expression]:
+        """Give conditions of WHERE to the joins with a comma whose sides they speak of; the others come back."""
+        if where is None or self.names is None or not any(joined.listed for joined in self.found.joins):
+            return [] if where is None else [where]
+        parts = conjuncts(where)
+        others = [part for part in parts if not self._take(part, self.names)]
+        return [where] if len(others) == len(parts) else others
+
+    def _take(self, part: Expression, names: Names) -> bool:
+        if part.aggregates:
+            return False
+        sides = names.sides_of(part, self.seen)
+        last = max(sides, default=0)
+        if len(sides) < 2 or not self.found.joins[last - 1].listed:
+            return False
+        if any(later.how in ("right", "full") for later in self.found.joins[last:]):
+            return False  # such a join keeps rows whose left side is missing
+        self._conditions[last - 1].append(part)
+        return True
+
+    # --- nodes
+
+    def rows(self) -> L.Logical:
+        """The joined rows."""
+        first, joins = self._side(0), self._joins
+        if isinstance(first, Stored):
+            joined, joins = self._swapped(), joins[1:]
+            stream = self._side(1)
+            if isinstance(stream, Stored):
+                raise self.places.source.error(
+                    joined.side.span, f"{joined.side.name} is a stored relation too; write the stream first"
+                )
+            made = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
+        else:
+            made = _Rows(first, self.found.first.window, self.found.first)
+        for n, joined in joins:
+            side = self._side(n)
+            made = self._stored(made, side, n, joined) if isinstance(side, Stored) else self._join(made, side, n)
+        return made.rows
+
+    def _side(self, n: int) -> L.Logical | Stored:
+        """A side with its columns under the names of the joined rows."""
+        side = self.found.sides[n]
+        columns = None if self.names is None else self.names.projection(n)
+        if columns is None:
+            return side.rows
+        if isinstance(side.rows, Stored):
+            return Stored(side.rows.table, _through(side.rows.columns, columns))
+        return self.places.put(L.Select((side.rows,), columns), Place(side.span))
+
+    def _swapped(self) -> Joined:
+        """The first join as the stream says it, where a stored relation stands before it."""
+        self.swapped = True
+        joined = self.found.joins[0]
+        if joined.how not in ("inner", "right"):
+            word = joined.how.upper()
+            raise self.places.source.error(
+                joined.span,
+                f"{word} JOIN behind a stored relation: {_LATER}; write the stream first, or RIGHT JOIN",
+            )
+        return Joined(
+            joined.side, {"right": "left"}.get(joined.how, joined.how), joined.span, joined.on, joined.using
+        )
+
+    def _stored(self, left: _Rows, side: Stored, n: int, joined: Joined) -> _Rows:
+        if joined.how in ("right", "full"):
+            raise self.places.source.error(
+                joined.span,
+                f"{joined.how.upper()} JOIN with a stored relation: {_LATER}; write JOIN or LEFT JOIN",
+            )
+        node = L.JoinStored((left.rows,), side.table, self._on(n), joined.how, side.columns)
+        return _Rows(self.places.put(node, self._place(left, joined)), left.window, left.side)
+
+    def _join(self, left: _Rows, right: L.Logical, n: int) -> _Rows:
+        joined = self.found.joins[n - 1]
+        windows = tuple(None if w is None else w.window for w in (left.window, joined.side.window))
+        node = L.Join((left.rows, right), (windows[0], windows[1]), self._on(n), joined.how)
+        return _Rows(self.places.put(node, self._place(left, joined)), None, joined.side)
+
+    def _place(self, left: _Rows, joined: Joined) -> Place:
+        parts = {"join(): the left side": left.side.span, "join(): the right side": joined.side.span}
+        if joined.on is not None:
+            parts["join on"] = joined.on.span
+        return Place(joined.span, parts=parts)
+
+    def _on(self, n: int) -> str | tuple[str, ...] | None:
+        """The condition of a join, in terms of the columns of both sides."""
+        joined = self.found.joins[n - 1]
+        if joined.using:
+            return tuple(self._used(written, n) for written in joined.using)
+        parts = [*([] if joined.on is None else [joined.on]), *self._conditions[n - 1]]
+        if not parts:
+            return None
+        seen = [*(side for side in self.seen if side < n), n]
+        for part in parts:
+            if part.aggregates:
+                raise self.places.source.error(
+                    part.span, "a join looks at single rows; aggregate the sides before it"
+                )
+        return " AND ".join(self.resolved(part, seen).text for part in parts)
+
+    def _used(self, written: Expression, n: int) -> str:
+        own = written.column or ""
+        return own if self.names is None else self.names.name_of(n, own)
+
+
+def _through(inner: Sequence[L.Column], outer: Sequence[L.Column]) -> tuple[L.Column, ...]:
+    """Columns of a stored relation under other names still."""
+    texts = {(text.strip("`") if name is None else name).lower(): text for name, text in inner}
+    pairs = [(name, text, texts.get(text.strip("`").lower(), text)) for name, text in outer]
+    return tuple((name if own == text else name or text.strip("`"), own) for name, text, own in pairs)

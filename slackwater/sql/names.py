@@ -1,0 +1,242 @@
+"""The columns of joined rows: whose each is, and what it is called where several sides have one of its name.
+
+`x.k` and `y.k` become `x_k` and `y_k`. A column that only one side has keeps its name, and so does one that USING
+has made of two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from sqlglot import Token
+
+from slackwater.columns import PLAIN_NAME
+from slackwater.errors import SqlError, did_you_mean
+from slackwater.plan import logical as L
+from slackwater.sql.expression import Expression
+from slackwater.sql.from_clause import Side
+from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.values import quoted
+
+
+@dataclass
+class Column:
+    """A column of one side, or what USING has made of those of several."""
+
+    own: str
+    """Its name on the first side that has it."""
+    name: str
+    """Its name in the joined rows."""
+    side: int
+    said: set[int] = field(default_factory=set)
+    """The sides by whose names it may be called: those whose value it has."""
+    hidden: bool = False
+    """Whether only the condition of its own join knows it."""
+
+
+class Names:
+    """The columns of all sides of a query; sides are known by their places in it."""
+
+    def __init__(self, source: Source, sides: Sequence[Side], columns: Sequence[Sequence[str]]) -> None:
+        self._source = source
+        self._sides = sides
+        self._of = [{c.lower(): Column(c, c, n, {n}) for c in found} for n, found in enumerate(columns)]
+
+    # --- which columns there are
+
+    def hide(self, side: int) -> None:
+        """Say that a side's columns are only known to the condition of its join."""
+        for column in self._of[side].values():
+            column.hidden = True
+
+    def use(self, written: Expression, left: Sequence[int], right: int, how: str) -> Column:
+        """Make one column of those that both sides have, by USING."""
+        name = (written.column or "").lower()
+        found = self._visible(left, name)
+        if len(found) > 1:
+            raise self._ambiguous(written.span, name, found)
+        for sides, side in ((left, "left"), ([right], "right")):
+            known = [own for n in sides for own, _ in self._own(n)]
+            if name not in {own.lower() for own in known}:
+                said = f"USING: there is no column {name!r} on the {side} side{did_you_mean(name, known)}"
+                raise self._source.error(written.span, f"{said}; there are {', '.join(known)}")
+        column = found[0]
+        whose = {"inner": column.said | {right}, "right": {right}, "full": set[int]()}
+        column.said = whose.get(how, column.said)
+        self._of[right][name] = column
+        return column
+
+    def settle(self) -> None:
+        """Give the columns names that are apart."""
+        shown = self._distinct(hidden=False)
+        several = Counter(column.own.lower() for column in shown)
+        for column in shown:
+            if several[column.own.lower()] > 1:
+                column.name = self._with_side(column)
+        taken = Counter(column.name.lower() for column in shown)
+        for column in shown:
+            if column.name != column.own and taken[column.name.lower()] > 1:
+                side = self._sides[column.side]
+                raise self._source.error(
+                    side.span,
+                    f"the columns {column.own!r} are told apart as {column.name!r} and so on, but there is a "
+                    f"column {column.name!r} already; give {side.name} another alias",
+                )
+        for column in self._distinct(hidden=True):
+            if column.own.lower() in taken:
+                stem = f"{self._sides[column.side].name or 'other'}_{column.own}"
+                others = {*taken, *self._of[column.side]}
+                column.name = next(n for k in count(1) if (n := stem + f"_{k}" * (k > 1)).lower() not in others)
+
+    def _with_side(self, column: Column) -> str:
+        side = self._sides[column.side]
+        if side.name is None:
+            raise self._source.error(
+                side.span,
+                f"other relations have a column {column.own!r} too; give this one an alias, as in (SELECT …) AS y",
+            )
+        return f"{side.name}_{column.own}"
+
+    def _distinct(self, hidden: bool) -> list[Column]:
+        found = {id(c): c for side in self._of for c in side.values() if c.hidden == hidden}
+        return list(found.values())
+
+    def projection(self, side: int) -> tuple[L.Column, ...] | None:
+        """The columns of a side under the names that they have in the joined rows; None where these are its own."""
+        columns = [(own, column.name) for own, column in self._own(side)]
+        if all(own.lower() == name.lower() for own, name in columns):
+            return None
+        return tuple(_column(own, name) for own, name in columns)
+
+    def _own(self, side: int) -> Iterator[tuple[str, Column]]:
+        for lower, column in self._of[side].items():
+            yield (column.own if column.own.lower() == lower else lower), column
+
+    # --- expressions
+
+    def resolved(
+        self, expression: Expression, seen: Sequence[int], first: int | None = None, aliases: Collection[str] = ()
+    ) -> Expression:
+        """The same in terms of the joined rows, where these sides can be seen.
+
+        A sub-query looks at its own side `first`. Of `aliases` it need not be known which column they are.
+        """
+        found = list[tuple[int, int, str | None]]()
+        dotted = dict(self._qualified(expression, seen, first))
+        for at, column in dotted.items():
+            kept = column.name.lower() == expression.tokens[at + 2].text.lower()
+            found.append((at, at + 2, None) if kept else (at, at + 3, quoted(column.name)))
+        for at, column in self._plain(expression, seen, first, aliases, dotted):
+            if column.name.lower() != expression.tokens[at].text.lower():
+                found.append((at, at + 1, quoted(column.name)))
+        return expression.renamed(found)
+
+    def sides_of(self, expression: Expression, seen: Sequence[int]) -> set[int]:
+        """The sides that an expression speaks of."""
+        dotted = dict(self._qualified(expression, seen, None))
+        columns = [*dotted.values(), *(c for _, c in self._plain(expression, seen, None, (), dotted))]
+        return {column.side for column in columns}
+
+    def _qualified(
+        self, expression: Expression, seen: Sequence[int], first: int | None
+    ) -> Iterator[tuple[int, Column]]:
+        for at in expression.qualifiers():
+            token = expression.tokens[at]
+            side = self._side(token, seen, first, expression.tokens[at + 2])
+            if side is not None:
+                yield at, self._column(side, token, expression.tokens[at + 2])
+
+    def _side(self, token: Token, seen: Sequence[int], first: int | None, behind: Token) -> int | None:
+        """The side that a qualifier names; None where it is no qualifier."""
+        name, span = str(token.text).lower(), span_of([token])
+        order: list[int] = [*([] if first is None else [first]), *seen, *range(len(self._sides))]
+        for n in dict.fromkeys(order):
+            if (self._sides[n].name or "").lower() != name:
+                continue
+            if n != first and n not in seen:
+                raise self._source.error(span, f"the columns of {token.text} are not known here")
+            return n
+        if self._visible(seen, name):
+            return None  # a field of a column
+        for n in seen:
+            if name in [other.lower() for other in self._sides[n].names]:
+                said = self._sides[n].name
+                raise self._source.error(span, f"{token.text} is called {said} here; write {said}.{behind.text}")
+        return None
+
+    def _column(self, side: int, qualifier: Token, token: Token) -> Column:
+        span, name = span_of([qualifier, token]), f"{qualifier.text}.{token.text}"
+        if self._source.raw(token) == "*":
+            raise self._source.error(span, f"{name} stands by itself in SELECT; name one of the columns")
+        column = self._of[side].get(token.text.lower())
+        if column is None:
+            known = [own for own, _ in self._own(side)]
+            hint = did_you_mean(token.text, known)
+            raise self._source.error(
+                span, f"{qualifier.text} has no column {token.text!r}{hint}; there are {', '.join(known)}"
+            )
+        if side not in column.said:
+            raise self._source.error(
+                span,
+                f"behind USING ({column.own}) of an outer join there is only one {column.own}; write {column.own}, "
+                "or join with ON",
+            )
+        return column
+
+    def _plain(
+        self,
+        expression: Expression,
+        seen: Sequence[int],
+        first: int | None,
+        aliases: Collection[str],
+        dotted: Collection[int],
+    ) -> Iterator[tuple[int, Column]]:
+        """The columns without a qualifier."""
+        known = {alias.lower() for alias in aliases}
+        for at, name in expression.columns():
+            own = None if first is None else self._of[first].get(name.lower())
+            found = [own] if own is not None else self._visible(seen, name.lower())
+            if at in dotted or name.lower() in known or not found:
+                continue
+            if len(found) > 1:
+                raise self._ambiguous(span_of([expression.tokens[at]]), name, found)
+            yield at, found[0]
+
+    def _visible(self, seen: Collection[int], name: str) -> list[Column]:
+        """The columns of this name; a side that only the condition of its join knows counts where it is last."""
+        last = max(seen, default=0)
+        found = [(n, self._of[n][name]) for n in seen if name in self._of[n]]
+        return list({id(c): c for n, c in found if not c.hidden or n == last}.values())
+
+    def _ambiguous(self, span: Span, name: str, found: Sequence[Column]) -> SqlError:
+        sides = [self._sides[c.side].name for c in found]
+        whose = " and of ".join(side or "a query without a name" for side in sides)
+        write = " or ".join(f"{side}.{name}" for side in sides if side is not None)
+        return self._source.error(span, f"{name} is a column of {whose}; write {write}")
+
+    # --- what SELECT shows
+
+    def name_of(self, side: int, own: str) -> str:
+        """The name of a side's column in the joined rows."""
+        return self._of[side][own.lower()].name
+
+    def own(self, name: str) -> str:
+        """The name that a column had on its side."""
+        found = [c.own for side in self._of for c in side.values() if c.name.lower() == name.lower()]
+        return found[0] if found else name
+
+    def all(self, qualifier: Token | None, seen: Sequence[int]) -> list[Column] | None:
+        """The columns that a star stands for; None where no side has the name before it."""
+        if qualifier is None:
+            return list({id(c): c for n in seen for c in self._of[n].values()}.values())
+        side = next((n for n in seen if (self._sides[n].name or "").lower() == qualifier.text.lower()), None)
+        return None if side is None else [c for c in self._of[side].values() if side in c.said]
+
+
+def _column(own: str, name: str) -> L.Column:
+    if own.lower() == name.lower() and PLAIN_NAME.match(own) and quoted(own) == own:
+        return None, own
+    return name, quoted(own)

@@ -1,0 +1,387 @@
+"""Joins in SQL: the nodes that the fluent API builds, with the columns of the sides told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from slackwater.errors import SqlError
+from slackwater.plan import logical as L
+from slackwater.plan.analyse import analyse
+from slackwater.sql import statements as S
+from slackwater.sql.parse import parse
+from slackwater.sql.scope import Scope
+from slackwater.sql.write import to_sql
+from tests.kit.sql import SCOPE, TYPES, logical, plan
+
+TRIPS, GATES, TRAFFIC = L.Scan("trips"), L.Scan("gates"), L.Scan("traffic")
+TEN, FIVE, HOUR = L.Window("10 minutes"), L.Window("5 minutes"), L.Window("1 hour")
+TRIP, GATE = ("ts", "carrier", "dest", "delay", "seats", "ok"), ("ts", "carrier", "gate", "minutes")
+
+
+def apart(rows: L.Logical, columns: tuple[str, ...], **renamed: str) -> L.Select:
+    """A side with some columns under other names."""
+    return L.Select((rows,), tuple((renamed[c], c) if c in renamed else (None, c) for c in columns))
+
+
+X = apart(TRIPS, TRIP, ts="x_ts", carrier="x_carrier")
+Y = apart(GATES, GATE, ts="y_ts", carrier="y_carrier")
+SEATS = ((None, "code"), (None, "name"), ("c_seats", "seats"))
+
+
+def pairs(
+    on: str | tuple[str, ...] | None = "x_carrier = y_carrier",
+    how: str = "inner",
+    windows: tuple[L.Window | None, L.Window | None] = (TEN, FIVE),
+    left: L.Logical = X,
+    right: L.Logical = Y,
+) -> L.Join:
+    return L.Join((left, right), windows, on, how)
+
+
+BOTH = "trips [RANGE 10 MINUTES] AS x JOIN gates AS y [RANGE 5 MINUTES] ON x.carrier = y.carrier"
+QUERIES: list[tuple[str, L.Logical]] = [
+    (f"SELECT * FROM {BOTH}", pairs()),
+    ("SELECT * FROM trips x [RANGE 10 MINUTES] JOIN gates [RANGE 5 MINUTES] y ON x.carrier = y.carrier", pairs()),
+    *(
+        (f"SELECT * FROM {BOTH.replace('JOIN', words)}", pairs(how=how))
+        for words, how in [
+            ("INNER JOIN", "inner"),
+            ("LEFT JOIN", "left"),
+            ("LEFT OUTER JOIN", "left"),
+            ("RIGHT JOIN", "right"),
+            ("RIGHT OUTER JOIN", "right"),
+            ("FULL JOIN", "full"),
+            ("full outer join", "full"),
+        ]
+    ),
+    # Of a semi join only the left side is shown: its columns keep their names.
+    *(
+        (f"SELECT * FROM {BOTH.replace('JOIN', words)}", pairs("carrier = y_carrier", how, left=TRIPS))
+        for words, how in [("LEFT SEMI JOIN", "semi"), ("SEMI JOIN", "semi"), ("LEFT ANTI JOIN", "anti")]
+    ),
+    (
+        "SELECT * FROM trips x [NOW] CROSS JOIN gates y [ROWS 9]",
+        pairs(None, windows=(L.Window(L.NOW), L.Window(rows=9))),
+    ),
+    # Columns that one side has keep their names; shown alone, the others do too.
+    (
+        f"SELECT x.carrier, gate, x.delay + minutes AS d, y.ts AS `at` FROM {BOTH} "
+        "WHERE y.gate <> 'B' AND X.Delay > 0",
+        L.Select(
+            (L.Where((pairs(),), "gate <> 'B' AND Delay > 0"),),
+            (("carrier", "x_carrier"), (None, "gate"), ("d", "delay + minutes"), ("at", "y_ts")),
+        ),
+    ),
+    (
+        f"SELECT x.carrier, y.carrier, y.ts FROM {BOTH}",
+        L.Select((pairs(),), ((None, "x_carrier"), (None, "y_carrier"), ("ts", "y_ts"))),
+    ),
+    (
+        f"SELECT y.* FROM {BOTH}",
+        L.Select((pairs(),), (("ts", "y_ts"), ("carrier", "y_carrier"), (None, "gate"), (None, "minutes"))),
+    ),
+    (
+        f"SELECT y.*, x.ts FROM {BOTH}",
+        L.Select(
+            (pairs(),),
+            ((None, "y_ts"), ("carrier", "y_carrier"), (None, "gate"), (None, "minutes"), (None, "x_ts")),
+        ),
+    ),
+    # A list: the conditions of both sides are the join's.
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES], gates y [RANGE 5 MINUTES] "
+        "WHERE x.carrier = y.carrier AND delay BETWEEN 1 AND 2 AND (x.ts < y.ts OR ok)",
+        L.Where((pairs("x_carrier = y_carrier AND (x_ts < y_ts OR ok)"),), "delay BETWEEN 1 AND 2"),
+    ),
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES], gates y [RANGE 5 MINUTES] WHERE x.carrier = y.carrier OR ok",
+        pairs("x_carrier = y_carrier OR ok"),
+    ),
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES], gates y [RANGE 5 MINUTES] WHERE delay > 0",
+        L.Where((pairs(None),), "delay > 0"),
+    ),
+    # USING: one column of two.
+    (
+        "SELECT carrier, x.ts FROM trips x [RANGE 10 MINUTES] FULL JOIN gates y [RANGE 5 MINUTES] USING (carrier)",
+        L.Select(
+            (pairs(("carrier",), "full", left=apart(TRIPS, TRIP, ts="x_ts"), right=apart(GATES, GATE, ts="y_ts")),),
+            ((None, "carrier"), ("ts", "x_ts")),
+        ),
+    ),
+    (
+        "SELECT x.delay FROM trips x [RANGE 10 MINUTES] SEMI JOIN gates y [RANGE 5 MINUTES] USING (carrier, ts)",
+        L.Select((pairs(("carrier", "ts"), "semi", left=TRIPS, right=GATES),), ((None, "delay"),)),
+    ),
+    # Three: a pair finds partners for as long as both of its rows are alive.
+    (
+        f"SELECT x.delay, speed FROM {BOTH} LEFT JOIN traffic z [RANGE 1 HOUR] ON z.speed > delay AND z.ts > x.ts",
+        L.Select(
+            (
+                pairs(
+                    "speed > delay AND z_ts > x_ts",
+                    "left",
+                    (None, HOUR),
+                    pairs(),
+                    apart(TRAFFIC, ("ts", "sensor_id", "speed", "volume", "counter", "value"), ts="z_ts"),
+                ),
+            ),
+            ((None, "delay"), (None, "speed")),
+        ),
+    ),
+    # With itself.
+    (
+        "SELECT a.gate FROM gates a [NOW] JOIN gates b [NOW] ON a.gate = b.gate",
+        L.Select(
+            (
+                pairs(
+                    "a_gate = b_gate",
+                    windows=(L.Window(L.NOW), L.Window(L.NOW)),
+                    left=apart(GATES, GATE, **{c: f"a_{c}" for c in GATE}),
+                    right=apart(GATES, GATE, **{c: f"b_{c}" for c in GATE}),
+                ),
+            ),
+            (("gate", "a_gate"),),
+        ),
+    ),
+    # Stored relations need no window.
+    (
+        "SELECT x.carrier, c.name FROM trips x JOIN carriers c ON x.carrier = c.code AND x.seats > c.seats",
+        L.Select(
+            (
+                L.JoinStored(
+                    (apart(TRIPS, TRIP, seats="x_seats"),),
+                    "carriers",
+                    "carrier = code AND x_seats > c_seats",
+                    "inner",
+                    SEATS,
+                ),
+            ),
+            ((None, "carrier"), (None, "name")),
+        ),
+    ),
+    ("SELECT * FROM trips LEFT JOIN airports USING (dest)", L.JoinStored((TRIPS,), "airports", ("dest",), "left")),
+    (
+        "SELECT * FROM airports a RIGHT JOIN trips t ON a.dest = t.dest",
+        L.Select(
+            (
+                L.JoinStored(
+                    (apart(TRIPS, TRIP, dest="t_dest"),),
+                    "airports",
+                    "a_dest = t_dest",
+                    "left",
+                    (("a_dest", "dest"), (None, "city")),
+                ),
+            ),
+            tuple((None, c) for c in ("a_dest", "city", "ts", "carrier", "t_dest", "delay", "seats", "ok")),
+        ),
+    ),
+    (
+        "SELECT city FROM airports, gates WHERE city = gate",
+        L.Select((L.JoinStored((GATES,), "airports", "city = gate", "inner"),), ((None, "city"),)),
+    ),
+    (
+        "SELECT name FROM gates JOIN (SELECT code, upper(name) AS name FROM carriers) AS c ON carrier = c.code",
+        L.Select(
+            (
+                L.JoinStored(
+                    (GATES,), "carriers", "carrier = code", "inner", ((None, "code"), ("name", "upper(name)"))
+                ),
+            ),
+            ((None, "name"),),
+        ),
+    ),
+    # The bracket of the only stream is the aggregate's.
+    (
+        "SELECT city, count(*) AS n FROM trips t [RANGE 1 HOUR, SLIDE 1 HOUR] JOIN airports USING (dest) "
+        "GROUP BY city",
+        L.Aggregate(
+            (L.JoinStored((TRIPS,), "airports", ("dest",), "inner"),),
+            L.Window("1 hour", "1 hour"),
+            ((None, "city"),),
+            (("n", "count(*)"),),
+        ),
+    ),
+    # An aggregate over pairs.
+    (
+        f"SELECT x.carrier, count(*) AS n, max(y.minutes) FROM {BOTH} WHERE x.ok "
+        "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY x.carrier HAVING carrier <> 'AA' AND max(y.minutes) > 5",
+        L.Where(
+            (
+                L.Aggregate(
+                    (L.Where((pairs(),), "ok"),),
+                    L.Window("1 hour", "1 hour"),
+                    (("carrier", "x_carrier"),),
+                    (("n", "count(*)"), ("max(minutes)", "max(minutes)")),
+                ),
+            ),
+            "carrier <> 'AA' AND `max(minutes)` > 5",
+        ),
+    ),
+    (
+        f"SELECT y.carrier, x.carrier, count(*) AS n FROM {BOTH} "
+        "GROUP BY window(window_time, '1 hour'), 1, x.carrier",
+        L.Aggregate(
+            (pairs(),),
+            L.Window("1 hour", "1 hour"),
+            ((None, "y_carrier"), (None, "x_carrier")),
+            (("n", "count(*)"),),
+        ),
+    ),
+    (
+        f"SELECT max(delay) AS most FROM (SELECT x.delay FROM {BOTH}) [RANGE 1 HOUR, SLIDE 1 HOUR]",
+        L.Aggregate(
+            (L.Select((pairs(),), ((None, "delay"),)),), L.Window("1 hour", "1 hour"), (), (("most", "max(delay)"),)
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "nodes"), QUERIES)
+def test_a_join_becomes_the_nodes_of_the_fluent_api(text: str, nodes: L.Logical) -> None:
+    assert logical(text) == nodes
+    assert plan(text) == analyse(nodes, TYPES)
+    written = to_sql(nodes, SCOPE)
+    assert logical(written) == nodes, written
+
+
+def counted(stream: str, name: str) -> L.Aggregate:
+    return L.Aggregate((L.Scan(stream),), L.Window("1 hour", "1 hour"), ((None, "carrier"),), ((name, "count(*)"),))
+
+
+def test_results_of_windows_meet_without_a_bracket() -> None:
+    text = (
+        "WITH a AS (SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier), "
+        "b AS (SELECT carrier, count(*) AS m FROM gates [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier) "
+        "SELECT carrier, n / m AS rate FROM a JOIN b USING (carrier, window_start, window_end)"
+    )
+    keys = ("carrier", "window_start", "window_end")
+    joined = pairs(keys, windows=(None, None), left=counted("trips", "n"), right=counted("gates", "m"))
+    assert logical(text) == L.Select((joined,), ((None, "carrier"), ("rate", "n / m")))
+    plan(text)
+
+
+def test_a_join_by_one_name_is_written_with_using() -> None:
+    joined = L.JoinStored((TRIPS,), "airports", "dest", "left")
+    assert to_sql(joined, SCOPE) == "SELECT * FROM trips LEFT JOIN airports USING (dest)"
+    assert to_sql(L.JoinStored((TRIPS,), "carriers", "ok"), SCOPE) == "SELECT * FROM trips JOIN carriers ON ok"
+
+
+def test_a_stream_twice_is_written_so_that_it_can_be_read() -> None:
+    joined = L.Join((GATES, GATES), (TEN, TEN), GATE, "inner")
+    assert logical(to_sql(joined, SCOPE)) == joined
+
+
+def test_what_a_semi_join_hides_does_not_meet_what_comes_behind() -> None:
+    hidden = L.Select((GATES,), ((None, "gate"),))
+    first = L.Join((L.Select((TRIPS,), ((None, "dest"),)), hidden), (TEN, TEN), "dest = gate", "semi")
+    joined = L.Join((first, GATES), (TEN, TEN), "dest = gate", "inner")
+    assert logical(to_sql(joined, SCOPE)) == joined
+
+
+def test_a_condition_stays_in_where_below_a_join_that_keeps_the_other_side() -> None:
+    node = logical(
+        "SELECT * FROM trips x [NOW], gates y [NOW] FULL JOIN traffic z [NOW] ON z.speed > delay "
+        "WHERE x.carrier = y.carrier"
+    )
+    assert isinstance(node, L.Where) and node.condition == "x_carrier = y_carrier"
+
+
+def test_the_columns_of_streams_that_a_text_creates_are_known_when_its_turn_comes() -> None:
+    text = (
+        "CREATE STREAM trips FROM 'rate' TIME ts DISORDER BOUNDED 5 SECONDS;"
+        "CREATE STREAM gates FROM 'rate' TIME ts DISORDER BOUNDED 5 SECONDS;"
+        f"SELECT x.carrier, y.gate FROM {BOTH}"
+    )
+    select = parse(text, Scope()).statements[-1]
+    assert isinstance(select, S.Select)
+    assert select.again(SCOPE).query == logical(f"SELECT x.carrier, y.gate FROM {BOTH}")
+
+
+WINDOWED = "trips x [RANGE 10 MINUTES]"
+#: The caret of a text stands where ‸ is; then what is said.
+MISTAKES = [
+    (f"SELECT ‸carrier FROM {BOTH}", "carrier is a column of x and of y; write x.carrier or y.carrier"),
+    (f"SELECT * FROM {BOTH} AND ‸ts > x.ts", "ts is a column of x and of y; write x.ts or y.ts"),
+    (f"SELECT * FROM {BOTH} WHERE x.‸gat > 1", None),
+    (f"SELECT ‸x.gate FROM {BOTH}", "x has no column 'gate'; there are ts, carrier"),
+    (f"SELECT ‸trips.delay FROM {BOTH}", "trips is called x here; write x.delay"),
+    (f"SELECT ‸z.* FROM {BOTH}", "no relation of FROM is called z"),
+    (f"SELECT ‸delayy FROM {BOTH}", "there is no column 'delayy' (did you mean 'delay'?)"),
+    (f"SELECT count(‸x.*) FROM {BOTH} WINDOW [RANGE 1 HOUR]", "x.* stands by itself in SELECT"),
+    (f"SELECT * FROM {WINDOWED} JOIN gates y [RANGE 5 MINUTES]‸", "expected ON and a condition, or USING (column)"),
+    (f"SELECT * FROM {WINDOWED} CROSS JOIN gates y [NOW] ‸ON true", "a CROSS JOIN takes every pair"),
+    (f"SELECT * FROM {WINDOWED} JOIN gates y [NOW] USING (‸gate)", "there is no column 'gate' on the left side"),
+    (f"SELECT * FROM {WINDOWED} JOIN gates y [NOW] USING (‸delay)", "there is no column 'delay' on the right side"),
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES] JOIN gates y ‸[RANGE 5 MINUTES, SLIDE 5 MINUTES] ON true",
+        "a window with SLIDE is for aggregates; .*WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]",
+    ),
+    (f"SELECT * FROM {BOTH} ‸[RANGE 1 HOUR]", "a bracket stands behind each side of a join; .*WINDOW"),
+    (
+        "SELECT * FROM ‸trips x JOIN gates y [NOW] ON true",
+        "join(): the left side has no window; .*[RANGE 10 MINUTES]",
+    ),
+    ("SELECT * FROM trips x [NOW] JOIN ‸gates y ON true", "join(): the right side has no window"),
+    (
+        "SELECT * FROM trips [NOW] JOIN ‸trips [NOW] ON true",
+        "two relations are called trips; give this one an alias",
+    ),
+    (
+        "SELECT * FROM trips x [NOW] JOIN ‸(SELECT * FROM gates) [NOW] ON true",
+        "other relations have a column 'ts' too; give this one an alias",
+    ),
+    (
+        "SELECT * FROM ‸trips x [NOW] JOIN (SELECT delay, delay AS x_delay FROM trips) y [NOW] ON true",
+        "there is a column 'x_delay' already; give x another alias",
+    ),
+    (
+        "SELECT ‸y.carrier FROM trips x [NOW] LEFT JOIN gates y [NOW] USING (carrier)",
+        "there is only one carrier; write carrier, or join with ON",
+    ),
+    (f"SELECT ‸y.gate FROM {BOTH.replace('JOIN', 'SEMI JOIN')}", "the columns of y are not known here"),
+    (
+        "SELECT * FROM trips x [NOW] JOIN gates y [NOW] ON ‸z.speed > 1 JOIN traffic z [NOW] ON true",
+        "the columns of z are not known here",
+    ),
+    (
+        "SELECT * FROM trips x [NOW] JOIN gates y [NOW] ON ‸gat = dest",
+        "there is no column 'gat' (did you mean 'gate'?)",
+    ),
+    ("SELECT * FROM trips x [NOW] JOIN gates y [NOW] ON ‸max(gate) = dest", "a join looks at single rows"),
+    ("SELECT * FROM trips [NOW] ‸NATURAL JOIN gates [NOW]", "NATURAL joins are not there yet"),
+    ("SELECT * FROM trips [NOW] RIGHT ‸SEMI JOIN gates [NOW] ON true", "write LEFT SEMI JOIN, the sides swapped"),
+    ("SELECT * FROM trips x [NOW] JOIN (gates y [NOW] ‸JOIN s ON true) ON true", None),
+    ("SELECT count(*) AS n FROM trips ‸[NOW]", "[NOW] is for a side of a join"),
+    # Stored relations.
+    ("SELECT * FROM ‸carriers", None),
+    ("‸SELECT * FROM carriers", "carriers: this is a stored relation, which has no time; join a stream with it"),
+    ("SELECT * FROM ‸carriers JOIN airports ON true", "this is a stored relation, which has no time"),
+    ("SELECT * FROM trips x JOIN carriers c ‸[NOW] ON true", "a stored relation has no time, so no window"),
+    (
+        "SELECT * FROM trips x ‸RIGHT JOIN carriers c ON true",
+        "RIGHT JOIN with a stored relation: .*write JOIN or LEFT",
+    ),
+    ("SELECT * FROM carriers c ‸LEFT JOIN trips x ON true", "LEFT JOIN behind a stored relation: .*RIGHT JOIN"),
+    ("SELECT * FROM airports a JOIN ‸carriers c ON true JOIN trips ON true", "carriers|c is a stored relation too"),
+    ("SELECT * FROM trips JOIN (SELECT ‸code FROM carriers WHERE seats > 5) c ON true", "put a condition into ON"),
+    ("SELECT * FROM TUMBLE(TABLE ‸carriers, DESCRIPTOR(ts), 5)", "takes rows of a stream"),
+    (
+        "SELECT * FROM trips x JOIN ‸cariers c ON true",
+        "there is no stream or table 'cariers' (did you mean 'carriers'?)",
+    ),
+    (
+        f"SELECT count(*) AS n FROM {BOTH} GROUP BY ‸window(x.ts, '1 hour')",
+        "rows of a join go by the time of the later one; leave the attribute out",
+    ),
+]
+
+
+@pytest.mark.parametrize(("marked", "said"), MISTAKES)
+def test_a_mistake_is_told_with_its_place(marked: str, said: str | None) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan(marked.replace("‸", ""))
+    if said is not None:
+        assert caught.value.column == marked.index("‸") + 1, str(caught.value)
+        for part in said.split(".*"):
+            assert any(p in caught.value.message for p in part.split("|")), caught.value.message
