@@ -88,7 +88,7 @@ def check_job(job: Job) -> None:
         for statement in job.statements:
             if isinstance(statement, (S.Select, S.Insert)):
                 plans.append(_checked(session, statement))
-            elif isinstance(statement, (S.CreateStream, S.CreateView, S.CreateFunction)):
+            elif isinstance(statement, (S.CreateStream, S.CreateTable, S.CreateView, S.CreateFunction)):
                 session.interpreter.execute(statement)
         typer.echo("\n\n".join(plans))
 

@@ -1,7 +1,8 @@
-"""`CREATE STREAM`: where rows come from, what their time is, and how late they may come."""
+"""`CREATE STREAM` and `CREATE TABLE`: where rows come from, what their time is, and how late they may come."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import Token
@@ -10,8 +11,8 @@ from slackwater.progress.time_kinds import internal, latent
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.policies import POLICIES, read_policy
-from slackwater.sql.source import Span, span_of
-from slackwater.sql.statements import CreateStream, StreamPlaces
+from slackwater.sql.source import span_of
+from slackwater.sql.statements import CreateStream, CreateTable, StreamPlaces
 from slackwater.sql.values import read_length
 
 #: Formats that are folders of files; some of the files say themselves what columns they have.
@@ -20,32 +21,19 @@ _SELF_DESCRIBING = ("avro", "orc", "parquet")
 _CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER")
 #: Kinds of time that are no column.
 _KINDS = {"INTERNAL": internal, "LATENT": latent}
+_TABLE_CLAUSES = ("OPTIONS", "WHERE")
 _EXAMPLES = " or ".join(f"DISORDER {p.example}" for p in POLICIES[:2])
 
 
 def read_create_stream(cursor: Cursor) -> CreateStream:
     """What stands behind CREATE STREAM."""
     prods = cursor.accept("OF", "PRODS")
-    begin = cursor.at
-    name = cursor.name("a name for the stream")
-    columns = read_columns(cursor) if cursor.sees_symbol("(") else None
-    cursor.expect("FROM")
-    format = cursor.text("a format that Spark reads, as in 'parquet',").lower()
-    found, spans = dict[str, Any](), {"FROM": span_of(cursor.tokens[begin : cursor.at])}
-    while cursor.word in _CLAUSES:
-        start, word = cursor.at, cursor.word
-        if word in spans:
-            raise cursor.error(f"{word} is written twice; leave one of them out")
-        cursor.at += 1
-        _clause(cursor, word, found)
-        spans[word] = span_of(cursor.tokens[start : cursor.at])
-    if cursor.token is not None and not cursor.sees_symbol(";"):
-        cursor.expected(f"one of {', '.join(_CLAUSES)} or the end of the statement", _CLAUSES)
-    _check(cursor, prods, format, columns is not None, found, spans)
+    made, found = _source(cursor, "stream", _CLAUSES)
+    _check(cursor, prods, made, found)
     return CreateStream(
-        name=name,
-        columns=columns,
-        format=format,
+        name=made.name,
+        columns=made.columns,
+        format=made.format,
         options=found.get("options", ()),
         where=found.get("where"),
         time=found["time"],
@@ -55,8 +43,35 @@ def read_create_stream(cursor: Cursor) -> CreateStream:
         page=found.get("page"),
         trigger=found.get("trigger"),
         prods=prods,
-        places=StreamPlaces(cursor.source, spans),
+        places=made.places,
     )
+
+
+def read_create_table(cursor: Cursor) -> CreateTable:
+    """What stands behind CREATE TABLE."""
+    made, found = _source(cursor, "table", _TABLE_CLAUSES)
+    _must_have_path(cursor, "table", made, found)
+    return replace(made, options=found.get("options", ()), where=found.get("where"))
+
+
+def _source(cursor: Cursor, what: str, clauses: tuple[str, ...]) -> tuple[CreateTable, dict[str, Any]]:
+    """A name, columns and a format, which streams and tables have alike; and what the clauses behind them say."""
+    begin = cursor.at
+    name = cursor.name(f"a name for the {what}")
+    columns = read_columns(cursor) if cursor.sees_symbol("(") else None
+    cursor.expect("FROM")
+    format = cursor.text("a format that Spark reads, as in 'parquet',").lower()
+    found, spans = dict[str, Any](), {"FROM": span_of(cursor.tokens[begin : cursor.at])}
+    while cursor.word in clauses:
+        start, word = cursor.at, cursor.word
+        if word in spans:
+            raise cursor.error(f"{word} is written twice; leave one of them out")
+        cursor.at += 1
+        _clause(cursor, word, found)
+        spans[word] = span_of(cursor.tokens[start : cursor.at])
+    if cursor.token is not None and not cursor.sees_symbol(";"):
+        cursor.expected(f"one of {', '.join(clauses)} or the end of the statement", clauses)
+    return CreateTable(name, columns, format, (), None, StreamPlaces(cursor.source, spans)), found
 
 
 def _clause(cursor: Cursor, word: str, found: dict[str, Any]) -> None:
@@ -83,10 +98,16 @@ def _clause(cursor: Cursor, word: str, found: dict[str, Any]) -> None:
         found[word.lower()] = read_expression(cursor, what, _CLAUSES).text
 
 
-def _check(
-    cursor: Cursor, prods: bool, format: str, described: bool, found: dict[str, Any], spans: dict[str, Span]
-) -> None:
+def _must_have_path(cursor: Cursor, what: str, made: CreateTable, found: dict[str, Any]) -> None:
+    if made.format in FILE_FORMATS and not any(key.lower() == "path" for key, _ in found.get("options", ())):
+        spans = made.places.clauses
+        wrong = f"a {made.format} {what} reads a folder; add OPTIONS (path = 'incoming')"
+        raise cursor.source.error(spans.get("OPTIONS", spans["FROM"]), wrong)
+
+
+def _check(cursor: Cursor, prods: bool, made: CreateTable, found: dict[str, Any]) -> None:
     """Refuse a stream that cannot be, as far as the words go."""
+    spans = made.places.clauses
     if "time" not in found:
         cursor.expected("TIME and the column of time, as in TIME sent", _CLAUSES)
     if prods:
@@ -104,12 +125,10 @@ def _check(
     if replay and "trigger" in found:
         wrong = "a replay has no trigger; leave it out, or write REPLAY BY … PAGE … to set its steps"
         raise cursor.source.error(spans["TRIGGER"], wrong)
-    if format not in FILE_FORMATS:
+    _must_have_path(cursor, "stream", made, found)
+    if made.format not in FILE_FORMATS or made.columns is not None or made.format == "text":
         return
-    if not any(key.lower() == "path" for key, _ in found.get("options", ())):
-        wrong = f"a {format} stream reads a folder; add OPTIONS (path = 'incoming')"
-        raise cursor.source.error(spans.get("OPTIONS", spans["FROM"]), wrong)
-    if not described and format != "text" and not (replay and format in _SELF_DESCRIBING):
+    if not (replay and made.format in _SELF_DESCRIBING):
         wrong = (
             "files that are still to come cannot say their columns; write them behind the stream's name, as in "
             "calls (carrier STRING, sent TIMESTAMP)"

@@ -12,6 +12,8 @@ from slackwater.sql.source import Source, Span, span_of
 
 #: The longest token that an error repeats.
 _SHOWN = 40
+#: So many parentheses may stand before a SELECT.
+_DEEPEST = 50
 #: Words that name something only in backticks.
 _NO_NAMES = frozenset(
     ("SELECT", "FROM", "WHERE", "HAVING", "AS", "UNION", "INTERSECT", "EXCEPT", "AND", "OR", "NOT")
@@ -55,6 +57,11 @@ class Cursor:
     def sees_symbol(self, symbol: str) -> bool:
         """Whether this symbol comes next."""
         return self.raw_at(0) == symbol
+
+    def sees_query(self) -> bool:
+        """Whether a SELECT comes next, perhaps in parentheses."""
+        ahead = next((n for n in range(_DEEPEST) if self.raw_at(n) != "("), _DEEPEST)
+        return self.word_at(ahead) in ("SELECT", "WITH")
 
     @property
     def is_text(self) -> bool:

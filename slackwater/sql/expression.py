@@ -25,6 +25,12 @@ _RESERVED |= {"ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 _FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
 _FOLLOWED |= {word: ("JOIN",) for word in ("INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF")}
+#: What is said of a sub-query where no join can stand for it.
+NO_SUBQUERY = (
+    "a query inside an expression must be one that can be a join: WHERE … IN (SELECT …) or EXISTS (SELECT …), by "
+    "itself or between ANDs; to compare results of windows join them, as in FROM (SELECT … FROM a [RANGE 1 HOUR, "
+    "SLIDE 1 HOUR]) x JOIN (SELECT … FROM b [RANGE 1 HOUR, SLIDE 1 HOUR]) y ON …"
+)
 #: What a user may have meant by a word that does not belong to an expression.
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "AS", "AND", "OR")
 
@@ -224,14 +230,14 @@ def read_expression(
 
     `at_each` looks at each token before it is taken, and may refuse it.
     """
-    made = Expression(cursor.source, _cut(cursor, what, stops, at_each))
+    made = Expression(cursor.source, cut(cursor, what, stops, at_each))
     made.check(what)
     return made
 
 
 def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
     """Take an expression and its alias, with or without AS."""
-    tokens = _cut(cursor, "an expression", ("AS",))
+    tokens = cut(cursor, "an expression", ("AS",))
     made = Expression(cursor.source, tokens)
     if cursor.accept("AS"):
         made.check("an expression")
@@ -245,9 +251,14 @@ def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
     return made, None
 
 
-def _cut(
-    cursor: Cursor, what: str, stops: Collection[str], at_each: Callable[[Cursor], None] | None = None
+def cut(
+    cursor: Cursor,
+    what: str,
+    stops: Collection[str],
+    at_each: Callable[[Cursor], None] | None = None,
+    queries: bool = False,
 ) -> tuple[Token, ...]:
+    """Take the tokens of an expression; with `queries`, there may be some in parentheses."""
     begin, opened = cursor.at, list[Token]()
     while (token := cursor.token) is not None:
         if at_each is not None:
@@ -257,7 +268,8 @@ def _cut(
             break
         if raw in _OPEN:
             opened.append(token)
-            _refuse_subquery(cursor)
+            if not queries:
+                _refuse_subquery(cursor)
         elif raw in _CLOSE:
             if cursor.source.raw(opened[-1]) != _CLOSE[raw]:
                 cursor.expected(f"'{_OPEN[cursor.source.raw(opened[-1])]}'")
@@ -284,12 +296,16 @@ def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
     return cursor.at > begin and word in stops
 
 
+def sees_subquery(cursor: Cursor) -> bool:
+    """Whether a query in parentheses comes next, and not a column of such a name."""
+    named = cursor.word_at(1) in ("SELECT", "WITH") and cursor.raw_at(2) not in ("(", ",", ")", ".")
+    return cursor.sees_symbol("(") and named
+
+
 def _refuse_subquery(cursor: Cursor) -> None:
-    if cursor.word_at(1) in ("SELECT", "WITH") and cursor.raw_at(2) not in ("(", ",", ")", "."):
+    if sees_subquery(cursor):
         cursor.at += 1
-        raise cursor.error(
-            "a query inside an expression is not there yet; put it into FROM, or compare with a value"
-        )
+        raise cursor.error(NO_SUBQUERY)
 
 
 def _tree(source: Source, tokens: Sequence[Token]) -> exp.Expression | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import TokenType
@@ -62,6 +62,17 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Test:
+    """What IN or EXISTS asks of the rows of a sub-query."""
+
+    value: Expression | None
+    """What stands before IN."""
+    item: Expression | str | None
+    """What it is compared with: an expression over the rows of the sub-query, or the name of their column."""
+    where: Sequence[Expression]
+
+
+@dataclass(frozen=True)
 class Joined:
     """A side that is joined with all before it."""
 
@@ -72,6 +83,8 @@ class Joined:
     using: tuple[Expression, ...] = ()
     listed: bool = False
     """Whether it stands behind a comma; then WHERE says the condition."""
+    test: Test | None = None
+    """For a sub-query in WHERE, which looks at its own side first."""
 
 
 @dataclass(frozen=True)
@@ -193,14 +206,6 @@ def _sees_alias(cursor: Cursor) -> bool:
     return True
 
 
-def _sees_query(cursor: Cursor) -> bool:
-    """Whether a SELECT comes next, perhaps in parentheses."""
-    ahead = 0
-    while cursor.raw_at(ahead) == "(":
-        ahead += 1
-    return cursor.word_at(ahead) in ("SELECT", "WITH")
-
-
 def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
     begin = cursor.at
 
@@ -208,7 +213,7 @@ def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) ->
         return span_of(cursor.tokens[begin : cursor.at])
 
     if cursor.accept_symbol("("):
-        rows = query() if _sees_query(cursor) else _relation(cursor, scope, places, query).rows
+        rows = query() if cursor.sees_query() else _relation(cursor, scope, places, query).rows
         if cursor.word in _JOINS:
             raise cursor.error("joins go from left to right; write (SELECT * FROM … JOIN …) AS j for one of them")
         cursor.expect_symbol(")")

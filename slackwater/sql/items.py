@@ -31,6 +31,11 @@ class Item:
         return span_of(list(self.tokens))
 
     @property
+    def name(self) -> str | None:
+        """What its column is called; None for a star."""
+        return None if self.expression is None else self.alias or self.expression.name
+
+    @property
     def column(self) -> L.Column:
         """As a logical column."""
         if self.expression is None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from slackwater.plan import logical as L
 from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.expression import Expression
-from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored
+from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test
 from slackwater.sql.names import Names
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
+from slackwater.sql.values import quoted
 from slackwater.sql.window import WrittenWindow
 
 _LATER = "its rows without a partner would be known only when the stream has ended"
@@ -75,8 +76,9 @@ class JoinQuery:
         if not self._streams:
             raise error(sides[0].span, STORED_ALONE)
         called = dict[str, Side]()
+        tests = [joined.side for joined in self.found.joins if joined.test is not None]
         for side in sides:
-            if side.name is not None and side.name.lower() in called:
+            if side.name is not None and side.name.lower() in called and not any(side is test for test in tests):
                 raise error(side.span, f"two relations are called {side.name}; give this one an alias, as in AS y")
             called[(side.name or "").lower()] = side
             if isinstance(side.rows, Stored):
@@ -122,20 +124,24 @@ class JoinQuery:
     # --- expressions
 
     def resolved(
-        self, expression: Expression, seen: Sequence[int] | None = None, aliases: Collection[str] = ()
+        self,
+        expression: Expression,
+        seen: Sequence[int] | None = None,
+        first: int | None = None,
+        aliases: Collection[str] = (),
     ) -> Expression:
-        """An expression in terms of the joined rows."""
+        """An expression in terms of the joined rows; see `Names.resolved`."""
         if self.names is None:
             return expression.without_qualifier([side.name for side in self.found.sides if side.name is not None])
-        return self.names.resolved(expression, self.seen if seen is None else seen, aliases=aliases)
+        return self.names.resolved(expression, self.seen if seen is None else seen, first, aliases)
 
-    def take_conditions(self, where: Expression | None) -> list[Expression]:
+    def take_conditions(self, where: Sequence[Expression]) -> list[Expression]:
         """Give conditions of WHERE to the joins with a comma whose sides they speak of; the others come back."""
-        if where is None or self.names is None or not any(joined.listed for joined in self.found.joins):
-            return [] if where is None else [where]
-        parts = conjuncts(where)
+        if self.names is None or not any(joined.listed for joined in self.found.joins):
+            return list(where)
+        parts = [part for condition in where for part in conjuncts(condition)]
         others = [part for part in parts if not self._take(part, self.names)]
-        return [where] if len(others) == len(parts) else others
+        return list(where) if len(others) == len(parts) else others
 
     def _take(self, part: Expression, names: Names) -> bool:
         if part.aggregates:
@@ -219,10 +225,12 @@ class JoinQuery:
         joined = self.found.joins[n - 1]
         if joined.using:
             return tuple(self._used(written, n) for written in joined.using)
+        seen = [*(side for side in self.seen if side < n), n]
+        if joined.test is not None:
+            return self._asked(joined.test, joined.how, seen)
         parts = [*([] if joined.on is None else [joined.on]), *self._conditions[n - 1]]
         if not parts:
             return None
-        seen = [*(side for side in self.seen if side < n), n]
         for part in parts:
             if part.aggregates:
                 raise self.places.source.error(
@@ -230,9 +238,32 @@ class JoinQuery:
                 )
         return " AND ".join(self.resolved(part, seen).text for part in parts)
 
+    def _asked(self, test: Test, how: str, seen: Sequence[int]) -> str | None:
+        """What IN or EXISTS asks, as a condition of a pair.
+
+        A row is NOT IN where it differs from all: a null, which may be anything, is no difference (SQL's rule).
+        """
+        *outer, inner = seen
+        parts = [self.resolved(part, outer, inner).text for part in test.where]
+        parts = [f"({part})" for part in parts] if len(parts) > 1 or test.value is not None else parts
+        if test.value is not None and test.item is not None:
+            same = f"{_term(self.resolved(test.value, outer))} = {self._compared(test.item, outer, inner)}"
+            parts.insert(0, f"coalesce({same}, true)" if how == "anti" else same)
+        return " AND ".join(parts) or None
+
+    def _compared(self, item: Expression | str, outer: Sequence[int], inner: int) -> str:
+        if isinstance(item, Expression):
+            return _term(self.resolved(item, outer, inner))
+        return quoted(item if self.names is None else self.names.name_of(inner, item))
+
     def _used(self, written: Expression, n: int) -> str:
         own = written.column or ""
         return own if self.names is None else self.names.name_of(n, own)
+
+
+def _term(expression: Expression) -> str:
+    """An expression as a part of another."""
+    return expression.text if expression.column is not None else f"({expression.text})"
 
 
 def _through(inner: Sequence[L.Column], outer: Sequence[L.Column]) -> tuple[L.Column, ...]:

@@ -9,7 +9,7 @@ from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early, early
 from slackwater.plan.explain import Format
 from slackwater.sql import statements as S
-from slackwater.sql.create_stream import read_create_stream
+from slackwater.sql.create_stream import read_create_stream, read_create_table
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.functions import read_create_function, read_import
@@ -87,7 +87,7 @@ class _Statements:
 
     def statement(self) -> S.Statement:
         """The next statement, up to its semicolon or the end."""
-        word, begin = self.cursor.word, self.cursor.at
+        word, begin = "SELECT" if self.cursor.sees_query() else self.cursor.word, self.cursor.at
         if word not in self._readers:
             self.cursor.expected(
                 f"a statement ({', '.join(w for w in self._readers if w != 'WITH')})", self._readers
@@ -165,7 +165,7 @@ class _Statements:
         return cursor.text("a folder, MEMORY or FUNCTION 'module:function',")
 
     def _must_see_query(self) -> None:
-        if self.cursor.word not in ("SELECT", "WITH"):
+        if not self.cursor.sees_query():
             self.cursor.expected("SELECT", ("SELECT", "WITH"))
 
     # --- definitions
@@ -188,11 +188,15 @@ class _Statements:
             stream = read_create_stream(cursor)
             self.scope = self.scope.with_stream(stream.name)
             return stream
+        if cursor.accept("TABLE"):
+            table = read_create_table(cursor)
+            self.scope = self.scope.with_table(table.name)
+            return table
         if cursor.accept("FUNCTION"):
             function = read_create_function(cursor)
             self.scope = self.scope.with_function(function.name, function.function)
             return function
-        cursor.expected("STREAM, VIEW or FUNCTION", ("STREAM", "VIEW", "FUNCTION"))
+        cursor.expected("STREAM, TABLE, VIEW or FUNCTION", ("STREAM", "TABLE", "VIEW", "FUNCTION"))
 
     # --- acts
 
@@ -203,7 +207,7 @@ class _Statements:
             if format not in _FORMATS:
                 cursor.expected("TEXT, MERMAID or SVG", _FORMATS)
             cursor.at += 1
-        if cursor.word in ("SELECT", "WITH"):
+        if cursor.sees_query():
             return S.Explain(self._select(), None, _FORMATS[format])
         return S.Explain(None, self._query_name(), _FORMATS[format])
 
@@ -214,10 +218,12 @@ class _Statements:
             return S.Show("queries")
         if self.cursor.accept("VIEWS"):
             return S.Show("views")
+        if self.cursor.accept("TABLES"):
+            return S.Show("tables")
         if self.cursor.accept("RESULTS"):
             self.cursor.expect("OF")
             return S.Show("results", self._query_name())
-        known = ("STREAMS", "QUERIES", "VIEWS", "RESULTS OF")
+        known = ("STREAMS", "TABLES", "QUERIES", "VIEWS", "RESULTS OF")
         self.cursor.expected(f"one of {', '.join(known)}", known)
 
     def _query_name(self) -> str:

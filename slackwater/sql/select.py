@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from slackwater.errors import SqlError
@@ -14,12 +14,13 @@ from slackwater.plan import logical as L
 from slackwater.sql.aggregate_query import WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.from_clause import STORED_ALONE, Stored, read_from
+from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test, read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
+from slackwater.sql.subquery import Asked, read_where
 from slackwater.sql.union import check_order
 from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
 
@@ -38,8 +39,21 @@ _NEEDS_WINDOW = (
 
 
 @dataclass(frozen=True)
-class Clauses:
+class _Written:
     """What was written between SELECT and the end of the query."""
+
+    items: Sequence[Item]
+    found: From
+    where: Sequence[Expression]
+    asked: Sequence[Asked]
+    groups: Sequence[Expression]
+    having: Expression | None
+    window: WrittenWindow | None
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """The same in terms of the rows, joins done."""
 
     items: Sequence[Item]
     rows: L.Logical | Stored
@@ -58,6 +72,7 @@ class SelectReader:
         self._scope = scope
         self._places = places
         self._depth = depth
+        self._first_items: list[Item] = []
 
     def read(self) -> L.Logical:
         """`[WITH …] SELECT … [UNION ALL SELECT …]`, up to what does not belong to it."""
@@ -77,7 +92,7 @@ class SelectReader:
         if cursor.accept("WITH"):
             self._with()
         begin = cursor.at
-        first = self._select()
+        first = self._one()
         if not cursor.sees("UNION"):
             return first
         sides = [self._of_stream(first, begin)]
@@ -85,9 +100,19 @@ class SelectReader:
             if not cursor.accept("UNION", "ALL"):
                 raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
             at = cursor.at
-            sides.append(self._of_stream(self._select(), at))
+            sides.append(self._of_stream(self._one(), at))
             check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
         return self._places.put(L.Union(tuple(sides)), Place(span_of(cursor.tokens[begin : cursor.at])))
+
+    def _one(self) -> L.Logical | Stored:
+        """A SELECT, or a query in parentheses."""
+        if not (self._cursor.sees_symbol("(") and self._cursor.sees_query()):
+            return self._select()
+        self._cursor.at += 1
+        made = self._inner()
+        self._cursor.expect_symbol(")")
+        self._refuse_rest()
+        return made
 
     def _select(self) -> L.Logical | Stored:
         begin = self._cursor.at
@@ -116,57 +141,88 @@ class SelectReader:
 
     # --- clauses
 
-    def _clauses(self) -> Clauses:
+    def _written(self) -> _Written:
         cursor = self._cursor
         if cursor.sees("DISTINCT"):
             raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
-        items = read_items(cursor)
+        items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
         found = read_from(cursor, self._scope, self._places, self._inner)
         clause = self._window(None)
-        where = read_expression(cursor, "a condition") if cursor.accept("WHERE") else None
+        where, asked = read_where(cursor) if cursor.accept("WHERE") else ([], [])
         clause = self._window(clause)
         groups = self._groups() if cursor.accept("GROUP BY") else []
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
-        clause = self._window(clause)
+        return _Written(items, found, where, asked, groups, having, self._window(clause))
+
+    def _clauses(self) -> Clauses:
+        """The clauses in terms of the rows."""
+        written = self._written()
+        tests = [self._test(asked) for asked in written.asked]
+        found = replace(written.found, joins=(*written.found.joins, *tests))
         if found.joins:
-            return self._joined(JoinQuery(found, self._scope, self._places), items, where, groups, having, clause)
+            return self._joined(JoinQuery(found, self._scope, self._places), written)
         names = found.first.names
-        window = self._only_window(found.first.window, clause)
-        window, plain = self._spark_window(window, [group.without_qualifier(names) for group in groups])
+        window = self._only_window(found.first.window, written.window)
+        window, plain = self._spark_window(window, [group.without_qualifier(names) for group in written.groups])
         return Clauses(
-            [item.without_qualifier(names, cursor.source) for item in items],
+            [item.without_qualifier(names, self._cursor.source) for item in written.items],
             found.first.rows,
-            [] if where is None else [where.without_qualifier(names)],
+            [part.without_qualifier(names) for part in written.where],
             plain,
-            None if having is None else having.without_qualifier(names),
+            None if written.having is None else written.having.without_qualifier(names),
             window,
         )
 
-    def _joined(
-        self,
-        query: JoinQuery,
-        items: Sequence[Item],
-        where: Expression | None,
-        groups: Sequence[Expression],
-        having: Expression | None,
-        clause: WrittenWindow | None,
-    ) -> Clauses:
+    def _joined(self, query: JoinQuery, written: _Written) -> Clauses:
         """The clauses in terms of the joined rows."""
-        others = query.take_conditions(where)
+        others = query.take_conditions(written.where)
         rows = query.rows()
-        shown = items_of_join(items, query, self._cursor.source)
+        shown = items_of_join(written.items, query, self._cursor.source)
         aliases = [item.alias for item in shown if item.alias is not None]
-        window = self._only_window(query.window, clause)
-        window, plain = self._spark_window(window, [query.resolved(group, aliases=aliases) for group in groups])
+        groups = [query.resolved(group, aliases=aliases) for group in written.groups]
+        window = self._only_window(query.window, written.window)
+        window, plain = self._spark_window(window, groups)
         return Clauses(
             shown,
             rows,
             [query.resolved(part) for part in others],
             plain,
-            None if having is None else query.resolved(having, aliases=aliases),
+            None if written.having is None else query.resolved(written.having, aliases=aliases),
             window,
         )
+
+    # --- sub-queries in WHERE
+
+    def _test(self, asked: Asked) -> Joined:
+        """A sub-query as a side of a join: its only relation, or the whole of it where it has more to say."""
+        source = self._cursor.source
+        reader = SelectReader(Cursor(source, asked.query), self._scope, self._places, self._depth + 1)
+        inner = reader._simple()
+        item: Expression | str | None = None
+        if inner is not None:
+            side, where, items = inner.found.first, inner.where, inner.items
+            item = items[0].expression
+        else:
+            reader._cursor.at = 0
+            rows = reader.read()
+            side, where = Side(rows, span_of(list(asked.query))), []
+            items = reader._first_items
+            item = items[0].name
+        if asked.value is not None and (len(items) != 1 or item is None):
+            span = Span(items[0].span.start, items[-1].span.end)
+            raise source.error(span, "IN compares with one column; name it in the sub-query")
+        return Joined(side, asked.how, asked.span, test=Test(asked.value, item, where))
+
+    def _simple(self) -> _Written | None:
+        """A sub-query over one relation, whose rows are rows of it; None for another."""
+        if not self._cursor.accept("SELECT"):
+            return None
+        written = self._written()
+        plain = [item.expression for item in written.items if item.expression is not None]
+        more = [*written.found.joins, *written.asked, *written.groups, *(a for e in plain for a in e.aggregates)]
+        whole = written.having is None and written.window is None and self._cursor.token is None
+        return written if whole and not more else None
 
     def _groups(self) -> list[Expression]:
         cursor = self._cursor

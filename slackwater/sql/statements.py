@@ -81,10 +81,23 @@ class CreateStream(Written):
 
 @dataclass(frozen=True)
 class StreamPlaces:
-    """Where the clauses of a stream were written, by their words."""
+    """Where the clauses of a stream or a table were written, by their words."""
 
     source: Source
     clauses: dict[str, Span]
+
+
+@dataclass(frozen=True)
+class CreateTable(Written):
+    """`CREATE TABLE …`: a stored relation."""
+
+    name: str
+    columns: str | None
+    """Spark's words for the schema."""
+    format: str
+    options: tuple[tuple[str, str], ...]
+    where: str | None
+    places: StreamPlaces
 
 
 @dataclass(frozen=True)
@@ -115,9 +128,9 @@ class Explain(Written):
 
 @dataclass(frozen=True)
 class Show(Written):
-    """`SHOW STREAMS`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
+    """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
 
-    what: Literal["streams", "queries", "views", "results"]
+    what: Literal["streams", "tables", "queries", "views", "results"]
     query: str | None = None
     """Of which query the results are wanted."""
 
@@ -166,6 +179,7 @@ Statement = (
     Select
     | Insert
     | CreateStream
+    | CreateTable
     | CreateView
     | CreateFunction
     | Explain

@@ -121,6 +121,19 @@ QUERIES: list[tuple[str, L.Logical]] = [
         L.Union(tuple(L.Select((L.Scan(s),), ((None, "ts"),)) for s in ("trips", "Sensors", "traffic"))),
     ),
     (
+        "(SELECT * FROM trips) UNION ALL (SELECT * FROM trips WHERE ok)",
+        L.Union((TRIPS, L.Where((TRIPS,), "ok"))),
+    ),
+    (
+        "(SELECT * FROM trips UNION ALL SELECT * FROM trips) UNION ALL "
+        "(WITH v AS (SELECT * FROM trips) SELECT * FROM v)",
+        L.Union((L.Union((TRIPS, TRIPS)), TRIPS)),
+    ),
+    (
+        "SELECT * FROM ((SELECT * FROM trips) UNION ALL (SELECT * FROM trips)) WHERE ok",
+        L.Where((L.Union((TRIPS, TRIPS)),), "ok"),
+    ),
+    (
         "SELECT * FROM (SELECT * FROM trips UNION ALL SELECT * FROM trips) UNION ALL SELECT * FROM trips",
         L.Union((L.Union((TRIPS, TRIPS)), TRIPS)),
     ),

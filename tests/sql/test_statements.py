@@ -89,6 +89,19 @@ def test_later_statements_know_streams_views_and_functions() -> None:
     assert to_sql(query.query, parsed.scope) == "SELECT a FROM dumped((SELECT * FROM calls WHERE value % 2 = 0))"
 
 
+def test_later_statements_know_tables() -> None:
+    text = """CREATE STREAM calls FROM 'rate' TIME timestamp DISORDER MAX DELAY;
+              CREATE TABLE odd (value LONG, name STRING) FROM 'CSV' OPTIONS (path 'in/odd', header TRUE)
+              WHERE value > 0;
+              SELECT * FROM calls JOIN odd USING (value); SHOW TABLES"""
+    _, table, query, shown = parse(text, Scope()).statements
+    assert isinstance(table, S.CreateTable) and isinstance(query, S.Select) and isinstance(shown, S.Show)
+    assert (table.name, table.columns, table.format) == ("odd", "value LONG, name STRING", "csv")
+    assert (table.options, table.where) == ((("path", "in/odd"), ("header", "true")), "value > 0")
+    assert query.query == L.JoinStored((L.Scan("calls"),), "odd", ("value",))
+    assert shown.what == "tables"
+
+
 def test_a_map_without_a_name_cannot_be_written() -> None:
     with pytest.raises(sw.QueryError, match="give its function one with CREATE FUNCTION"):
         to_sql(L.Map((L.Scan("s"),), json.dumps, "a INT"), Scope())

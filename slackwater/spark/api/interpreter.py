@@ -15,8 +15,9 @@ from pyspark import cloudpickle
 from slackwater.errors import QueryError, RunError, SqlError, did_you_mean
 from slackwater.plan.explain import explain_plan
 from slackwater.spark.api.query import Query
+from slackwater.spark.api.relation import FrameRelation
 from slackwater.spark.api.run import Run
-from slackwater.spark.api.sql_streams import declare_stream
+from slackwater.spark.api.sql_streams import declare_stream, declare_table
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import OfAnalysis, Scope
@@ -89,6 +90,8 @@ class Interpreter:
                 return self.start(statement, hold)
             case S.CreateStream():
                 return declare_stream(self._session, statement, self.folder)
+            case S.CreateTable():
+                return declare_table(self._session, statement, self.folder)
             case S.CreateView():
                 return self._view(statement)
             case S.CreateFunction():
@@ -179,7 +182,9 @@ class Interpreter:
     def _show(self, show: S.Show) -> pa.Table:
         if show.query is not None:
             return self._run_of(show.query).results()
-        return {"streams": self._streams, "queries": self._queries, "views": self._views}[show.what]()
+        return {"streams": self._streams, "tables": self._tables, "queries": self._queries, "views": self._views}[
+            show.what
+        ]()
 
     def _streams(self) -> pa.Table:
         nodes = [self._session._catalogue[name].node for name in self._session._catalogue]
@@ -190,6 +195,11 @@ class Interpreter:
             source=[node.source for node in nodes],
             disorder=[node.disorder.describe() for node in nodes],
         )
+
+    def _tables(self) -> pa.Table:
+        tables = self._session._catalogue.tables
+        columns = [FrameRelation(frame).columns for frame in tables.values()]
+        return _table(name=list(tables), columns=[", ".join(f"{n} {kind}" for n, kind in c) for c in columns])
 
     def _queries(self) -> pa.Table:
         runs = list(self._session._running.runs.values())

@@ -1,4 +1,4 @@
-"""`CREATE STREAM` on Spark: a reader for its format, and the stream declared on it."""
+"""`CREATE STREAM` and `CREATE TABLE` on Spark: a reader for the format, and what is declared on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.spark.api.query import Stream
 from slackwater.spark.api.relation import FrameRelation
 from slackwater.sql.create_stream import FILE_FORMATS
 from slackwater.sql.places import placed
-from slackwater.sql.statements import CreateStream
+from slackwater.sql.statements import CreateStream, CreateTable
 
 if TYPE_CHECKING:
     from slackwater.spark.api.session import Session
@@ -45,14 +45,28 @@ def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stre
         raise _error(stream, _CLAUSES.get(first, "FROM"), str(error)) from None
 
 
-def _frame(session: Session, stream: CreateStream, folder: Path) -> DataFrame:
+def declare_table(session: Session, table: CreateTable, folder: Path) -> None:
+    """Give a stored relation its name; relative paths start at the folder."""
+    if table.name in session._tables:
+        raise _error(table, "FROM", f"there is already a table {table.name!r}; create each table once")
+    frame = _frame(session, table, folder)
+    try:
+        if table.where is not None:
+            frame = FrameRelation(frame).where(table.where).frame
+        session.table(table.name, frame)
+    except QueryError as error:
+        raise _error(table, "WHERE" if str(error).startswith("where") else "FROM", str(error)) from None
+
+
+def _frame(session: Session, stream: CreateStream | CreateTable, folder: Path) -> DataFrame:
     options = dict(stream.options)
     key = next((key for key in options if key.lower() == "path"), None)
     path = options.pop(key) if key is not None and stream.format in FILE_FORMATS else None
     if path is not None:
         path = path if "://" in path else str(folder / path)
         _must_exist(stream, path)
-    reader: Any = session.spark.read if stream.arrival is not None else session.spark.readStream
+    static = isinstance(stream, CreateTable) or stream.arrival is not None
+    reader: Any = session.spark.read if static else session.spark.readStream
     reader = reader.format(stream.format).options(**options)
     if stream.columns is not None:
         try:
@@ -69,14 +83,14 @@ def _frame(session: Session, stream: CreateStream, folder: Path) -> DataFrame:
         raise _error(stream, "FROM", wrong) from None
 
 
-def _must_exist(stream: CreateStream, path: str) -> None:
+def _must_exist(stream: CreateStream | CreateTable, path: str) -> None:
     local = path.removeprefix("file://")
     if "://" in local or Path(local).exists() or glob.glob(local):
         return
     raise _error(stream, "OPTIONS", f"there is no file or folder {local!r}; make it, or correct the path")
 
 
-def _error(stream: CreateStream, clause: str, message: str) -> SqlError:
+def _error(stream: CreateStream | CreateTable, clause: str, message: str) -> SqlError:
     spans = stream.places.clauses
     return placed(stream.places.source, spans.get(clause, spans["FROM"]), message)
 

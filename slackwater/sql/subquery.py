@@ -1,0 +1,88 @@
+"""Sub-queries in WHERE: IN and EXISTS are semi joins, NOT IN and NOT EXISTS are anti joins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import Token
+
+from slackwater.sql.conjuncts import conjuncts
+from slackwater.sql.cursor import Cursor
+from slackwater.sql.expression import NO_SUBQUERY, Expression, cut, sees_subquery
+from slackwater.sql.source import Source, Span, span_of
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`value [NOT] IN (…)`, or `[NOT] EXISTS (…)` without a value."""
+
+    value: Expression | None
+    negated: bool
+    query: tuple[Token, ...]
+    span: Span
+
+    @property
+    def how(self) -> str:
+        """The kind of join."""
+        return "anti" if self.negated else "semi"
+
+
+def read_where(cursor: Cursor) -> tuple[list[Expression], list[Asked]]:
+    """What stands behind WHERE: conditions of a row, and what is asked of sub-queries."""
+    whole = Expression(cursor.source, cut(cursor, "a condition", (), queries=True))
+    if _first_query(whole) is None:
+        whole.check("a condition")
+        return [whole], []
+    plain, asked = list[Expression](), list[Asked]()
+    for part in conjuncts(whole):
+        if _first_query(part) is None:
+            part.check("a condition")
+            plain.append(part)
+        else:
+            asked.append(_asked(part))
+    return plain, asked
+
+
+def _first_query(expression: Expression) -> int | None:
+    """Where the first query in parentheses begins."""
+    cursor = Cursor(expression.source, expression.tokens)
+    for cursor.at in range(len(expression.tokens)):
+        if sees_subquery(cursor):
+            return cursor.at
+    return None
+
+
+def _asked(part: Expression) -> Asked:
+    source, tokens = part.source, part.tokens
+    at = _first_query(part)
+    assert at is not None
+    words = [source.word(token) for token in tokens[:at]]
+    if not _closes(source, tokens, at):
+        raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
+    negated = words[:1] == ["NOT"]
+    begin = 1 if negated else 0
+    if words[begin:] == ["EXISTS"]:
+        return Asked(None, negated, tokens[at + 1 : -1], part.span)
+    if words[-1:] != ["IN"]:
+        raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
+    end = at - 1
+    if words[end - 1 : end] == ["NOT"]:
+        negated, end = not negated, end - 1
+    value = Expression(source, tokens[begin:end]) if begin < end else None
+    if value is None or any(word in ("OR", "AND", "NOT") for word in words[begin:end]):
+        raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
+    value.check("a value before IN")
+    if source.raw(value.tokens[0]) == "(" and any(source.raw(token) == "," for token in value.tokens):
+        raise source.error(value.span, "IN compares one value with a sub-query; write EXISTS (SELECT … WHERE …)")
+    return Asked(value, negated, tokens[at + 1 : -1], part.span)
+
+
+def _closes(source: Source, tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether the parenthesis at a place is closed by the last token."""
+    depth = 0
+    for n in range(at, len(tokens)):
+        raw = source.raw(tokens[n])
+        depth += (raw == "(") - (raw == ")")
+        if depth == 0:
+            return n == len(tokens) - 1
+    return False
