@@ -52,9 +52,14 @@ class Entry:
         return isinstance(element, Prod) or (self.is_page and element.prod is not None)
 
     def highest(self) -> int | None:
-        """The largest time of a page's rows; runs a job if none has. None for what has no rows with a time."""
+        """The time that a page waits for, that of its last row; runs a job if none has. None: it need not wait.
+
+        Rows of a stream with sources may lie below its heartbeat and be in time for their own source (D4): while
+        they waited, others would go on without them.
+        """
         page: Any = self.element
-        return page.measure().highest if self.is_page else None
+        arrival = page.measure() if self.is_page else None
+        return None if arrival is None or arrival.sources is not None else arrival.highest
 
 
 class Queue:
@@ -136,8 +141,9 @@ class Queue:
             if isinstance(element, Punctuation):
                 passed = Heartbeat(min(element.heartbeat.tick, lowest - 1))
                 ahead, admission = told.joined(Punctuation(passed, told.sources)), entry.admission
-            elif (arrival := element.arrival()) is None:
-                break  # no punctuation behind it follows from its rows
+            elif (arrival := element.arrival()) is None or arrival.sources is not None:
+                # Nothing behind it follows from its rows; or rows of a source may come below the heartbeat of all.
+                break
             elif arrival.lowest is not None:
                 lowest = min(lowest, arrival.lowest)
         if ahead is not told:

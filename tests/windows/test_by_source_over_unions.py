@@ -28,9 +28,11 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
+from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script
 from slackwater.windows.spec import WindowSpec
+from tests.kit.labels import LEVELS
 from tests.kit.rolling_oracle import recompute
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, plan, union, windows
@@ -83,15 +85,15 @@ def by_source(rows: list[Row]) -> dict[str, list[Row]]:
 class Sitting:
     """A query in a journal that is stopped and started again."""
 
-    def __init__(self, folder: str, query: L.Logical, policy: Disorder) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, query: L.Logical, policy: Disorder, level: Heartbeats) -> None:
+        self._folder, self._level = folder, level
         self._plan = plan(query, {"a": policy, "b": policy}, source="g")
         self.sink, self.late = ListSink(), ListSink()
         self.begin(0)
 
     def begin(self, at: int) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self._folder)
-        self.script = Script(self._plan, journal=journal, sink=self.sink, late=self.late)
+        self.script = Script(self._plan, journal=journal, sink=self.sink, late=self.late, heartbeats=self._level)
         self.script.clock.set(at)
 
     @property
@@ -106,13 +108,13 @@ STOPS = st.sets(st.integers(0, 15), max_size=3)
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @settings(max_examples=12)
-@given(pages=pages(), stops=STOPS)
+@given(pages=pages(), stops=STOPS, level=st.sampled_from(LEVELS[:2]))
 def test_windows_for_each_row_equal_a_recomputation_of_each_source_over_both_streams(
-    policy: Disorder, pages: list[tuple[str, list[Row]]], stops: set[int]
+    policy: Disorder, pages: list[tuple[str, list[Row]]], stops: set[int], level: Heartbeats
 ) -> None:
     beats = defaultdict[str, list[int | None]](list)
     with tempfile.TemporaryDirectory() as folder:
-        sitting = Sitting(folder, windows(union(A, B), 7, None, "g", **TEXTS), policy)
+        sitting = Sitting(folder, windows(union(A, B), 7, None, "g", **TEXTS), policy, level)
         operator = sitting.script.executor.graph.nodes["q/window"].operator
         assert isinstance(operator, RollingBySource)
         for k, (stream, rows) in enumerate(pages):
@@ -138,13 +140,13 @@ def test_windows_for_each_row_equal_a_recomputation_of_each_source_over_both_str
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @settings(max_examples=12)
-@given(pages=pages(), stops=STOPS)
+@given(pages=pages(), stops=STOPS, level=st.sampled_from(LEVELS[:2]))
 def test_a_row_is_lost_only_to_windows_that_were_given_for_its_source_by_either_stream(
-    policy: Disorder, pages: list[tuple[str, list[Row]]], stops: set[int]
+    policy: Disorder, pages: list[tuple[str, list[Row]]], stops: set[int], level: Heartbeats
 ) -> None:
     spec, wanted, late = WindowSpec(10, 5), Counter[tuple[str, int]](), 0
     with tempfile.TemporaryDirectory() as folder:
-        sitting = Sitting(folder, windows(union(A, B), 10, 5, "g", n="count(*)"), policy)
+        sitting = Sitting(folder, windows(union(A, B), 10, 5, "g", n="count(*)"), policy, level)
         for k, (stream, rows) in enumerate(pages):
             told = {(r["g"], r["window_start"] // 5) for r in sitting.sink.rows}
             for row in rows:
