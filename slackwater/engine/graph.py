@@ -116,7 +116,8 @@ class Node:
         elif isinstance(element, Prod):
             arcs = [arc for arc in arcs if element.query is None or element.query in arc.to.queries]
         else:
-            arcs = [arc for arc in arcs if arc.to.since <= admission]
+            # What was made by an operator that came with the reader is for the reader, whatever it follows from.
+            arcs = [arc for arc in arcs if arc.to.since <= max(admission, self.since)]
             for watcher in self.watchers:
                 watcher.operator.watch(element)
         for arc in arcs:

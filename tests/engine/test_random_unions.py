@@ -82,6 +82,17 @@ def test_queries_over_several_streams_see_what_is_theirs(
     world.check()
 
 
+def test_results_that_follow_from_an_older_page_are_not_lost() -> None:
+    """A stream's time may come from a page that was admitted before the query was there."""
+    times: dict[str, list[list[int]]] = {"a": [[], [5, 10]], "b": [[5]], "c": [[], [2, 4], [9, 14]]}
+    streams = {n: Stream([frame([[t, "x", 1, 0.0, 1] for t in page]) for page in of], 0) for n, of in times.items()}
+    for kind in range(len(KINDS)):
+        with tempfile.TemporaryDirectory() as folder:
+            world = World(folder, streams, None, KINDS)
+            world.play([("add", kind), ("b", 0), ("add", kind)])
+        world.check()
+
+
 @pytest.mark.parametrize("heartbeats", LEVELS, ids=lambda level: level.name)
 def test_what_waits_at_a_union_outlives_a_restart_at_every_step(heartbeats: Any) -> None:
     """Step by step: after each run the process dies, the next one goes on, and no row is lost or comes twice."""
