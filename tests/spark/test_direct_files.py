@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from slackwater.spark.embedded import moved_to, private_copy
 from slackwater.spark.ingest.direct_files import DirectFiles
+from slackwater.spark.pages.one_task import in_one_task
 from slackwater.spark.pages.shape import Shape
 
 pytestmark = pytest.mark.spark
@@ -89,3 +91,28 @@ def test_names_with_globs_are_left_to_spark(spark: SparkSession, tmp_path: Path,
     rows(0).write_parquet(tmp_path / "a[1] b.parquet")
     assert counts(spark, stream(spark, "parquet", tmp_path)) == {(0, "a"): 5, (0, "b"): 4}
     assert read == [False]
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_a_page_in_one_task_is_one_scan_without_a_shuffle(spark: SparkSession, tmp_path: Path, files: int) -> None:
+    for f in range(files):
+        rows(f).write_parquet(tmp_path / f"{f}.parquet", row_group_size=4)
+    reader = DirectFiles(stream(spark, "parquet", tmp_path))
+    if not reader.in_one_task:
+        pytest.skip("this Spark cannot scan files in one task")
+    scan = reader._spark.read.schema(SCHEMA).parquet(*(str(tmp_path / f"{f}.parquet") for f in range(files)))
+    ours = moved_to(private_copy(spark), scan)
+
+    def plan() -> str:
+        return str(grouped(ours)._jdf.queryExecution().executedPlan())
+
+    def grouped(frame: DataFrame) -> DataFrame:
+        return frame.where("t <> 3").groupBy("k").count()
+
+    assert "Exchange" in plan()
+    with in_one_task(ours, scanned=True) as cut:
+        one = grouped(cut)
+        assert "Exchange" not in plan() and "Coalesce" not in plan()
+        assert one.rdd.getNumPartitions() == 1
+        assert sorted((r["k"], r["count"]) for r in one.collect()) == [("a", 5 * files), ("b", 5 * files - 1)]
+    assert "Exchange" in plan()

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from slackwater.spark.embedded import moved_to
+from slackwater.spark.pages.one_task import can_scan_in_one, reader_of
 
 #: Options of the stream that mean nothing to a reader.
 _STREAMING = {
@@ -37,7 +38,10 @@ class DirectFiles:
         self._format: str | None = None
         self._options: dict[str, str] = {}
         self._schema = frame.schema
-        self._spark = frame.sparkSession
+        # A copy of the user's session, as the stream itself has: its settings say how the user's files are read.
+        self._spark = reader_of(frame.sparkSession, _MOST_FILES)
+        self.in_one_task = can_scan_in_one(self._spark)
+        """Whether Spark can scan them in one task without a step of its own for it."""
         try:
             self._learn(frame)
         except (Py4JError, AttributeError):
@@ -67,7 +71,6 @@ class DirectFiles:
             files = None
         if not files or any(c in path for path in files for c in "[]{}*?=,"):
             return None
-        # In the user's session, as the stream itself: its settings say how the user's files are read.
         reader = self._spark.read.format(self._format).schema(self._schema).options(**self._options)
         return moved_to(batch.sparkSession, reader.load(files))
 

@@ -56,7 +56,7 @@ class Ingest:
         self._checkpoint = Checkpoint(node.name, checkpoint, pages.root)
         self._trigger = trigger
         self._shape = Shape()
-        self._direct = DirectFiles(frame)
+        self._direct: DirectFiles | None = None
         self._tuned = False
         self._spool = Spool(node.name, pages)
         self._offered: int | None = None
@@ -77,6 +77,7 @@ class Ingest:
         self.columns, self._tuned = columns, False
         self._offer_spooled()
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
+        self._direct = DirectFiles(self._frame)
         self._visible = [f"`{c}`" for c in self._frame.columns if c in columns]
         frame = self._frame.select(*self._visible)
         writer = frame.writeStream.foreachBatch(self._batch)
@@ -124,10 +125,12 @@ class Ingest:
             self._tuned = True
         self._checkpoint.check(batch_id, self._taken)
         self._checkpoint.force(batch_id, self._pages.disk)
+        assert self._direct is not None
         direct = self._direct.read(frame) if self._shape.large else None
+        scanned = direct is not None and self._direct.in_one_task
         frame = frame if direct is None else direct
         now = self._loop.executor.clock.now()
-        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages, self._visible)
+        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages, self._visible, scanned)
         if self.spooling:
             self._put(page)
         else:

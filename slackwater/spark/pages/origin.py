@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival
+from slackwater.spark.pages.one_task import in_one_task
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.statistics import page_statistics, read_arrival, sketch_column
 from slackwater.windows.frames import frame_of
@@ -32,6 +34,8 @@ class Origin:
     pages: SparkPages
     hidden: tuple[str, ...]
     """Hidden columns of every row."""
+    scanned: bool = False
+    """Whether Spark can scan the files of the rows in one task, if it is told so."""
     needs: frozenset[str] = frozenset()
     arrival: Arrival | None = None
     prod: Prod | None = None
@@ -57,6 +61,10 @@ class Origin:
         table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
         self.pages.spent(time.perf_counter() - started)
         self.arrived(frame_of(table), sketch)
+
+    def cut(self, frame: DataFrame, one_task: bool) -> AbstractContextManager[DataFrame]:
+        """Inside, a job over these rows is one task or many."""
+        return in_one_task(frame, self.scanned) if one_task else nullcontext(frame)
 
     def keep(self) -> None:
         """Have the next job keep the rows as they came, so that the one after it need not read them again."""

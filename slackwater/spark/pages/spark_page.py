@@ -83,8 +83,9 @@ class SparkPage:
         shape: Shape,
         pages: SparkPages,
         columns: Sequence[str] = ("*",),
+        scanned: bool = False,
     ) -> SparkPage:
-        """A page as it comes from a source, with some of its columns."""
+        """A page as it comes from a source, with some of its columns; for `scanned` see `Origin`."""
         hidden = {TIME: node.time}
         if node.source is not None:
             hidden[SOURCE] = f"coalesce(CAST({node.source} AS STRING), '{NO_SOURCE}')"
@@ -92,7 +93,7 @@ class SparkPage:
             hidden[PUNCTUATION] = node.punctuation
         # One step: Spark analyses each for itself.
         timed = frame.select(*map(column, columns), *(named(sql, name) for name, sql in hidden.items()))
-        return SparkPage(timed, Origin(timed, number, at, shape, pages, tuple(hidden)))
+        return SparkPage(timed, Origin(timed, number, at, shape, pages, tuple(hidden), scanned))
 
     @staticmethod
     def known(
@@ -196,13 +197,14 @@ class SparkPage:
         """One job: partials by pane and group, to the driver as Arrow."""
         started, one_task = time.perf_counter(), self.origin.shape.one_task()
         unknown = self.origin.arrival is None
-        frame, sketch = self.origin.sketched(self.frame.coalesce(1) if one_task else self.frame)
         asked = self.origin.asked if unknown else None
         # Rows that a filter dropped have no group any more, but still a source.
         by_source = self.origin.many_sources and (kernel.source is None or self.marked)
         keys, made = kernel_columns(kernel, by_source, self.marked, asked)
         try:
-            table = frame.groupBy(*keys).agg(*made).toArrow()
+            with self.origin.cut(self.frame, one_task) as rows:
+                frame, sketch = self.origin.sketched(rows)
+                table = frame.groupBy(*keys).agg(*made).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             if not too_large(error):
                 raise
