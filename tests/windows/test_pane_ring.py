@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from unittest.mock import patch
 
 import polars as pl
@@ -217,3 +218,22 @@ def test_a_piece_without_a_closed_pane_is_not_copied() -> None:
         kept = closed.open_panes(piece, spec, PANE, pl.lit(None))
         assert kept[PANE].to_list() == panes[len(panes) - left :]
         assert (kept is piece) == (left == len(panes))
+
+
+NEAR = st.integers(-30, 30)
+FAR = st.sampled_from([-(2**40), 2**40])
+
+
+@given(pages=st.lists(st.lists(NEAR | FAR, min_size=1, max_size=60, unique=True), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_the_whole_state_has_one_partial_for_each_pane(pages: list[list[int]]) -> None:
+    kernel = PaneKernel(WindowSpec(10, 10), (), (parse_aggregate("s", "sum(x)", lambda sql: pa.int64()),))
+    ((total,),) = kernel.columns.values()
+    state = PaneRing(kernel)
+    for panes in pages:
+        state.add(pl.DataFrame({PANE: panes, ROWS: [1] * len(panes), total: panes}), Closed())
+    kept = state.all()
+    assert kept is not None
+    counts = Counter(pane for panes in pages for pane in panes)
+    expected = [(pane, rows, pane * rows) for pane, rows in sorted(counts.items())]
+    assert sorted(zip(*(kept[name].to_pylist() for name in (PANE, ROWS, total)), strict=True)) == expected
