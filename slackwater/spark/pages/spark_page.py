@@ -20,17 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from slackwater.columns import (
-    CELL,
-    NO_SOURCE,
-    PANE,
-    PLACE,
-    PUNCTUATION,
-    ROWS,
-    SOURCE,
-    TIME,
-    UNTIL,
-)
+from slackwater.columns import CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME, UNTIL
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
@@ -43,13 +33,7 @@ from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp_sql
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.staging import few, stage, too_large
-from slackwater.spark.pages.statistics import (
-    ALL,
-    COLUMNS,
-    MISSING,
-    page_statistics,
-    sketch_column,
-)
+from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, sketch_column
 from slackwater.spark.storage.place import Place
 from slackwater.spark.types import arrow_of
 from slackwater.windows.frames import frame_of
