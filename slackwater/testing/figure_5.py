@@ -26,7 +26,8 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.in_order import InOrder, rows_of, stamp
+from slackwater.testing.growing_union import GrowingUnion, rows_of
+from slackwater.testing.ordered_union import timestamp
 from slackwater.testing.script import ArrowPages
 
 
@@ -55,7 +56,7 @@ class Increasing(Tracker):
         self._heartbeat = Heartbeat(state["heartbeat"])
 
 
-class ByHeartbeat(InOrder):
+class ByHeartbeat(GrowingUnion):
     """Takes a page when the least heartbeat of its inputs has come to its last row (S1 section 7.2)."""
 
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
@@ -75,7 +76,7 @@ class ByHeartbeat(InOrder):
             said = (e.heartbeat.tick for e in waiting.elements() if isinstance(e, Punctuation))
             self._registers[n] = max(waiting.time.heartbeat.tick, *said, self._registers[n])
         ready = [n for n, i in enumerate(inputs) if len(i) and _last(i.peek()) <= min(self._registers)]
-        return min(ready, key=lambda n: stamp(inputs[n].peek()), default=None)
+        return min(ready, key=lambda n: timestamp(inputs[n].peek()), default=None)
 
 
 def _last(element: Any) -> int:

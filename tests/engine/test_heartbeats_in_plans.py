@@ -28,7 +28,7 @@ from slackwater.scheduling.heartbeats import Label, Plan, streams_below
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
 from slackwater.testing.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
-from slackwater.testing.in_order import InOrder
+from slackwater.testing.growing_union import GrowingUnion
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, C, plan, union, where, windows
@@ -319,9 +319,9 @@ def test_labels_follow_the_selectivities_that_are_measured() -> None:
     executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.memory_aware())
     for source in ("S1", "S2", "S3"):
         executor.add(Source(source, sorted_stream()))
-    first = InOrder("O1", growth=3)
+    first = GrowingUnion("O1", growth=3)
     executor.add(first, [("S1", "main"), ("S2", "main")])
-    executor.add(InOrder("O2"), [("O1", "main"), ("S3", "main")])
+    executor.add(GrowingUnion("O2"), [("O1", "main"), ("S3", "main")])
     executor.add(Collect("end"), [("O2", "main")])
     numbers = count()
 

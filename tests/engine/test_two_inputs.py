@@ -1,4 +1,4 @@
-"""An operator of two inputs: S3's sorted union, its idle-waiting, and the demand that ends it."""
+"""An operator of two inputs: S3's ordered union, its idle-waiting, and the demand that ends it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, arrow_plan
-from slackwater.testing.in_order import InOrder
+from slackwater.testing.ordered_union import OrderedUnion
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
@@ -49,14 +49,14 @@ def pages_of(end: Collect | ListSink) -> list[int]:
 
 
 def test_union_waits_while_an_input_has_shown_nothing() -> None:
-    union = InOrder("u")
+    union = OrderedUnion("u")
     inputs = [queue(page(10)), queue()]
     assert not union.more(inputs)
     assert union.holds(inputs) and union.blocking(inputs) == [1]
 
 
 def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> None:
-    union, out = InOrder("u"), []
+    union, out = OrderedUnion("u"), []
     inputs = [queue(page(10, 1), page(10, 2)), queue(page(10, 3))]
     while union.more(inputs):
         union.run(inputs, lambda element, port="main": out.append(element.number))
@@ -66,7 +66,7 @@ def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> Non
 
 
 def test_a_register_keeps_a_later_page_waiting() -> None:
-    union = InOrder("u")
+    union = OrderedUnion("u")
     inputs = [queue(page(11)), queue(page(10))]
     assert union.more(inputs)
     union.run(inputs, lambda element, port="main": None)
@@ -74,7 +74,7 @@ def test_a_register_keeps_a_later_page_waiting() -> None:
 
 
 def test_a_punctuation_moves_a_register_and_is_delivered_in_its_turn() -> None:
-    union, out = InOrder("u"), []
+    union, out = OrderedUnion("u"), []
     inputs = [queue(page(10, 1)), queue(Punctuation(Heartbeat(14)))]
     while union.more(inputs):
         union.run(inputs, lambda element, port="main": out.append(element))

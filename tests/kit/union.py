@@ -1,4 +1,4 @@
-"""Two streams and S3's sorted union over them, and what notes the order in which its elements come."""
+"""Graphs with S3's ordered union for the tests: pages that know their times, and an end that notes what comes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.nodes import WindowNode
-from slackwater.progress.arrival import Arrival
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.time_kinds import StampTracker
 from slackwater.testing import ArrowPage, ListSink
-from slackwater.testing.in_order import InOrder
+from slackwater.testing.ordered_union import OrderedUnion
 from slackwater.testing.script import ArrowPages
 
 
@@ -60,29 +59,16 @@ class Collect(Unary):
         return times[0] if self.forward else None
 
 
-class Internal(Tracker):
-    """Internal timestamps (S3 section 5): rows are stamped with the clock, which is also the answer to a demand."""
+class Internal(StampTracker):
+    """Internal timestamps (S3 section 5) that count how often they were asked for."""
 
     def __init__(self) -> None:
-        self._beat = Heartbeat.NONE
+        super().__init__()
         self.asked = 0
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        return self._beat
-
-    def arrive(self, arrival: Arrival) -> None:
-        self._beat = max(self._beat, Heartbeat(arrival.at - 1))
 
     def tick(self, now: int) -> None:
         self.asked += 1
-        self._beat = max(self._beat, Heartbeat(now - 1))
-
-    def state(self) -> dict[str, Any]:
-        return {"heartbeat": self._beat.tick}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._beat = Heartbeat(state["heartbeat"])
+        super().tick(now)
 
 
 def sorted_stream() -> Tracker:
@@ -96,7 +82,7 @@ def union_of_two(
     """Two sources, a union, and behind it a window query or something that notes the order."""
     executor.add(Source("a", a))
     executor.add(Source("b", b))
-    executor.add(InOrder("union"), [("a", MAIN), ("b", MAIN)])
+    executor.add(OrderedUnion("union"), [("a", MAIN), ("b", MAIN)])
     if plan is None:
         end = Collect("end")
         executor.add(end, [("union", MAIN)])

@@ -1,0 +1,118 @@
+"""S3's experiment (section 6): what timestamps on demand are worth, the paper's figure beside ours.
+
+In virtual time at the paper's scale (default), and with --spark on Spark by the machine's clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import slackwater as sw
+from slackwater.testing.idle_waiting import Case, Outcome, simulate
+
+_RESULTS = Path(__file__).parent / "results"
+#: Line, case, the seconds that it runs for as a share of all, and what S3 says of it: waiting, latency, queue.
+LINES: list[tuple[str, Case, float, tuple[str, str, str]]] = [
+    ("A none", Case(sw.no_enabling()), 1.0, ("99 %", "four orders above C", "thousands")),
+    *(
+        (f"B periodic, {rate:g} a second", Case(sw.no_enabling(), punctuations=rate), share, said)
+        for rate, share, said in (
+            (0.1, 1.0, ("", "falls with the rate", "")),
+            (1.0, 0.5, ("", "", "falls at first")),
+            (10.0, 0.25, ("", "", "")),
+            (100.0, 0.1, ("15 %", "", "")),
+            (1000.0, 0.02, ("", "never as low as C", "grows again")),
+        )
+    ),
+    ("C on demand", Case(), 0.5, ("< 0.1 %", "0.1 ms above D", "two orders below A")),
+    ("D latent", Case(latent=True), 0.5, ("0 %", "the optimum", "")),
+]
+
+
+def simulated(console: Console, seconds: float, seed: int) -> list[dict[str, Any]]:
+    """All lines in virtual time."""
+    figures = []
+    for line, case, share, said in LINES:
+        outcome = simulate(case, max(10.0, seconds * share), seed)
+        figures.append({"line": line, "seconds": max(10.0, seconds * share), "said": said, **_figures(outcome)})
+        console.print(f"[dim]{line}: done[/dim]")
+    return figures
+
+
+def _figures(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "tuples": len(outcome.latencies),
+        "mean_ms": outcome.mean / 1e3,
+        "median_ms": outcome.median / 1e3,
+        "idle_waiting_percent": 100 * outcome.idle_waiting,
+        "peak_queue": outcome.peak_queue,
+        "enabling_timestamps": outcome.enabled,
+    }
+
+
+def show(console: Console, figures: list[dict[str, Any]]) -> None:
+    """The lines beside what S3 says."""
+    table = Table(title="S3's experiment in virtual time: 50 and 0.05 tuples a second, 95 % pass, ordered union")
+    columns = ("line", "mean, ms", "median, ms", "S3", "waiting, %", "S3", "peak queue", "S3", "ETS")
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("line", "S3") else "right")
+    for f in figures:
+        waiting, latency, queue = f["said"]
+        table.add_row(
+            f["line"],
+            _number(f["mean_ms"], 3),
+            _number(f["median_ms"], 3),
+            latency,
+            _number(f["idle_waiting_percent"], 3),
+            waiting,
+            str(f["peak_queue"]),
+            queue,
+            str(f["enabling_timestamps"]),
+        )
+    console.print(table)
+    of = {f["line"]: f for f in figures}
+    a, c, d = of["A none"], of["C on demand"], of["D latent"]
+    console.print(
+        f"C is {c['mean_ms'] - d['mean_ms']:.3f} ms above D; A is {a['mean_ms'] / c['mean_ms']:,.0f} times C; "
+        f"peak queue A / C: {a['peak_queue'] / c['peak_queue']:.0f}"
+    )
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def main() -> None:
+    """Read the options, run, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--virtual", type=float, default=200.0, help="seconds of virtual time; 0 leaves it out")
+    parser.add_argument("--spark", action="store_true", help="also on Spark, by the machine's clock")
+    parser.add_argument("--seconds", type=float, default=45.0, help="seconds of each case on Spark")
+    parser.add_argument("--seed", type=int, default=1, help="of the arrivals")
+    parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for figures")
+    options = parser.parse_args()
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    options.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {"seed": options.seed}
+    if options.virtual:
+        found["virtual"] = simulated(console, options.virtual, options.seed)
+        show(console, found["virtual"])
+    if options.spark:
+        from on_demand_on_spark import on_spark
+
+        found["spark"] = on_spark(console, options.seconds)
+    (options.out / "on_demand.json").write_text(json.dumps(found, indent=1))
+    console.print(f"[dim]Written: {options.out / 'on_demand.json'}[/dim]")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""S3's ordered union with a virtual cost and a growth: the proliferative operator of S1 section 7.3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from slackwater.operators.element import Element
+from slackwater.operators.operator import Emit, Input
+from slackwater.operators.payload import Payload, Staged
+from slackwater.progress.clock import ManualClock
+from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.ordered_union import OrderedUnion
+
+
+def rows_of(payload: Payload) -> pl.DataFrame:
+    """The rows of a page in this process."""
+    assert not isinstance(payload, Staged)
+    return pl.DataFrame(payload)
+
+
+class GrowingUnion(OrderedUnion):
+    """A row comes out `growth` times, or of 1 / `growth` rows the first.
+
+    Each that is taken costs so many ticks of the clock.
+    """
+
+    def __init__(
+        self, label: str, inputs: int = 2, growth: float = 1, clock: ManualClock | None = None, cost: int = 0
+    ) -> None:
+        super().__init__(label, inputs)
+        self._growth = growth
+        self._clock = clock
+        self._cost = cost
+
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        """Deliver what becomes of the next element."""
+        super().run(inputs, lambda element, port="main": emit(self._made(element), port))
+
+    def _made(self, element: Element) -> Element:
+        if isinstance(element, ArrowPage) and self._clock is not None:
+            self._clock.advance(self._cost * element.measure().rows)
+        if not isinstance(element, ArrowPage) or self._growth == 1:
+            return element
+        rows, copies = rows_of(element.payload()), round(self._growth)
+        grown = pl.concat([rows] * copies) if copies else rows.gather_every(round(1 / self._growth))
+        page = ArrowPage(grown, element.number, element.measure().at, "t")
+        page.measure()
+        return page
