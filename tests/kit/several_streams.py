@@ -22,7 +22,7 @@ from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, finals
-from tests.kit.streams_of_samples import plan, windows
+from tests.kit.streams_of_samples import CODES, plan, windows
 
 COUNT = {"n": AGGREGATES["n"], "whole": AGGREGATES["whole"]}
 #: What has come of each stream.
@@ -76,7 +76,8 @@ class World:
 
     def begin(self) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
-        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages(), heartbeats=self.heartbeats)
+        pages = ArrowPages({"codes": CODES})
+        self.executor = Executor(ManualClock(), journal, self.strategy, pages, heartbeats=self.heartbeats)
         for name, query in self.queries.items():
             if query.last is None:
                 self.build(name)

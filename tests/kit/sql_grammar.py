@@ -64,6 +64,12 @@ _LISTED = (
     "trips x [RANGE 10 MINUTES], gates y [RANGE 10 MINUTES]",
     "trips x [RANGE 10 MINUTES] CROSS JOIN gates y [NOW]",
 )
+_ASKED = (
+    "x.carrier IN (SELECT carrier FROM gates [RANGE 5 MINUTES])",
+    "dest NOT IN (SELECT gate FROM gates y [RANGE 5 MINUTES] WHERE y.minutes > x.delay)",
+    "EXISTS (SELECT 1 FROM gates y [ROWS 10] WHERE y.carrier = x.carrier AND minutes > 5)",
+)
+_ASKED_STORED = "NOT EXISTS (SELECT * FROM airports a WHERE a.dest = x.dest)"
 _STREAM = ("trips x", "trips AS x", "(SELECT * FROM trips WHERE delay > 0) x")
 _STORED = (
     "JOIN carriers c ON x.carrier = c.code",
@@ -141,10 +147,14 @@ class Grammar:
         )
         sides, where = call(_LEFT), self._where()
         columns = call(("*", "x.*", "x.carrier, x.delay", "x.carrier AS a, x.delay * 2 AS b"))
+        if self._random.random() < 0.2:
+            more = f" WHERE ({call(_CONDITIONS)}) AND" if where else " WHERE"
+            asked = call((f"{sides}{more} {call(_ASKED)}", f"{call(_STREAM)}{more} {_ASKED_STORED}"))
+            return f"SELECT {columns} FROM {asked}"
         if words.endswith(("SEMI JOIN", "ANTI JOIN")):
             return f"SELECT {columns} FROM {sides} {words} {call(_RIGHT)}{where.replace('carrier', 'x.carrier')}"
         if self._random.random() < 0.3:
-            stored = call(_STORED)
+            stored, where = call(_STORED), where.replace("seats", "x.seats")
             return f"SELECT {call(('*', columns, 'x.carrier, c.name'))} FROM {call(_STREAM)} {stored}{where}"
         source = f"{sides} {words} {call(_RIGHT)}" if self._random.random() < 0.7 else call(_LISTED)
         if "ROWS" not in source and self._random.random() < 0.3:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.plan.nodes import PlanNode, StreamNode
@@ -16,6 +18,8 @@ from slackwater.testing.types import SampleRelation, SampleTypes
 from tests.kit.streams import SAMPLE
 
 A, B, C = L.Scan("a"), L.Scan("b"), L.Scan("c")
+#: A stored relation, with a null.
+CODES = pl.DataFrame({"g": ["a", "a", "b", None], "i": [1, 50, None, 7]})
 COUNTS = {"n": "count(*)", "whole": "sum(i)"}
 
 
@@ -58,7 +62,7 @@ def streams(
         time = UNSTAMPED if is_stamped(policy) else "t"
         node = StreamNode(name, columns, time, time, domain, policy, source, punctuation, relation.schema)
         made[name] = node, relation
-    return SampleTypes(made)
+    return SampleTypes(made, {"codes": CODES})
 
 
 def plan(query: L.Logical, policies: Mapping[str, Disorder] | None = None, **more: Any) -> PlanNode:

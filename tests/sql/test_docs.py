@@ -25,7 +25,17 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.sql"))
 def test_the_page_can_be_read_as_one_script() -> None:
     statements = parse("\n".join(BLOCKS), Scope()).statements
     kinds = {type(statement) for statement in statements}
-    assert {S.Select, S.Insert, S.CreateStream, S.CreateView, S.Explain, S.Show, S.Prod, S.Stop} <= kinds
+    assert {
+        S.Select,
+        S.Insert,
+        S.CreateStream,
+        S.CreateTable,
+        S.CreateView,
+        S.Explain,
+        S.Show,
+        S.Prod,
+        S.Stop,
+    } <= kinds
 
 
 def test_the_page_names_every_policy_and_its_words() -> None:
@@ -62,5 +72,5 @@ def test_all_examples_of_the_page_run_in_one_session(spark: SparkSession, tmp_pa
             elif isinstance(answer, (str, pa.Table)):
                 told.append(answer)
         assert [query for query, run in runs.items() if not run.results().num_rows] == []
-        assert len(runs) == 21 and len(told) == 6
+        assert len(runs) == 29 and len(told) == 7
         assert list((tmp_path / "out" / "delays").glob("*.parquet"))

@@ -202,6 +202,57 @@ QUERIES: list[tuple[str, L.Logical]] = [
             (("n", "count(*)"),),
         ),
     ),
+    # Sub-queries: the columns of the left side keep their names.
+    (
+        "SELECT carrier FROM trips x [RANGE 10 MINUTES] "
+        "WHERE ok AND x.carrier IN (SELECT carrier FROM gates y [RANGE 5 MINUTES]) AND delay > 0",
+        L.Select(
+            (L.Where((pairs("carrier = y_carrier", "semi", left=TRIPS),), "ok AND delay > 0"),),
+            ((None, "carrier"),),
+        ),
+    ),
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES] "
+        "WHERE NOT upper(carrier) IN "
+        "(SELECT carrier FROM gates y [RANGE 5 MINUTES] WHERE minutes > 5 OR gate = dest)",
+        pairs("coalesce((upper(carrier)) = y_carrier, true) AND (minutes > 5 OR gate = dest)", "anti", left=TRIPS),
+    ),
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES] "
+        "WHERE NOT EXISTS (SELECT * FROM gates y [RANGE 5 MINUTES] WHERE carrier = x.carrier AND y.ts < x.ts)",
+        pairs("y_carrier = carrier AND y_ts < ts", "anti", left=TRIPS),
+    ),
+    (
+        "SELECT * FROM trips [RANGE 10 MINUTES] WHERE seats IN "
+        "(SELECT count(*) AS m FROM gates [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY gate)",
+        pairs(
+            "seats = m",
+            "semi",
+            (TEN, None),
+            TRIPS,
+            L.Select(
+                (L.Aggregate((GATES,), L.Window("1 hour", "1 hour"), ((None, "gate"),), (("m", "count(*)"),)),),
+                ((None, "m"),),
+            ),
+        ),
+    ),
+    (
+        "SELECT count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] WHERE dest IN (SELECT dest FROM airports)",
+        L.Aggregate(
+            (
+                L.JoinStored(
+                    (TRIPS,),
+                    "airports",
+                    "dest = airports_dest",
+                    "semi",
+                    (("airports_dest", "dest"), (None, "city")),
+                ),
+            ),
+            L.Window("1 hour", "1 hour"),
+            (),
+            (("n", "count(*)"),),
+        ),
+    ),
     # An aggregate over pairs.
     (
         f"SELECT x.carrier, count(*) AS n, max(y.minutes) FROM {BOTH} WHERE x.ok "
