@@ -1,0 +1,1 @@
+"""Nexmark: an auction house as three streams, questions about them, and their answers by other means."""

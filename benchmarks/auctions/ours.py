@@ -1,0 +1,55 @@
+"""Runs Nexmark's queries in Slackwater: over files as a live stream, or as a replay by their arrival."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+from pyspark.sql import DataFrame, SparkSession
+
+import slackwater as sw
+
+from .events import SCHEMAS, House
+from .queries import QUERIES, Streams
+from .truth import side_input
+
+
+@contextmanager
+def ran(
+    spark: SparkSession,
+    house: House,
+    names: Sequence[str],
+    folder: Path,
+    work: Path | None,
+    page: str | None = None,
+) -> Iterator[tuple[list[sw.Run], float]]:
+    """Queries over a folder of events, in one session, run to the end; with the seconds that it took.
+
+    `work` gets the journal. With `page` the events are replayed in pages of so much arrival time.
+    """
+
+    def read(name: str) -> DataFrame:
+        path = str(folder / name)
+        if page is not None:
+            return spark.read.schema(SCHEMAS[name]).parquet(path)
+        return spark.readStream.schema(SCHEMAS[name]).option("maxFilesPerTrigger", 1).parquet(path)
+
+    side = spark.createDataFrame(side_input().to_arrow()) if "q13" in names else spark.range(0)
+    with sw.Session(spark, journal=None if work is None else work / "journal") as session:
+        streams = Streams(session, house, read, side, page)
+        made = [QUERIES[name](streams) for name in names]
+        begun = time.monotonic()
+        runs = [query.start(name=name, hold=True) for name, query in zip(names, made, strict=True)]
+        session.run_available()
+        yield runs, time.monotonic() - begun
+
+
+def answers(
+    spark: SparkSession, house: House, names: Sequence[str], folder: Path, page: str | None = None
+) -> dict[str, pl.DataFrame]:
+    """What each query says."""
+    with ran(spark, house, names, folder, page=page) as (runs, _):
+        return {run.name: pl.DataFrame(run.results()) for run in runs}
