@@ -165,6 +165,15 @@ TRUTH: dict[str, Callable[[Events], pl.DataFrame]] = {
 }
 
 
+def closed(expected: pl.DataFrame, got: pl.DataFrame) -> pl.DataFrame:
+    """The rows that a side can have said that closes windows only when later rows come: up to its last window."""
+    for bound in ("window_start", "window_end"):
+        if bound in expected.columns and bound in got.columns:
+            last = got[bound].max()
+            return expected.filter(pl.col(bound) <= last) if last is not None else expected.clear()
+    return expected
+
+
 def differences(expected: pl.DataFrame, got: pl.DataFrame) -> str | None:
     """How two sets of rows differ in the columns of the first; None where they do not."""
     missing = [c for c in expected.columns if c not in got.columns]
