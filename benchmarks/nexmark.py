@@ -98,7 +98,7 @@ class Bench:
                     with self.trying(f"{name}: comparing, {kind}"):
                         got = ours.answers(self.spark, house, [name], folder, page)[name]
                         self._agree(name, _OURS, kind, expected.height, differences(expected, got))
-                    if page is None and name in native.QUERIES:
+                    if page is None:
                         with self.trying(f"{name}: comparing native, {kind}"), self.work() as work:
                             got = native.answers(native.Rows(self.spark, house, folder), name, work)
                             wanted = closed(expected, got)
@@ -113,19 +113,20 @@ class Bench:
             self.console.print(f"[red]{self.errors[-1]}[/red]")
 
     def measure(self, names: list[str], house: House, pages: int, repeats: int) -> None:
-        """All queries on both sides in turns, the other one first each time."""
+        """All queries on both sides in turns, the other one first each time, and once before that to warm up."""
         events = house.make()
         rows = {name: frame.height for name, frame in events.items()}
         folder = self.folder / "events"
         write(events, folder, pages)
         del events
-        for repeat in range(repeats):
+        for repeat in range(repeats + 1):
             for name in names:
-                sides = [_OURS, *([_NATIVE] if name in native.QUERIES else [])]
-                for side in sides if repeat % 2 else sides[::-1]:
-                    with self.trying(f"{name}: {side}, {repeat + 1} of {repeats}"), self.work() as work:
+                for side in (_NATIVE, _OURS) if repeat % 2 else (_OURS, _NATIVE):
+                    what = f"{repeat} of {repeats}" if repeat else "to warm up"
+                    with self.trying(f"{name}: {side}, {what}"), self.work() as work:
                         made = self._run(name, side, house, folder, work, sum(rows[of] for of in READS[name]))
-                        self.figures.setdefault(name, {}).setdefault(side, []).append(made)
+                        if repeat:
+                            self.figures.setdefault(name, {}).setdefault(side, []).append(made)
 
     def _run(self, name: str, side: str, house: House, folder: Path, work: Path, rows: int) -> Measured:
         jvm: Any = self.spark.sparkContext._jvm
@@ -227,7 +228,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="how often each side runs a query (3)")
     parser.add_argument("--only", help="run only these queries, as in --only q3,q5")
     parser.add_argument("--check", action="store_true", help="compare answers only; measure nothing")
-    parser.add_argument("--no-check", action="store_true", help="measure only, after one run of each side")
+    parser.add_argument("--no-check", action="store_true", help="measure only")
     parser.add_argument("--out", type=Path, default=_HERE / "results" / "nexmark.json", help="figures as JSON")
     parser.add_argument("--readme", action="store_true", help="put the figures into benchmarks/README.md")
     options = parser.parse_args()

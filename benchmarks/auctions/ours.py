@@ -53,8 +53,10 @@ def ran(
 def answers(
     spark: SparkSession, house: House, names: Sequence[str], folder: Path, page: str | None = None
 ) -> dict[str, pl.DataFrame]:
-    """What each query says."""
+    """What each query says. No row may be late for any of them, so that all rows are in the answers."""
     with ran(spark, house, names, folder, page=page) as (runs, _):
+        if late := {run.name: n for run in runs if (n := run.metrics().get("late_rows", 0))}:
+            raise RuntimeError(f"rows were late: {late}")
         return {run.name: pl.DataFrame(run.results()) for run in runs}
 
 
