@@ -62,6 +62,8 @@ def test_every_example_of_a_policy_is_one() -> None:
         assert policy(entry.example).describe().startswith(entry.make.__name__)
 
 
+#: Which streams pages wait for.
+LEVELS = ("operator_level", "query_level", "memory_aware")
 ENABLING = {"no_enabling", "on_demand", "periodic"}
 
 
@@ -76,6 +78,7 @@ def test_every_policy_of_the_package_has_its_words() -> None:
         "tuples",
         "internal",
         "latent",
+        *LEVELS,
         *ENABLING,
     }
     functions = {name for name in sw.__all__ if name.islower()} - others
