@@ -179,7 +179,7 @@ def test_rows_come_to_a_sink_in_the_order_of_time(spark: SparkSession) -> None:
 
 REFUSED = {
     "both sides have a column 'v'": lambda a, b, s: a.window(range=5).join(b.window(range=5), on="k"),
-    "one side has no window": lambda a, b, s: a.join(b.select("k", w="v").window(range=5), on="k"),
+    "the left side has no window": lambda a, b, s: a.join(b.select("k", w="v").window(range=5), on="k"),
     "a window with slide= is for aggregates": lambda a, b, s: a.window(range=5, slide=5).join(b.window(range=5)),
     "is no kind of join .did you mean 'left'": lambda a, b, s: _apart(a, b, how="lefft"),
     "the left side has no such column .did you mean 'k'": lambda a, b, s: _apart(a, b, on=["kk"]),
