@@ -21,7 +21,7 @@ from typing import Any
 
 from auctions import native, ours
 from auctions.events import House, write
-from auctions.queries import QUERIES, READS
+from auctions.queries import NOT_SAID, QUERIES, READS
 from auctions.truth import TRUTH, closed, differences
 from measure import Clock
 from pyspark.sql import SparkSession
@@ -233,8 +233,11 @@ def main() -> None:
     parser.add_argument("--readme", action="store_true", help="put the figures into benchmarks/README.md")
     options = parser.parse_args()
     names = list(QUERIES) if options.only is None else options.only.split(",")
-    if unknown := [name for name in names if name not in QUERIES]:
-        sys.exit(f"there is no query {', '.join(unknown)}; there are: {', '.join(QUERIES)}")
+    for name in names:
+        if name in NOT_SAID:
+            sys.exit(f"{name} cannot be said: {NOT_SAID[name]}")
+        if name not in QUERIES:
+            sys.exit(f"there is no query {name}; there are: {', '.join(QUERIES)}")
     if options.check and options.no_check:
         parser.error("--check and --no-check together leave nothing to do")
     if options.readme and (options.check or options.only is not None):
