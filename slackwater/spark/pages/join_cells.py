@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
 
 #: Files of fewer bytes are sent to all tasks, which spares the shuffle of the other side.
-_FEW = 64 * 2**20
+_FEW = 32 * 2**20
 _NAMES = ("left", "right")
 
 
