@@ -201,13 +201,13 @@ def show(bench: Bench, names: list[str]) -> None:
         bench.console.print(f"[red]{error}[/red]")
 
 
-def rewrite(readme: Path, bench: Bench, names: list[str], house: House, repeats: int) -> None:
+def rewrite(readme: Path, bench: Bench, names: list[str], house: House, pages: int, repeats: int) -> None:
     """Put this run's figures between the two marks of a README."""
     others = bench.others()
     busy = f"; other processes kept {median(others):.2f} cores busy meanwhile" if others else ""
     head = (
-        f"{house.events:,} events at {house.rate:,} a second, {repeats} repeats, two cores, Spark "
-        f"{bench.spark.version}{busy}. Medians of the repeats, least and largest in brackets:"
+        f"{house.events:,} events at {house.rate:,} a second, {pages} files a stream, repeats: {repeats}, "
+        f"two cores, Spark {bench.spark.version}{busy}. Medians of the repeats, least and largest in brackets:"
     )
     lines = [_HEAD, ["---"] * len(_HEAD), *rows_of(bench, names)]
     made = "\n".join([_BEGIN, head, "", *(f"| {' | '.join(line)} |" for line in lines), _END])
@@ -270,7 +270,7 @@ def main() -> None:
             options.out.write_text(json.dumps(whole, indent=1) + "\n")
             console.print(f"It took {(time.monotonic() - begun) / 60:.1f} minutes.")
             if options.readme:
-                rewrite(_HERE / "README.md", bench, names, house, options.repeats)
+                rewrite(_HERE / "README.md", bench, names, house, options.pages, options.repeats)
         finally:
             spark.stop()
     if bench.errors:
