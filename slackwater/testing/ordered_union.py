@@ -21,9 +21,9 @@ def timestamp(element: Element) -> int:
     assert not isinstance(element, Prod)
     if isinstance(element, Punctuation):
         return element.heartbeat.tick + 1
-    lowest = element.measure().lowest
-    assert lowest is not None
-    return lowest
+    arrival = element.arrival() or element.measure()
+    assert arrival.lowest is not None
+    return arrival.lowest
 
 
 def _has_tuple(waiting: Input) -> bool:

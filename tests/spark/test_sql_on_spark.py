@@ -189,7 +189,7 @@ def test_a_function_of_another_module_reaches_the_workers(
         ("SELECT carrier FROM trips\nWHERE nope(delay) > 1", (2, 7), "Spark knows no function 'nope'"),
         (f"SELECT max(dellay) AS m\nFROM trips {WINDOW}", (1, 12), "there is no column 'dellay'"),
         (f"SELECT count(*) AS n FROM trips {WINDOW} GROUP BY carier", (1, 79), "there is no column 'carier'"),
-        ("SELECT carrier FROM trps", (1, 21), "there is no stream 'trps' (did you mean 'trips'?)"),
+        ("SELECT carrier FROM trps", (1, 21), "there is no stream or table 'trps' (did you mean 'trips'?)"),
         ("CREATE STREAM x FROM 'rate' TIME tmestamp DISORDER MAX DELAY", (1, 34), "there is no column 'tmestamp'"),
         (
             "CREATE STREAM x FROM 'rat' TIME t DISORDER MAX DELAY",

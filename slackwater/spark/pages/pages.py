@@ -53,7 +53,7 @@ class SparkPages:
         self.disk = Disk(root.files, sync)
         self._shapes: dict[str, Shape] = {}
         self._wide: dict[tuple[object, ...], WideFold] = {}
-        self.tables: Callable[[str], DataFrame] = spark.table
+        self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
         """Finds stored relations."""
         self.jobs = 0
         self.spark_seconds = 0.0
