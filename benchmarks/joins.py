@@ -181,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of a page")
     parser.add_argument("--pages", type=int, default=24, help="pages of each stream")
-    parser.add_argument("--native-pages", type=int, default=12, help="the same for native, which is slower")
+    parser.add_argument("--native-pages", type=int, default=6, help="the same for native, which is slower")
     parser.add_argument("--windows", type=int, nargs="*", default=[2, 10, 20], help="lengths of windows in pages")
     parser.add_argument("--native-windows", type=int, nargs="*", default=[10], help="the same for native")
     parser.add_argument("--repeats", type=int, default=2)

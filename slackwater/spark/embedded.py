@@ -40,6 +40,10 @@ _OUR_SETTINGS = {
     "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
     # By default a file counts as 4 MB longer than it is. So Spark cuts it behind its middle, and one core waits.
     "spark.sql.files.openCostInBytes": str(256 * 1024),
+    # Rows fall into few time cells: a file open for each spares the sort by cell.
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
+    # A join reads some dozens of files, which are known: to list them needs no job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 
 
