@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Protocol
 
 from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
+from slackwater.operators.waiting_rows import WaitingRows
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 
 
-class RowsInOrder(Protocol):
+class RowsInOrder(WaitingRows, Protocol):
     """Rows that wait for time."""
 
     def add(self, page: Page, after: int) -> int:
@@ -25,32 +26,6 @@ class RowsInOrder(Protocol):
 
     def release(self, before: int, upto: int, at: int) -> Page | None:
         """The rows above the one heartbeat and up to the other, in order: of time, then of arrival."""
-        ...
-
-    def next_time(self, after: int) -> int | None:
-        """The time of the next row above this one, or one that is not much later."""
-        ...
-
-    @property
-    def waiting(self) -> bool:
-        """Whether there are rows that have not been released."""
-        ...
-
-    def state(self, whole: bool) -> State:
-        """Changes since this was last asked, or all."""
-        ...
-
-    def restore(self, states: Sequence[State]) -> None:
-        """Continue from journaled states."""
-        ...
-
-    def settle(self) -> None:
-        """The journal has all that `state` gave; what went may be deleted."""
-        ...
-
-    @property
-    def size(self) -> dict[str, int]:
-        """Figures for a person."""
         ...
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-from slackwater.operators.operator import State
 from slackwater.operators.page import Page
+from slackwater.operators.waiting_rows import KeptRows
 
 
-class JoinState(Protocol):
+class JoinState(KeptRows, Protocol):
     """Rows are added page by page; matches are looked for between what was added last and the other side.
 
     Pages that it gives may be lazy: what they are made of stays until nobody reads them.
@@ -48,21 +47,4 @@ class JoinState(Protocol):
 
     def next_last(self, side: int, after: int) -> int | None:
         """The next last instant of rows of a side above this one, or one that is not much later."""
-        ...
-
-    def state(self, whole: bool) -> State:
-        """Changes since this was last asked, or all."""
-        ...
-
-    def restore(self, states: Sequence[State]) -> None:
-        """Continue from journaled states."""
-        ...
-
-    def settle(self) -> None:
-        """The journal has all that `state` gave; what went may be deleted."""
-        ...
-
-    @property
-    def size(self) -> dict[str, int]:
-        """Figures for a person."""
         ...

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Protocol
 from slackwater.operators.operator import Emit, Input, State
 from slackwater.operators.page import Page
 from slackwater.operators.several import Several
+from slackwater.operators.waiting_rows import WaitingRows
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 
 
-class OrderedRows(Protocol):
+class OrderedRows(WaitingRows, Protocol):
     """The rows of both sides: those that wait, and those that may still find partners."""
 
     def add(self, side: int, page: Page, after: int) -> int:
@@ -30,34 +31,8 @@ class OrderedRows(Protocol):
         ...
 
     @property
-    def waiting(self) -> bool:
-        """Whether rows are above the last heartbeat that was given to `release`."""
-        ...
-
-    def next_time(self, after: int) -> int | None:
-        """The time of the next row above this one, or one that is not much later."""
-        ...
-
-    @property
     def undecided(self) -> int | None:
         """The time of the first row of which it is not known whether it stays alone."""
-        ...
-
-    def state(self, whole: bool) -> State:
-        """Changes since this was last asked, or all."""
-        ...
-
-    def restore(self, states: Sequence[State]) -> None:
-        """Continue from journaled states."""
-        ...
-
-    def settle(self) -> None:
-        """The journal has all that `state` gave; what went may be deleted."""
-        ...
-
-    @property
-    def size(self) -> dict[str, int]:
-        """Figures for a person."""
         ...
 
 

@@ -13,6 +13,7 @@ from slackwater.estimates.early import Early
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import matching_groups
 from slackwater.plan.nodes import (
+    JoinNode,
     PlanNode,
     WindowNode,
     answering,
@@ -20,6 +21,7 @@ from slackwater.plan.nodes import (
     first_aggregates,
     has_map,
     over_results,
+    walk,
 )
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.sideline import Sideline
@@ -41,6 +43,10 @@ def check_settings(plan: PlanNode, early: object, sideline: object, late: object
 
 def check_late(plan: PlanNode) -> None:
     """Refuse a sink for late rows where there are none, or where they have several shapes."""
+    if any(isinstance(node, JoinNode) for node in walk(plan)):
+        raise QueryError(
+            "late=: rows that are too late for a join are counted, in metrics()['joins'], and not kept; leave it out"
+        )
     if not answers_of(plan):
         raise QueryError("late=: no row is too late for a query without windows; leave it out")
     if len({id(first) for _, first in first_aggregates(plan)}) > 1:

@@ -1,0 +1,42 @@
+"""What operators that keep rows for a while ask of the store that keeps them. Contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from slackwater.operators.operator import State
+
+
+class KeptRows(Protocol):
+    """Rows that a journal knows of."""
+
+    def state(self, whole: bool) -> State:
+        """Changes since this was last asked, or all."""
+        ...
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from journaled states."""
+        ...
+
+    def settle(self) -> None:
+        """The journal has all that `state` gave; what went may be deleted."""
+        ...
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Figures for a person."""
+        ...
+
+
+class WaitingRows(KeptRows, Protocol):
+    """Rows that wait until time has passed them."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are rows above the last heartbeat that some were released by."""
+        ...
+
+    def next_time(self, after: int) -> int | None:
+        """The time of the next row above this one, or one that is not much later."""
+        ...
