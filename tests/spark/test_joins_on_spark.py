@@ -216,7 +216,7 @@ def test_the_plan_of_a_join_is_told(spark: SparkSession) -> None:
             for name in ("a", "b")
         )
         query = _apart(one, two, how="left outer")
-        with pytest.raises(QueryError, match="late=: rows that are too late for a join are counted"):
+        with pytest.raises(QueryError, match="late=: rows too late for a join are counted"):
             query.start(late=lambda df, commit_id: None)
         (node,) = [n for n in walk(query.plan) if isinstance(n, JoinNode)]
         assert (node.how, node.schema.names) == ("left", ["k", "v", "k2", "w"])

@@ -45,7 +45,7 @@ def check_late(plan: PlanNode) -> None:
     """Refuse a sink for late rows where there are none, or where they have several shapes."""
     if any(isinstance(node, JoinNode) for node in walk(plan)):
         raise QueryError(
-            "late=: rows that are too late for a join are counted, in metrics()['joins'], and not kept; leave it out"
+            "late=: rows too late for a join are counted, in metrics()['joins'], and not kept; leave it out"
         )
     if not answers_of(plan):
         raise QueryError("late=: no row is too late for a query without windows; leave it out")
