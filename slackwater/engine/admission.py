@@ -19,6 +19,8 @@ class Ticket:
         self.source = source
         self.page = page
         """Its number."""
+        self.saved: dict[str, Any] | None = None
+        """Where its rows are durable already."""
         self.done = False
         self.on_done: Callable[[], None] = lambda: None
         self.on_refused: Callable[[BaseException], None] = lambda error: None
@@ -42,7 +44,7 @@ class Admission:
         self.number += 1
         return self.number
 
-    def admit(self, source: str, page: Page, saved: dict[str, Any] | None) -> Ticket:
+    def admit(self, source: str, page: Page) -> Ticket:
         """Let a page in; one that was taken before is acknowledged as soon as that one is safe."""
         ticket = Ticket(self.next(), source, page.number)
         known = self.consumed.get(source)
@@ -53,8 +55,8 @@ class Admission:
             raise RunError(f"no query reads {source} any more")
         node = self._graph.nodes[source]
         admitted = node.operator.announce(page, node.clock.now())
-        saved = saved if admitted is page else admitted.saved
-        node.inputs[0].push(Entry(admitted, ticket.admission, saved, source))
+        ticket.saved = admitted.saved
+        node.inputs[0].push(Entry(admitted, ticket.admission, ticket.saved, source))
         self.consumed[source] = page.number
         self.pages += 1
         self.tickets.append(ticket)

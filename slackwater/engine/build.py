@@ -301,7 +301,9 @@ class _Build:
         """The stream's source, made if it is not there, and the port of the query's policy."""
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
-            source = Source(label, stream.disorder.tracker(stream.domain), stream.disorder.needs)
+            source = Source(
+                label, stream.disorder.tracker(stream.domain), stream.disorder.needs, self._executor.taking()
+            )
             executor.add(source, about=line(stream), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)

@@ -27,6 +27,7 @@ from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.page import Page, Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
+from slackwater.operators.taking import OneByOne, Taking, Together
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.fifo import Fifo
@@ -45,10 +46,13 @@ class Executor:
         pages: Pages | None = None,
         enabling: Enabling | None = None,
         heartbeats: Heartbeats | None = None,
+        together: bool = False,
     ) -> None:
+        """With `together`, waiting pages of a stream are taken as one."""
         self.graph = Graph()
         self.clock = clock
         self.pages = pages
+        self._together = together
         self._backlog = Backlog(self.graph, pages)
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
@@ -151,6 +155,10 @@ class Executor:
         """Of what a crash has left, only that of these queries is wanted."""
         self._commits.forget(lambda name: name not in queries)
 
+    def taking(self) -> Taking:
+        """How a new source takes pages."""
+        return Together(self.pages, self.graph.apart) if self._together and self.pages is not None else OneByOne()
+
     # --- input
 
     def consumed(self, source: str) -> int | None:
@@ -161,18 +169,15 @@ class Executor:
         """Sources that have taken pages, here or before a restart."""
         return list(self._admission.consumed)
 
-    def admit(self, source: str, page: Page, saved: dict[str, Any] | None = None) -> Ticket:
-        """Let a page in. One that was taken before a crash is acknowledged at once.
-
-        `saved` says where its rows are durable already; they are deleted when they are not needed any more.
-        """
+    def admit(self, source: str, page: Page) -> Ticket:
+        """Let a page in. One that was taken before a crash is acknowledged at once."""
         self._check()
         self._commits.begin()
-        ticket = self._admission.admit(source, page, saved)
+        ticket = self._admission.admit(source, page)
         if not ticket.done:
             self._cycle.dirty = True
-            if saved is not None:
-                self._backlog.keep(saved)
+            if ticket.saved is not None:
+                self._backlog.keep(ticket.saved)
         return ticket
 
     def prod(self, prod: Prod) -> None:

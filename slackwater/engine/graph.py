@@ -183,6 +183,10 @@ class Graph:
         back(node)
         return list(found.values())
 
+    def apart(self, first: int, last: int) -> bool:
+        """Whether pages of two admissions are not for the same operators: one has come in between."""
+        return any(first < node.since <= last for node in self)
+
     def heartbeat(self, stream: Stream) -> int:
         """How far time has come on a stream, by what its source has said."""
         source, port = stream

@@ -69,21 +69,21 @@ class Loop:
 
         def command() -> None:
             for (source, page), future in zip(pages, safe, strict=True):
-                self._let_in(source, page, None, future)
+                self._let_in(source, page, future)
 
         self._post(command, urgent=True).result()
         for future in safe:
             future.result()
 
-    def offer(self, source: str, page: Page, saved: dict[str, Any] | None = None) -> Future[None]:
+    def offer(self, source: str, page: Page) -> Future[None]:
         """Let a page in when there is time for it; the future is done when it is safe."""
         safe: Future[None] = Future()
-        asked = self._post(lambda: self._let_in(source, page, saved, safe), urgent=True)
+        asked = self._post(lambda: self._let_in(source, page, safe), urgent=True)
         asked.add_done_callback(lambda _: _pass_error(asked, safe))
         return safe
 
-    def _let_in(self, source: str, page: Page, saved: dict[str, Any] | None, safe: Future[None]) -> None:
-        ticket = self.executor.admit(source, page, saved)
+    def _let_in(self, source: str, page: Page, safe: Future[None]) -> None:
+        ticket = self.executor.admit(source, page)
         if ticket.done:
             safe.set_result(None)
         else:

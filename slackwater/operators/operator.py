@@ -55,6 +55,11 @@ class Input(Protocol):
         ...
 
     @property
+    def oldest(self) -> int:
+        """Admission of the element that waits longest."""
+        ...
+
+    @property
     def prods(self) -> int:
         """How many prods wait."""
         ...

@@ -161,6 +161,14 @@ class Pages(Protocol):
         """The page that `Page.save` spoke of."""
         ...
 
+    def joins(self, page: Page, following: Any) -> bool:
+        """Whether a page of a stream and one that follows it can be taken as one."""
+        ...
+
+    def together(self, pages: Sequence[Page]) -> Page:
+        """Such pages as one, with the number of the last."""
+        ...
+
     def drop(self, saved: dict[str, Any]) -> None:
         """Its rows are needed no more."""
         ...

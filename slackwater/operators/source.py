@@ -14,8 +14,10 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
-from slackwater.operators.operator import MAIN, Emit, State, Unary, Wanted
+from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
+from slackwater.operators.taking import OneByOne, Taking
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
@@ -91,8 +93,11 @@ class Source(Unary):
     has gone down the plan; the heartbeat that follows from them is sent behind it, on demand or with the next page.
     """
 
-    def __init__(self, label: str, tracker: Tracker, needs: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, label: str, tracker: Tracker, needs: frozenset[str] = frozenset(), taking: Taking | None = None
+    ) -> None:
         super().__init__(label)
+        self._taking = taking or OneByOne()
         self._promises = {MAIN: _Promise(tracker)}
         self._needs = needs
         self._kept: dict[str, dict[str, Any]] = {}
@@ -174,12 +179,20 @@ class Source(Unary):
         self._announced += 1
         return page
 
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        """Take one element, or some pages as one."""
+        if isinstance(inputs[0].peek(), (Punctuation, Prod)):
+            super().run(inputs, emit)
+            return
+        page, pages = self._taking.take(inputs[0])
+        self._pages += pages
+        self.on_page(page, emit)
+
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
         self._say(emit)
         self._under_way.append(page)
-        self._pages += 1
         self._lateness.admit(page.number, self._highest)
         for port, promise in self._promises.items():
             promise.tracker.admit(page.number)
@@ -348,6 +361,7 @@ class Source(Unary):
         figures: dict[str, Any] = {
             "highest": self._highest,
             "pages": self._pages,
+            **self._taking.metrics(),
             "rows": self._rows,
             "missing_time": self._missing,
             "lateness": self._lateness.quantiles(),

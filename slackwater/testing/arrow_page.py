@@ -82,6 +82,21 @@ class ArrowPage:
         page._execute()  # of results all is known
         return page
 
+    def joins(self, following: ArrowPage) -> bool:
+        """Whether both are as they came, and have not got their time from us."""
+        fresh = all(
+            not p._origin.arrival and p._origin.unstamped is None and p.prod is None for p in (self, following)
+        )
+        return fresh and self._frame.schema == following._frame.schema
+
+    @staticmethod
+    def together(pages: Sequence[ArrowPage]) -> ArrowPage:
+        """The rows of pages that follow each other, as one that stands where the last of them stood."""
+        last, rows = pages[-1], pl.concat([page._frame for page in pages])
+        page = ArrowPage(rows, last.number, last._origin.at)
+        page.expect(frozenset().union(*(p._origin.needs for p in pages)))
+        return page
+
     @property
     def rows(self) -> int | None:
         """Rows on arrival, once known."""

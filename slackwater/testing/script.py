@@ -13,7 +13,7 @@ from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal
 from slackwater.estimates.early import Early
-from slackwater.operators.page import ResultsOf
+from slackwater.operators.page import Page, ResultsOf
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.prod import Prod
@@ -115,6 +115,14 @@ class ArrowPages:
         """The page again."""
         return ArrowPage.load(saved)
 
+    def joins(self, page: Page, following: Any) -> bool:
+        """Whether both came from one stream and nothing has run."""
+        return isinstance(page, ArrowPage) and isinstance(following, ArrowPage) and page.joins(following)
+
+    def together(self, pages: Sequence[Page]) -> ArrowPage:
+        """The rows of all."""
+        return ArrowPage.together([page for page in pages if isinstance(page, ArrowPage)])
+
     def drop(self, saved: dict[str, Any]) -> None:
         """It goes with the record."""
 
@@ -164,12 +172,12 @@ class Script:
         ordered: bool = False,
         enabling: Enabling | None = None,
         heartbeats: Heartbeats | None = None,
+        together: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
-        self.executor = Executor(
-            self.clock, journal, strategy or Fifo(commit_every), pages or ArrowPages(), enabling, heartbeats
-        )
+        first, kept = strategy or Fifo(commit_every), pages or ArrowPages()
+        self.executor = Executor(self.clock, journal, first, kept, enabling, heartbeats, together)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
         settings = Settings(late=late, early=early, sideline=sideline, ordered=ordered)

@@ -143,7 +143,9 @@ class World:
 
     def begin(self, backwards: bool = False) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
-        self.executor = Executor(ManualClock(), journal, self.strategy, ArrowPages(), heartbeats=self.heartbeats)
+        self.executor = Executor(
+            ManualClock(), journal, self.strategy, ArrowPages(), heartbeats=self.heartbeats, together=True
+        )
         running = [name for name, q in self.queries.items() if q.last is None]
         for name in reversed(running) if backwards else running:
             self.build(name)

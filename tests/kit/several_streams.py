@@ -77,7 +77,9 @@ class World:
     def begin(self) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         pages = ArrowPages({"codes": CODES})
-        self.executor = Executor(ManualClock(), journal, self.strategy, pages, heartbeats=self.heartbeats)
+        self.executor = Executor(
+            ManualClock(), journal, self.strategy, pages, heartbeats=self.heartbeats, together=True
+        )
         for name, query in self.queries.items():
             if query.last is None:
                 self.build(name)

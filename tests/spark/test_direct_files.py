@@ -1,4 +1,4 @@
-"""Large batches of plain file sources are read from their files; all others as Spark hands them over."""
+"""Batches of plain file sources are read from their files; all others as Spark hands them over."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.spark.embedded import moved_to, private_copy
 from slackwater.spark.ingest.direct_files import DirectFiles
-from slackwater.spark.pages.one_task import in_one_task
-from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.files import MOST_FILES, Files
+from slackwater.spark.pages.one_task import can_scan_in_one, in_one_task, reader_of
 
 pytestmark = pytest.mark.spark
 
@@ -22,17 +22,16 @@ SCHEMA = "t BIGINT, k STRING, unused STRING"
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Every page counts as large; whether each was read from its files is noted."""
+    """Whether each page was read from its files is noted."""
     noted: list[bool] = []
-    real = DirectFiles.read
+    real = DirectFiles.of
 
-    def noting(self: DirectFiles, batch: DataFrame) -> DataFrame | None:
+    def noting(self: DirectFiles, batch: DataFrame) -> Files | None:
         made = real(self, batch)
         noted.append(made is not None)
         return made
 
-    monkeypatch.setattr(DirectFiles, "read", noting)
-    monkeypatch.setattr(Shape, "large", True)
+    monkeypatch.setattr(DirectFiles, "of", noting)
     return noted
 
 
@@ -97,10 +96,10 @@ def test_names_with_globs_are_left_to_spark(spark: SparkSession, tmp_path: Path,
 def test_a_page_in_one_task_is_one_scan_without_a_shuffle(spark: SparkSession, tmp_path: Path, files: int) -> None:
     for f in range(files):
         rows(f).write_parquet(tmp_path / f"{f}.parquet", row_group_size=4)
-    reader = DirectFiles(stream(spark, "parquet", tmp_path))
-    if not reader.in_one_task:
+    reader = reader_of(spark, MOST_FILES)
+    if not can_scan_in_one(reader):
         pytest.skip("this Spark cannot scan files in one task")
-    scan = reader._spark.read.schema(SCHEMA).parquet(*(str(tmp_path / f"{f}.parquet") for f in range(files)))
+    scan = reader.read.schema(SCHEMA).parquet(*(str(tmp_path / f"{f}.parquet") for f in range(files)))
     ours = moved_to(private_copy(spark), scan)
 
     def plan() -> str:

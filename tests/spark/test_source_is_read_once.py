@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.plan.nodes import MapNode, RollingNode, StreamNode, WindowNode
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.new_page import arrived, load
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
@@ -42,12 +43,12 @@ def page_of(spark: SparkSession, reads: Accumulator[int], folder: Path) -> Spark
 
     frame = spark.createDataFrame(spark.sparkContext.parallelize(range(ROWS), 2).mapPartitions(read), SCHEMA)
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), source="g")
-    return SparkPage.arrive(frame, node, 3, 7, Shape(), SparkPages(spark, Place.of(folder)))
+    return arrived(frame, node, 3, 7, Shape(), SparkPages(spark, Place.of(folder)))
 
 
 def spool(page: SparkPage) -> int:
     Spool("rows", page.origin.pages).put(page)
-    return SparkPage.load(page.origin.pages, next(Spool("rows", page.origin.pages).waiting(None))).frame.count()
+    return load(page.origin.pages, next(Spool("rows", page.origin.pages).waiting(None))).frame.count()
 
 
 def mapped(page: SparkPage) -> int:

@@ -20,6 +20,7 @@ from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages import spark_page
+from slackwater.spark.pages.new_page import arrived
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
@@ -75,7 +76,7 @@ def rows(seed: int, count: int) -> pl.DataFrame:
 
 def page(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) -> SparkPage:
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
-    made = SparkPage.arrive(
+    made = arrived(
         spark.createDataFrame(frame.to_arrow()), node, 0, 7, Shape(), SparkPages(spark, Place.of(folder))
     )
     made.expect(frozenset({"total"}))

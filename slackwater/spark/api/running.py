@@ -74,7 +74,7 @@ class Running:
         self._run_id = (lambda label: own) if journal is None else journal.run_id
         self._resident_limit = resident_limit
         self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats)
+        executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together=True)
         if journal is not None:
             executor.keep_only(journal.queries.keys())
         self.loop = Loop(executor, held=True)

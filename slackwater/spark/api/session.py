@@ -67,7 +67,7 @@ class Session(SpeaksSql):
         self._owns_place = journal is None
         self._place = Place.temporary() if journal is None else Place.of(journal)
         self._journal = None if journal is None else open_journal(self._place, sync)
-        pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None)
+        pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None, self.spark)
         self._catalogue = Catalogue(pages.spark, self.spark)
         pages.tables = self._catalogue.table
         self._analysis = Analysis(self._catalogue)

@@ -20,6 +20,12 @@ class Checkpoint:
         begun, done = (self._last(folder) for folder in ("offsets", "commits"))
         return begun if begun > done else begun + 1
 
+    def tidy(self) -> None:
+        """Delete what a stop has left of the first batch's notes, half written: with it Spark refuses to start."""
+        if self._last("offsets") < 0:
+            for folder in ("offsets", "commits"):
+                self.place.child(folder).delete()
+
     def _last(self, folder: str) -> int:
         return max((int(name) for name in self.place.child(folder).names() if name.isdigit()), default=-1)
 

@@ -34,6 +34,7 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK, microseconds
 from slackwater.spark.api.relation import columns_of, time_in_ticks
+from slackwater.spark.pages.new_page import arrived
 from slackwater.spark.pages.pages import SORTED, SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
@@ -230,7 +231,7 @@ class Replayer:
     def page(self, due: Due) -> SparkPage:
         """Its rows as Spark's."""
         frame = self.pages.spark.createDataFrame(due.rows, schema=due.replay.frame.schema)
-        return SparkPage.arrive(frame, due.replay.arriving, due.number, due.at, due.shape, self.pages)
+        return arrived(frame, due.replay.arriving, due.number, due.at, due.shape, self.pages)
 
 
 class PacedReplayer(Replayer):

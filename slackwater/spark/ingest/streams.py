@@ -19,8 +19,10 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.spark.embedded import tune_for_pages
 from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.ingest.direct_files import DirectFiles
+from slackwater.spark.pages.files import MOST_FILES
+from slackwater.spark.pages.new_page import arrived, by_reference
+from slackwater.spark.pages.one_task import reader_of
 from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.spool import Spool
 from slackwater.spark.storage.place import Place
@@ -37,7 +39,8 @@ _starting = threading.Lock()
 class Ingest:
     """Feeds one stream's batches to the executor's thread; a batch is done when its page is safe.
 
-    With `spooling`, that is when it lies in the spool, however busy the executor is.
+    That is, however busy the executor is, when a note names the page's files, and with `spooling` when its rows lie
+    in the spool. All others wait until they have been worked on.
     """
 
     def __init__(
@@ -55,7 +58,6 @@ class Ingest:
         self._pages = pages
         self._checkpoint = Checkpoint(node.name, checkpoint, pages.root)
         self._trigger = trigger
-        self._shape = Shape()
         self._direct: DirectFiles | None = None
         self._tuned = False
         self._spool = Spool(node.name, pages)
@@ -76,8 +78,11 @@ class Ingest:
         self.stop()
         self.columns, self._tuned = columns, False
         self._offer_spooled()
+        self._checkpoint.tidy()
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
         self._direct = DirectFiles(self._frame)
+        # A copy of the user's session, as the stream itself has: its settings say how the user's files are read.
+        self._pages.readers[self.node.name] = reader_of(self._frame.sparkSession, MOST_FILES)
         self._visible = [f"`{c}`" for c in self._frame.columns if c in columns]
         frame = self._frame.select(*self._visible)
         writer = frame.writeStream.foreachBatch(self._batch)
@@ -126,11 +131,13 @@ class Ingest:
         self._checkpoint.check(batch_id, self._taken)
         self._checkpoint.force(batch_id, self._pages.disk)
         assert self._direct is not None
-        direct = self._direct.read(frame) if self._shape.large else None
-        scanned = direct is not None and self._direct.in_one_task
-        frame = frame if direct is None else direct
-        now = self._loop.executor.clock.now()
-        page = SparkPage.arrive(frame, self.node, batch_id, now, self._shape, self._pages, self._visible, scanned)
+        now, files = self._loop.executor.clock.now(), self._direct.of(frame)
+        if files is not None:
+            folder = self._spool.folder(batch_id)
+            self._put(by_reference(files, self.node, batch_id, now, folder, self._pages, self._visible))
+            return
+        shape = self._pages.shape(self.node.name)
+        page = arrived(frame, self.node, batch_id, now, shape, self._pages, self._visible)
         if self.spooling:
             self._put(page)
         else:
@@ -139,7 +146,7 @@ class Ingest:
     # --- the spool
 
     def _put(self, page: SparkPage) -> None:
-        if self._offered is not None and page.number <= self._offered:
+        if self._taken is not None and page.number <= self._taken:
             return
         node = self._loop.executor.graph.nodes.get(source_label(self.node.name))
         if node is None:
@@ -151,7 +158,7 @@ class Ingest:
 
     def _offer(self, saved: dict[str, Any]) -> None:
         self._offered = saved["number"]
-        self._loop.offer(source_label(self.node.name), self._pages.load(saved), saved)
+        self._loop.offer(source_label(self.node.name), self._pages.load(saved))
 
     def _offer_spooled(self) -> None:
         """What an earlier process has left, or a start of this one."""

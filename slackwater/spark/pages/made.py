@@ -71,4 +71,4 @@ class Made:
         origin = Origin(frame, self.given, at, self._shape, self._pages, tuple(hidden), arrival=unknown)
         for cells in self._files:
             cells.read_by(origin)
-        return SparkPage(frame, origin)
+        return SparkPage(None, origin)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 class Origin:
     """What all pages made from one arrival share."""
 
-    source: DataFrame
+    rows: DataFrame | Callable[[], DataFrame]
+    """The rows as they came, or what gives them: files are not opened before somebody looks at them."""
     number: int
     at: int
     shape: Shape
@@ -44,6 +47,11 @@ class Origin:
     unstamped: Origin | None = None
     """That of the same rows before they got their time: their arrival is known with this one's."""
     _kept: bool = False
+
+    @cached_property
+    def source(self) -> DataFrame:
+        """The rows as they came."""
+        return self.rows() if callable(self.rows) else self.rows
 
     @property
     def many_sources(self) -> bool:
@@ -98,14 +106,21 @@ class Origin:
         if at is not None:
             self.at = at
             self.arrival = None if self.arrival is None else replace(self.arrival, at=at)
+        if self.saved is not None and "files" in self.saved:
+            self.saved = {**self.saved, "needs": sorted(needs), "at": self.at}
 
     def stamped(self, at: int) -> Origin:
         """The same rows, each with this time."""
         arrival, saved = None if self.arrival is None else self.arrival.stamped(at), self.saved
-        if saved is not None and arrival is not None:
+        if saved is not None and "files" in saved:
+            saved = {**saved, "stamp": at}
+        elif saved is not None and arrival is not None:
             saved = {**saved, "hidden": {**saved["hidden"], TIME: stamp_sql(at)}, "arrival": arrival.saved()}
-        source = self.source.withColumn(TIME, F.expr(stamp_sql(at)))
-        return replace(self, source=source, arrival=arrival, saved=saved, unstamped=self, _kept=False)
+
+        def stamped() -> DataFrame:
+            return self.source.withColumn(TIME, F.expr(stamp_sql(at)))
+
+        return replace(self, rows=stamped, arrival=arrival, saved=saved, unstamped=self, _kept=False)
 
 
 def stamp_sql(at: int) -> str:

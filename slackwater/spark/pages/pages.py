@@ -21,7 +21,10 @@ from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.files import MOST_FILES
 from slackwater.spark.pages.join_cells import JoinCells
+from slackwater.spark.pages.new_page import can_join, joined, load
+from slackwater.spark.pages.one_task import reader_of
 from slackwater.spark.pages.ordered_cells import OrderedCells
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.sorted_cells import SortedCells
@@ -46,11 +49,16 @@ _MOST_WIDE = 64
 class SparkPages:
     """Saved pages, found again as Spark pages."""
 
-    def __init__(self, spark: SparkSession, root: Place, sync: bool = False) -> None:
-        """`sync` says whether what is saved must outlive a power cut."""
+    def __init__(
+        self, spark: SparkSession, root: Place, sync: bool = False, user: SparkSession | None = None
+    ) -> None:
+        """`sync` says whether what is saved must outlive a power cut; `user` is whose files are read."""
         self.spark = spark
         self.root = root
         self.disk = Disk(root.files, sync)
+        self.readers: dict[str, SparkSession] = {}
+        """Copies of the users' sessions, which read the files of streams by their settings."""
+        self._user = user or spark
         self._shapes: dict[str, Shape] = {}
         self._wide: dict[tuple[object, ...], WideFold] = {}
         self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
@@ -111,6 +119,16 @@ class SparkPages:
             self._wide[key] = WideFold(kernels)
         return self._wide[key]
 
+    def reader(self, stream: str) -> SparkSession:
+        """What reads the files of a stream."""
+        if stream not in self.readers:
+            self.readers[stream] = reader_of(self._user, MOST_FILES)
+        return self.readers[stream]
+
+    def shape(self, stream: str) -> Shape:
+        """What is known of the size of a stream's pages."""
+        return self._shapes.setdefault(source_label(stream), Shape())
+
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> Page:
         """A page of window results."""
         shape = self._shapes.setdefault(repr(node.kernel.spec), Shape())
@@ -123,12 +141,20 @@ class SparkPages:
     def load(self, saved: dict[str, Any]) -> Any:
         """The page that `SparkPage.save` spoke of."""
         place = self.root.child(saved["folder"])
-        if not place.names():
+        if "files" not in saved and not place.names():
             raise JournalError(
                 f"the rows of a page that the journal has saved in {place.path!r} are missing: restore that "
                 "folder, or start again with an empty folder and empty sinks: all answers then come again"
             )
-        return SparkPage.load(self, saved)
+        return load(self, saved)
+
+    def joins(self, page: Page, following: Any) -> bool:
+        """Files that are read in the same way."""
+        return isinstance(page, SparkPage) and isinstance(following, SparkPage) and can_join(page, following)
+
+    def together(self, pages: Sequence[Page]) -> SparkPage:
+        """One page of all their files."""
+        return joined([page for page in pages if isinstance(page, SparkPage)])
 
     def drop(self, saved: dict[str, Any]) -> None:
         """Delete its rows."""

@@ -62,7 +62,7 @@ class SortedCells:
         origin = Origin(frame, self._given, at, self._shape, self._pages, (TIME,), arrival=unknown)
         self._cells.read_by(origin)
         self._cells.drop([file for file in due if file.high <= upto])
-        return SparkPage(frame, origin)
+        return SparkPage(None, origin)
 
     @property
     def waiting(self) -> bool:

@@ -20,18 +20,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from slackwater.columns import CELL, NO_SOURCE, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME, UNTIL
+from slackwater.columns import CELL, PANE, PLACE, ROWS, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, StoredNode, StreamNode
+from slackwater.plan.nodes import MapNode, StoredNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp_sql
-from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, sketch_column
 from slackwater.spark.storage.place import Place
@@ -41,7 +40,7 @@ from slackwater.windows.kernel import PaneKernel, floor_division
 from slackwater.windows.per_row.rolling import RollingKernel
 
 if TYPE_CHECKING:
-    from slackwater.spark.pages.pages import SparkPages
+    pass
 
 #: Fewer kernels than this have jobs of their own.
 FEW_KERNELS = 4
@@ -53,66 +52,16 @@ _MADE = "__made"
 class SparkPage:
     """A lazy DataFrame with hidden columns."""
 
-    frame: DataFrame
+    made: DataFrame | None
+    """What has been made of the rows; None as long as they are as they came."""
     origin: Origin
     marked: bool = False
     """Whether filters have only marked the rows (KEEP)."""
 
-    @staticmethod
-    def arrive(
-        frame: DataFrame,
-        node: StreamNode,
-        number: int,
-        at: int,
-        shape: Shape,
-        pages: SparkPages,
-        columns: Sequence[str] = ("*",),
-        scanned: bool = False,
-    ) -> SparkPage:
-        """A page as it comes from a source, with some of its columns; for `scanned` see `Origin`."""
-        hidden = {TIME: node.time}
-        if node.source is not None:
-            hidden[SOURCE] = f"coalesce(CAST({node.source} AS STRING), '{NO_SOURCE}')"
-        if node.punctuation is not None:
-            hidden[PUNCTUATION] = node.punctuation
-        # One step: Spark analyses each for itself.
-        timed = frame.select(*map(column, columns), *(named(sql, name) for name, sql in hidden.items()))
-        return SparkPage(timed, Origin(timed, number, at, shape, pages, tuple(hidden), scanned))
-
-    @staticmethod
-    def known(
-        frame: DataFrame,
-        number: int,
-        hidden: Mapping[str, str],
-        arrival: Arrival,
-        shape: Shape,
-        pages: SparkPages,
-        prod: Prod | None = None,
-        saved: dict[str, Any] | None = None,
-    ) -> SparkPage:
-        """A page of which all is known that a job could tell."""
-        made = {name: named(sql, name) for name, sql in hidden.items()}
-        timed = frame.select(*(f"`{c}`" for c in frame.columns if c not in made), *made.values()) if made else frame
-        names = tuple(c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in timed.columns)
-        origin = Origin(timed, number, arrival.at, shape, pages, names, arrival=arrival, prod=prod, saved=saved)
-        return SparkPage(timed, origin)
-
-    @staticmethod
-    def staged(
-        payload: Staged, number: int, at: int, hidden: Mapping[str, str], prod: Prod | None, pages: SparkPages
-    ) -> SparkPage:
-        """A page over files that were written for it; they are safe from the beginning."""
-        place = pages.root.child(payload.location)
-        saved = pages.note(place, number, Arrival(payload.rows, 0, None, None, at), hidden, prod, None)
-        return SparkPage.load(pages, {**saved, "staged": payload.rows})
-
-    @staticmethod
-    def load(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
-        """A page from what `save` gave."""
-        frame = pages.spark.read.parquet(pages.root.child(saved["folder"]).address)
-        prod = None if saved["prod"] is None else Prod.load(saved["prod"])
-        arrival = Arrival.load(saved["arrival"])
-        return SparkPage.known(frame, saved["number"], saved["hidden"], arrival, Shape(), pages, prod, saved)
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, lazily."""
+        return self.origin.source if self.made is None else self.made
 
     @property
     def number(self) -> int:
@@ -137,7 +86,7 @@ class SparkPage:
     @property
     def saved(self) -> dict[str, Any] | None:
         """Where its rows are durable; what has been done to them since is not."""
-        return self.origin.saved if self.frame is self.origin.source else None
+        return self.origin.saved if self.made is None else None
 
     def payload(self) -> Payload:
         """One job: to the driver if the rows are few enough, else to files."""
@@ -173,9 +122,9 @@ class SparkPage:
 
     def stamped(self, at: int) -> SparkPage:
         """The rows with a time."""
-        origin, whole = self.origin.stamped(at), self.frame is self.origin.source
-        frame = origin.source if whole else self.frame.withColumn(TIME, F.expr(stamp_sql(at)))
-        return SparkPage(frame, origin, self.marked)
+        origin = self.origin.stamped(at)
+        made = None if self.made is None else self.made.withColumn(TIME, F.expr(stamp_sql(at)))
+        return SparkPage(made, origin, self.marked)
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """One job: partials by pane and group, to the driver as Arrow."""

@@ -1,7 +1,8 @@
 """The spool: pages of a stream that are safe on disk before the executor has time for them.
 
-Before an expensive operator the pages of a live stream must be able to wait: else Spark holds its next batch back
-until the last one has been worked on, and neither a prod nor a sideline reaches what waits there.
+Pages of a live stream must be able to wait: else Spark holds its next batch back until the last one has been worked
+on, and neither a prod nor a sideline reaches what waits there. Of a page of files only a note is written; the rows
+are where they were.
 """
 
 from __future__ import annotations
@@ -28,11 +29,20 @@ class Spool:
     def _place(self) -> Place:
         return self._pages.root.child(self._name)
 
+    def folder(self, number: int) -> str:
+        """Where a page lies, below the root."""
+        return f"{self._name}/{number}"
+
     def put(self, page: SparkPage) -> dict[str, Any]:
-        """Save a page; after a crash `waiting` gives it again."""
-        place = self._place.child(str(page.number))
-        saved = page.save(place)
-        self._pages.disk.write(f"{place.path}/{_NOTE}", json.dumps(saved).encode())
+        """Save a page, or note where its rows are; after a crash `waiting` gives it again."""
+        place = self._pages.root.child(self.folder(page.number))
+        saved, disk = page.saved, self._pages.disk
+        if saved is None:
+            saved = page.save(place)
+        else:
+            disk.make_folder(place.path)
+            disk.force_tree(place.path, self._pages.root.path, ())
+        disk.write(f"{place.path}/{_NOTE}", json.dumps(saved).encode())
         return saved
 
     def waiting(self, after: int | None) -> Iterator[dict[str, Any]]:

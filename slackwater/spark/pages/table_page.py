@@ -19,6 +19,7 @@ from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.new_page import known, staged
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.types import spark_schema
@@ -84,9 +85,7 @@ class TablePage:
     @cached_property
     def _on_spark(self) -> SparkPage:
         frame = self._pages.spark.createDataFrame(self._table, spark_schema(self._table.schema))
-        return SparkPage.known(
-            frame, self.number, self._hidden, self.measure(), self._shape, self._pages, self.prod
-        )
+        return known(frame, self.number, self._hidden, self.measure(), self._shape, self._pages, self.prod)
 
     def where(self, condition: str) -> SparkPage:
         """By Spark."""
@@ -182,12 +181,12 @@ def results_page(
     """A page of results, in the driver or staged as files."""
     hidden = results_hidden(node)
     if isinstance(payload, Staged):
-        return SparkPage.staged(payload, number, at, hidden, prod, pages)
+        return staged(payload, number, at, hidden, prod, pages)
     return TablePage(payload, number, at, pages, hidden, prod, shape)
 
 
 def rows_page(payload: Payload, number: int, at: int, pages: SparkPages) -> TablePage | SparkPage:
     """A page of rows that only a sink will take."""
     if isinstance(payload, Staged):
-        return SparkPage.staged(payload, number, at, {}, None, pages)
+        return staged(payload, number, at, {}, None, pages)
     return TablePage(payload, number, at, pages, {})

@@ -1,0 +1,112 @@
+"""Waiting pages of a stream are taken as one, as many as make the rows a second grow."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.engine.build import source_label
+from slackwater.engine.queue import Entry, Queue
+from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
+from slackwater.operators.taking import Together
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.testing import ArrowPage, arrow_plan
+from slackwater.testing.script import ArrowPages, Script
+from slackwater.windows.spec import WindowSpec
+from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, finals
+
+COUNT = {"n": AGGREGATES["n"], "whole": AGGREGATES["whole"]}
+
+
+class Machine:
+    """Work on pages takes a time for each job and each page, and more a page the more there are of them."""
+
+    def __init__(self, job: float, page: float, crowd: float = 0.0) -> None:
+        self.now, self.job, self.page, self.crowd = 0.0, job, page, crowd
+        self.took: list[int] = []
+
+    def work(self, page: Page, pages: int) -> None:
+        page.measure()
+        self.now += self.job + pages * (self.page + self.crowd * pages)
+        self.took.append(pages)
+
+
+def page(number: int) -> ArrowPage:
+    return ArrowPage(pl.DataFrame({"t": [number] * 10}), number, 0, "t")
+
+
+def worked(machine: Machine, waiting: int) -> list[int]:
+    queue, together = Queue(), Together(ArrowPages(), clock=lambda: machine.now)
+    for n in range(waiting):
+        queue.push(Entry(page(n), n))
+    while len(queue):
+        machine.work(*together.take(queue))
+    assert sum(machine.took) == waiting
+    return machine.took
+
+
+def test_the_fixed_cost_of_a_job_is_shared_by_all_that_wait() -> None:
+    took = worked(Machine(job=1.0, page=0.01), 200)
+    assert took[:6] == [1, 2, 4, 8, 16, 32]
+    assert max(took) == 32
+
+
+def test_no_more_are_taken_than_pay() -> None:
+    # Cheapest a page is 1/n + n/16: four at a time.
+    took = worked(Machine(job=1.0, page=0.0, crowd=1 / 16), 200)
+    assert took[:4] == [1, 2, 4, 8]
+    assert sorted(took)[len(took) // 2] == 4
+
+
+def test_where_one_costs_least_pages_stay_apart() -> None:
+    took = worked(Machine(job=0.0, page=0.1, crowd=0.1), 100)
+    assert sum(n == 1 for n in took) > 0.8 * len(took)
+
+
+def test_a_prod_is_not_overtaken() -> None:
+    queue, together = Queue(), Together(ArrowPages(), clock=lambda: 0.0)
+    together._cost = {1: 2.0, 2: 1.0}
+    for n, element in enumerate((page(0), page(1), page(2), Prod(), page(3))):
+        queue.push(Entry(element, n))
+    assert together.take(queue)[1] == 3
+    assert isinstance(queue.pop(), Prod)
+
+
+def test_pages_before_and_after_a_new_operator_stay_apart() -> None:
+    queue = Queue()
+    together = Together(ArrowPages(), apart=lambda first, last: first < 2 <= last, clock=lambda: 0.0)
+    together._cost = {1: 2.0, 2: 1.0, 4: 0.5}
+    for n in range(4):
+        queue.push(Entry(page(n), n))
+    assert [together.take(queue)[1] for _ in range(2)] == [2, 2]
+
+
+@settings(max_examples=60)
+@given(
+    stream=bounded_streams(most=30),
+    bursts=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    window=st.sampled_from([(7, 3), (10, 10), (12, 8)]),
+)
+@pytest.mark.parametrize("groups", [[], ["g"]])
+def test_windows_are_right_however_pages_are_taken(
+    stream: Stream, bursts: list[int], window: tuple[int, int], groups: list[str]
+) -> None:
+    texts = {name: text for name, (text, _) in COUNT.items()}
+    plan = arrow_plan(SAMPLE, *window, group_by=groups, disorder=bounded(stream.slack), **texts)
+    script, number = Script(plan, together=True), 0
+    source = script.executor.graph.nodes[source_label("s")].operator
+    source._taking._cost = {1: 4.0, 2: 2.0, 4: 1.0}  # type: ignore[attr-defined]
+    while number < len(stream.pages):
+        for rows in stream.pages[number : number + bursts[number % len(bursts)]]:
+            script.executor.admit(source_label("s"), ArrowPage(rows, number, 0, "t"))
+            number += 1
+        script.executor.run_until_idle()
+    script.drain()
+    rows = pl.concat([SAMPLE.clear(), *stream.pages])
+    wanted = recompute(rows, WindowSpec(*window), groups, COUNT)
+    assert_same_rows(finals(script.results), wanted, ("window_start", *groups))
+    assert script.metrics()["source:s"]["pages"] == len(stream.pages)
