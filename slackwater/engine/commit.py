@@ -89,7 +89,9 @@ class Commits:
             queue.time = Punctuation.load(time)
         for n, queue in enumerate(node.inputs):
             for saved in last.queues.get(f"{label}#{n}", ()):
-                queue.push(self._backlog.revive(saved))
+                queue.push(entry := self._backlog.revive(saved))
+                if entry.source is not None and not node.is_source:
+                    self._graph.nodes[entry.source].operator.revive(entry.page)
 
     def begin(self) -> None:
         """Something new comes: what waits in the journal for a query that is back must have found its arc."""

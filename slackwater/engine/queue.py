@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any
 
 from slackwater.operators.element import Element
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -37,6 +38,12 @@ class Entry:
     def __post_init__(self) -> None:
         # To ask whether it has all that a page has would take a hundred times as long.
         self.is_page = not isinstance(self.element, (Punctuation, Prod))
+
+    @property
+    def page(self) -> Page:
+        """The element, which is a page."""
+        assert not isinstance(self.element, (Punctuation, Prod))
+        return self.element
 
     def size(self) -> tuple[int, int]:
         """Rows and bytes of a page, 0 as long as they are not known; a long queue asks for them at each step."""

@@ -226,6 +226,10 @@ class Operator(ABC):
         """A page is admitted: it may have to wait, and be made durable, before it is taken. Gives what waits."""
         return page
 
+    def revive(self, page: Page) -> None:
+        """A page that has come by this source waits on an arc since before a restart."""
+        return None
+
     def settle(self) -> None:
         """All that `state` gave is durable and all that was emitted is out: what was kept for it may go."""
         return None

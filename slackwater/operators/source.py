@@ -103,6 +103,9 @@ class Source(Unary):
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
+        """Pages that have been sent and not been worked on."""
+        self._to_come_back: set[int] = set()
+        """Numbers of those that were under way when the process ended."""
         self._listeners: dict[str, Source] = {}
         """Sources with a policy that goes by the rows of this one."""
         self._told_by: dict[str, Source] = {}
@@ -163,6 +166,12 @@ class Source(Unary):
             self._under_way.remove(page)
             for promise in self._promises.values():
                 promise.tracker.arrive(Arrival(0, 0, None, None, now - promise.away(self._away)))
+
+    def revive(self, page: Page) -> None:
+        """A page waits somewhere since before a restart: if it was under way, there is still something to learn."""
+        if page.number in self._to_come_back:
+            self._to_come_back.remove(page.number)
+            self._under_way.append(page)
 
     def needs(self, place: int) -> frozenset[str]:
         """What is asked of the page at this place of the stream."""
@@ -326,6 +335,7 @@ class Source(Unary):
                 "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
                 "clock": [self._away, self._seen],
                 "highest": self._highest,
+                "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
                 "lateness": self._lateness.state(),
                 "heard": [[label, arrival.saved()] for label, arrival in self._heard],
             },
@@ -347,6 +357,7 @@ class Source(Unary):
         self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._away, self._seen = values["clock"]
         self._highest = values["highest"]
+        self._to_come_back = set(values["under_way"])
         self._lateness.restore(values["lateness"])
         self._heard = [(label, Arrival.load(saved)) for label, saved in values.get("heard", ())]
 

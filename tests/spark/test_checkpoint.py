@@ -33,6 +33,19 @@ def test_a_stream_without_notes_begins(tmp_path: Path) -> None:
     assert Checkpoint("rows", Place.of(tmp_path / "nowhere"), Place.of(tmp_path)).next_batch() == 0
 
 
+def test_what_a_stop_has_left_of_the_first_note_goes(tmp_path: Path) -> None:
+    notes, half = checkpoint(tmp_path), tmp_path / "checkpoints" / "rows" / "offsets" / ".0.1b2c.tmp"
+    half.write_text("{")
+    notes.tidy()
+    assert not half.exists()
+
+
+def test_notes_of_batches_stay(tmp_path: Path) -> None:
+    notes = checkpoint(tmp_path, begun=1, done=0)
+    notes.tidy()
+    assert notes.next_batch() == 1
+
+
 @pytest.mark.parametrize(("number", "taken"), [(0, None), (0, 0), (1, 0), (7, 7), (8, 7)])
 def test_the_last_batch_taken_and_the_one_after_it_may_come(tmp_path: Path, number: int, taken: int | None) -> None:
     checkpoint(tmp_path).check(number, taken)

@@ -46,10 +46,18 @@ def copying(root: Path) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     return copied
 
 
-def run(spark: SparkSession, root: Path, spooled: bool = False, resident_limit: int = 2**30) -> None:
+def run(
+    spark: SparkSession,
+    root: Path,
+    spooled: bool = False,
+    resident_limit: int = 2**30,
+    by_reference: bool = False,
+) -> None:
     """Take what there is; nothing is drained, so that the next run can go on."""
     with sw.Session(spark, journal=root / "journal", resident_limit=resident_limit) as s:
         frame = spark.readStream.schema("t BIGINT").option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
+        if not by_reference:
+            frame = frame.where("true")  # then it is not known to be just files
         rows: sw.Query = s.stream("rows", frame, time="t", disorder=sw.bounded(0))
         rows = rows.map(copying(root), schema="t BIGINT") if spooled else rows
         rows.window(10, 10).agg(n="count(*)").start(sink=str(root / "out"), name="q", hold=True)
@@ -126,6 +134,32 @@ def test_what_is_lost_is_told_and_comes_back_with_a_copy(
         shutil.copytree(copy, journal)
     run(spark, tmp_path, spooled)
     assert counted(tmp_path) == [(10 * n, 10) for n in range(BATCHES)]
+
+
+def test_pages_by_reference_are_worked_on_again_or_told_of(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path / "in", 0, BATCHES)
+    run(spark, tmp_path, by_reference=True)
+    give(tmp_path / "in", BATCHES, BATCHES + 1)
+    lose_newest(tmp_path / "journal")
+    with pytest.raises(JournalError, match="has lost its newest records"):
+        run(spark, tmp_path, by_reference=True)
+
+
+def test_files_that_go_before_they_are_worked_on_are_told_of(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path / "in", 0, BATCHES)
+    (tmp_path / "broken").touch()
+    with pytest.raises(RunError, match="the machine is gone"):
+        run(spark, tmp_path, spooled=True, by_reference=True)
+    (tmp_path / "broken").unlink()
+    kept = tmp_path / "kept"
+    (tmp_path / "in").rename(kept)
+    (tmp_path / "in").mkdir()
+    with pytest.raises(RunError, match=r"not worked on yet cannot be read.*must stay until their rows have been"):
+        run(spark, tmp_path, spooled=True, by_reference=True)
+    (tmp_path / "in").rmdir()
+    kept.rename(tmp_path / "in")
+    run(spark, tmp_path, spooled=True, by_reference=True)
+    assert counted(tmp_path) == [(10 * n, 10) for n in range(BATCHES - 1)]
 
 
 def test_a_spool_that_is_lost_is_told(spark: SparkSession, tmp_path: Path) -> None:

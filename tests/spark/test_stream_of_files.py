@@ -77,7 +77,7 @@ def test_final_results_equal_sparks_batch_answer(
     spark: SparkSession, tmp_path: Path, window: dict[str, str], sql: str
 ) -> None:
     write_files(tmp_path)
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
         run = rows.window(**window).group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
@@ -97,7 +97,7 @@ def test_final_results_equal_sparks_batch_answer(
 
 def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path, files=6)
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("1 minute"))
         run = (
             rows.where("v >= 0")
@@ -115,7 +115,7 @@ def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp
 
 def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("10 seconds"))
         run = rows.where("1 = 0").window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start(hold=True)
         s.run_available(drain=False)
@@ -126,7 +126,7 @@ def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path
 
 def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
         query = rows.select("upper(k) AS key", double="v * 2").window(
             range="1 hour", slide="1 hour", offset="30 minutes"
@@ -141,7 +141,7 @@ def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
         one = rows.window(range="1 day", slide="1 day").agg(n="count(*)").start(hold=True)
         two = rows.where("k = 'k1'").window(range="1 day", slide="1 day").agg(n="count(*)").start(hold=True)
@@ -153,17 +153,23 @@ def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None
         assert s._running.readers._ingests["rows"].columns == {"t", "k"}
 
 
+def worked_off(s: sw.Session) -> None:
+    """Wait until Spark has handed over all there is, and it has been worked on."""
+    s._running.readers._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+    s._running.loop.call(lambda: None)
+
+
 def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     write_files(folder, files=2)
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, folder), time="t", disorder=sw.bounded("0 seconds"))
         run = rows.window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start()
-        s._running.readers._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+        worked_off(s)
         first = run.metrics()["rows"]
         write_files(tmp_path / "in", files=3)
-        s._running.readers._ingests["rows"].query.processAllAvailable()  # type: ignore[union-attr]
+        worked_off(s)
         assert (first, run.metrics()["rows"]) == (100, 150)
         run.stop()
         assert not s._running.readers._ingests
@@ -171,7 +177,7 @@ def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_pa
 
 def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -> None:
     pl.DataFrame({"seq": ["1", "x", "12", None, "30"]}).write_parquet(tmp_path / "a.parquet")
-    with sw.Session(spark) as s:
+    with sw.Session(spark, together=False) as s:
         df = spark.readStream.schema("seq STRING").parquet(str(tmp_path))
         late: list[list[str | None]] = []
         orders = s.stream("orders", df, time="try_cast(seq AS BIGINT)", disorder=sw.bounded(0))

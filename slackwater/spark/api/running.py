@@ -65,6 +65,7 @@ class Running:
         resident_limit: int,
         enabling: Enabling | None = None,
         heartbeats: Heartbeats | None = None,
+        together: bool = True,
     ) -> None:
         self.runs: dict[str, Run] = {}
         self._catalogue = catalogue
@@ -74,7 +75,7 @@ class Running:
         self._run_id = (lambda label: own) if journal is None else journal.run_id
         self._resident_limit = resident_limit
         self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together=True)
+        executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together)
         if journal is not None:
             executor.keep_only(journal.queries.keys())
         self.loop = Loop(executor, held=True)

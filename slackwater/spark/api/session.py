@@ -42,6 +42,7 @@ class Session(SpeaksSql):
     sw.periodic("1 second") or sw.no_enabling().
     `heartbeats` says for which streams pages wait in a query over several: sw.operator_level() (as without it),
     sw.query_level() or sw.memory_aware() (S1 section 7).
+    Waiting pages of one stream are taken as one where that is faster; with `together=False` each goes by itself.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Session(SpeaksSql):
         sync: bool = True,
         enabling: Enabling | None = None,
         heartbeats: Heartbeats | None = None,
+        together: bool = True,
     ) -> None:
         if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
             raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
@@ -76,7 +78,15 @@ class Session(SpeaksSql):
         self._stopped = False
         try:
             self._running = Running(
-                self._catalogue, pages, self._place, self._journal, strategy, resident_limit, enabling, heartbeats
+                self._catalogue,
+                pages,
+                self._place,
+                self._journal,
+                strategy,
+                resident_limit,
+                enabling,
+                heartbeats,
+                together,
             )
         except BaseException:
             self._close()
