@@ -41,6 +41,8 @@ class Commits:
         self._aside = list(records[0].aside) if records else []
         self._redo += [emission for kept in self._aside for emission in kept.emissions]
         self._everything = False
+        self._gone = set[str]()
+        """Operators that were taken out since the restart."""
         self.feedback = Feedback()
         self.on_refused: Callable[[dict[str, Refused]], None] | None = None
         """Told of the sinks that could not be written; without it their error is raised."""
@@ -100,12 +102,13 @@ class Commits:
         present = {_query_of(label) for label in self._graph.nodes}
         for arc in queues:
             label = operator_of(arc)
-            if label not in self._graph and "/" in label and _query_of(label) in present:
+            missing = label not in self._graph and label not in self._gone
+            if missing and "/" in label and _query_of(label) in present:
                 raise RunError(
                     f"the journal holds pages that wait for {label}, which this query does not have; "
                     "start it as it was"
                 )
-        self._recovered = Recovered()
+        self._recovered, self._gone = Recovered(), set()
 
     @property
     def unwritten(self) -> bool:
@@ -162,8 +165,13 @@ class Commits:
 
     # --- the commit
 
+    def took_out(self, labels: Sequence[str]) -> None:
+        """Operators have gone, and what waits for them in the journal."""
+        self._gone |= set(labels)
+        self.changed()
+
     def changed(self) -> None:
-        """Operators have gone: the next record is a whole one."""
+        """The next record is a whole one."""
         self._everything = True
 
     def commit(self, admission: Admission, settled: Callable[[], None]) -> None:

@@ -143,7 +143,7 @@ class Executor:
         self.parts.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
             source.operator.abandon(self.graph.pages_behind(source), source.clock.now())
-        self._commits.changed()
+        self._commits.took_out(gone)
         self._cycle.dirty = True
 
     def forget(self, query: str) -> None:

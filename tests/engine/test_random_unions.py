@@ -117,3 +117,17 @@ def test_what_waits_at_a_union_outlives_a_restart_at_every_step(heartbeats: Any)
                 world.begin()
             world.executor.drain()
             world.check()
+
+
+@pytest.mark.parametrize("what", ["prod", "a"])
+def test_what_waits_for_a_query_that_is_removed_after_a_restart_holds_up_nobody(what: str) -> None:
+    """Its parts stay, for another query shares them; its own window is gone, and with it what waits there."""
+    streams = {name: Stream([frame([[t, "x", 1, 0.0, 1]]) for t in (1, 8, 30)], 0) for name in "abc"}
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(folder, streams, None, KINDS)
+        world.do_all([("add", 3), ("add", 4), ("a", 1), (what, 0)])
+        while not len(world.executor.graph.nodes["q0/window"].inputs[0]):
+            world.executor._run(world.executor._next())
+        world.do_all([("restart", 0), ("remove", 0)])
+        world.play([])
+    world.check()

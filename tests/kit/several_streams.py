@@ -119,10 +119,13 @@ class World:
         cut = {name: s.pages[query.first[name] : last[name]] for name, s in self.streams.items()}
         return {name: pl.concat([SAMPLE.clear(), *pages]) for name, pages in cut.items()}
 
-    def play(self, events: Sequence[tuple[str, int]]) -> None:
-        """Some events, then the rest of all streams, and their end."""
+    def do_all(self, events: Sequence[tuple[str, int]]) -> None:
         for event in events:
             self.do(event)
+
+    def play(self, events: Sequence[tuple[str, int]]) -> None:
+        """Some events, then the rest of all streams, and their end."""
+        self.do_all(events)
         for name, stream in self.streams.items():
             for _ in range(len(stream.pages)):
                 self.do((name, 1))
