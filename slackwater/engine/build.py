@@ -193,7 +193,7 @@ class _Build:
         if isinstance(node, UnionNode):
             return self._part(f"union{next(self._places)}", feeds, node, Union)
         if isinstance(node, JoinNode):
-            return self._join(node, feeds)
+            return self._part(f"join{next(self._places)}", feeds, node, lambda label: self._join(label, node))
         if isinstance(node, StoredNode):
             return self._stored(node, feeds)
         if isinstance(node, StampNode):
@@ -233,14 +233,23 @@ class _Build:
     ) -> Feed:
         """The operator for a node behind some feeds: the one that is there, or a new one."""
         part, graph = (tuple(feeds), _alone(node), mine), self._executor.graph
-        label, known = self._parts.labels.get(part), self._settings.labels.get(place)
-        if label is None or (known is not None and known != label):
+        label = self._parts.labels.get(part)
+        if label is None or not self._may_share(label, self._settings.labels.get(place), node):
             label = self._new_label(place)
             self._executor.add(make(label), feeds, self._name, line(node))
             self._parts.labels[part] = label
         graph.nodes[label].queries.add(self._name)
         self._labels[place] = label
         return label, MAIN
+
+    def _may_share(self, label: str, known: str | None, node: PlanNode) -> bool:
+        """Whether a part that is there may be this query's too; the journal may know it by another label.
+
+        A join keeps rows, and a query sees none that came before it: it shares a join that has not seen any either.
+        """
+        if known is not None:
+            return known == label
+        return not isinstance(node, JoinNode) or self._executor.is_new(label)
 
     def _new_label(self, place: str) -> str:
         """The label that the journal knows a part by, or one that nobody has."""
@@ -258,17 +267,12 @@ class _Build:
             label += "'"  # a query of the same name has been here
         return label
 
-    def _join(self, node: JoinNode, feeds: list[Feed]) -> Feed:
-        """A join belongs to its query, as a window does: it begins with the pages after the query's start."""
-        label, executor = f"{self._name}/join{next(self._places)}", self._executor
-        assert executor.pages is not None
-        clock = self._settings.clock or executor.clock
+    def _join(self, label: str, node: JoinNode) -> Operator:
+        pages, clock = self._executor.pages, self._settings.clock or self._executor.clock
+        assert pages is not None
         if any(side.rows for side in node.sides):
-            operator: Operator = RowsJoin(label, clock, executor.pages.ordered_rows(label, node))
-        else:
-            operator = WindowJoin(label, node, clock, executor.pages.join_state(label, node))
-        executor.add(operator, feeds, self._name, line(node))
-        return label, MAIN
+            return RowsJoin(label, clock, pages.ordered_rows(label, node))
+        return WindowJoin(label, node, clock, pages.join_state(label, node))
 
     def _stored(self, node: StoredNode, feeds: list[Feed]) -> Feed:
         pages = self._executor.pages
@@ -356,6 +360,8 @@ def _alone(node: PlanNode) -> object:
         return "union"
     if isinstance(node, StoredNode):
         return "stored", node.table, node.how, node.condition, node.stored, node.columns
+    if isinstance(node, JoinNode):
+        return "join", node.how, node.sides, node.condition, node.columns
     if isinstance(node, StampNode):
         return "stamp"
     assert isinstance(node, MapNode)

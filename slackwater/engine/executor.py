@@ -102,6 +102,10 @@ class Executor:
             self._feed_back()
         return node
 
+    def is_new(self, label: str) -> bool:
+        """Whether nothing has come since an operator was added."""
+        return self.graph.nodes[label].since > self._admission.number
+
     def remove(self, query: str) -> None:
         """Take a query out for good, and the operators that work for no other; what they hold is forgotten."""
         self._take_out({query})

@@ -23,7 +23,7 @@ from tests.kit.joins import Lived, Row, alive, join, join_of, last_rows, renamed
 from tests.kit.labels import LEVELS
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, World
-from tests.kit.streams import Stream, bounded_streams
+from tests.kit.streams import Stream, bounded_streams, frame
 from tests.kit.streams_of_samples import A, B, C, union, where, windows
 
 KINDS_OF_JOINS = ("inner", "left", "right", "full", "semi", "anti")
@@ -144,14 +144,38 @@ KINDS = [
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     first=st.integers(0, 80),
+    twins=st.integers(1, 2),
     events=st.lists(EVENTS, max_size=25),
     strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
     heartbeats=st.sampled_from(LEVELS),
 )
 def test_joins_of_random_streams_equal_their_definition(
-    streams: dict[str, Stream], first: int, events: list[tuple[str, int]], strategy: Any, heartbeats: Any
+    streams: dict[str, Stream],
+    first: int,
+    twins: int,
+    events: list[tuple[str, int]],
+    strategy: Any,
+    heartbeats: Any,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, watched_arcs():
         world = World(folder, streams, strategy, KINDS, heartbeats)
-        world.play([("add", first), *events])
+        world.play([*[("add", first)] * twins, *events])
     world.check()
+
+
+def test_equal_joins_of_queries_that_begin_together_are_one() -> None:
+    """A query that comes later has a join of its own: it must not meet rows from before its time."""
+    streams = {name: Stream([frame([[t, "a", 1 + (name == "b")]]) for t in (1, 4, 7)], 0) for name in "abc"}
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(folder, streams, None, KINDS)
+        world.do_all([("add", 1), ("add", 1), ("add", 7), ("a", 1), ("b", 1), ("add", 1)])
+        assert joins_of(world) == {"q0/join2": ["q0", "q1"], "q2/join2": ["q2"], "q3/join2": ["q3"]}
+        world.do_all([("remove", 0), ("restart", 0)])
+        assert joins_of(world) == {"q0/join2": ["q1"], "q2/join2": ["q2"], "q3/join2": ["q3"]}
+        world.play([])
+    world.check()
+    assert len(world.queries["q1"].sink.rows) > len(world.queries["q3"].sink.rows) > 0
+
+
+def joins_of(world: World) -> dict[str, list[str]]:
+    return {node.label: sorted(node.queries) for node in world.executor.graph if "/join" in node.label}
