@@ -35,6 +35,7 @@ from slackwater.operators.union import Union
 from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
+from slackwater.plan.columns import columns_of_joins, narrowed
 from slackwater.plan.describe import line
 from slackwater.plan.nodes import (
     AggregateNode,
@@ -137,6 +138,7 @@ class _Build:
         self._labels: dict[str, str] = {}
         self._sources: dict[str, None] = {}
         self._windows = _labels_of(name, plan)
+        self._of_joins = columns_of_joins(plan)
         self._built: dict[int, Feed] = {}
         """The aggregates that are there already, by identity."""
         self._timing, self._prodder = self._early()
@@ -193,7 +195,7 @@ class _Build:
         if isinstance(node, UnionNode):
             return self._part(f"union{next(self._places)}", feeds, node, Union)
         if isinstance(node, JoinNode):
-            return self._part(f"join{next(self._places)}", feeds, node, lambda label: self._join(label, node))
+            return self._join(node, feeds)
         if isinstance(node, StoredNode):
             return self._stored(node, feeds)
         if isinstance(node, StampNode):
@@ -267,7 +269,20 @@ class _Build:
             label += "'"  # a query of the same name has been here
         return label
 
-    def _join(self, label: str, node: JoinNode) -> Operator:
+    def _join(self, node: JoinNode, feeds: list[Feed]) -> Feed:
+        """It gives the columns that its queries ask for: more than before if one more query shares it now."""
+        wanted, joins = self._of_joins[id(node)], self._parts.joins
+        feed = self._part(
+            f"join{next(self._places)}", feeds, node, lambda label: self._joining(label, narrowed(node, wanted))
+        )
+        label = feed[0]
+        before = joins.get(label)
+        joins[label] = narrowed(node, wanted if before is None else {*wanted, *before.schema.names})
+        if before is not None and joins[label] != before:
+            self._executor.exchange(self._joining(label, joins[label]))
+        return feed
+
+    def _joining(self, label: str, node: JoinNode) -> Operator:
         pages, clock = self._executor.pages, self._settings.clock or self._executor.clock
         assert pages is not None
         if any(side.rows for side in node.sides):

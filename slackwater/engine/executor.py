@@ -102,6 +102,13 @@ class Executor:
             self._feed_back()
         return node
 
+    def exchange(self, operator: Operator) -> None:
+        """Let an operator go on in the place, and with the state, of the one that has its label."""
+        node = self.graph.nodes[operator.label]
+        if (state := node.operator.state(whole=True)) is not None:
+            operator.restore([state])
+        node.operator = operator
+
     def is_new(self, label: str) -> bool:
         """Whether nothing has come since an operator was added."""
         return self.graph.nodes[label].since > self._admission.number

@@ -79,7 +79,14 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         renamed = right.relation.select(matched.right, "join")
         node = SelectNode((node,), matched.right, _schema(renamed, [name for name, _ in matched.right]))
     made = JoinNode(
-        (left.node, node), how, sides, matched.condition, matched.columns, matched.schema, _written(query.on)
+        (left.node, node),
+        how,
+        sides,
+        matched.condition,
+        matched.columns,
+        matched.schema,
+        (left.node.schema, node.schema),
+        _written(query.on),
     )
     return Analysed(made, matched.relation)
 

@@ -219,6 +219,8 @@ class JoinNode(_TimeOfInput, _NeverEarly):
     columns: tuple[tuple[str, str], ...]
     """Output name and Spark SQL over those columns."""
     schema: pa.Schema
+    kept: tuple[pa.Schema, pa.Schema]
+    """What is kept of the rows of each side."""
     written: str = ""
     """The condition as the user wrote it."""
 

@@ -32,7 +32,7 @@ class JoinRows:
         if alive.range is not None:
             rows = rows.with_columns((pl.col(TIME) + alive.range).alias(UNTIL))
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
-        names = self._node.inputs[side].schema.names
+        names = self._node.kept[side].names
         places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
         self._next += kept.height
         hidden = [pl.col(c).alias(of_side(side, c)) for c in (TIME, UNTIL)]
@@ -66,14 +66,15 @@ class JoinRows:
         lone = (
             due if matched is None else due.join(matched, on=of_side(side, ID), how="anti", maintain_order="left")
         )
-        return self._page(missing(lone, self._node.inputs[1 - side].schema), own(side), at)
+        return self._page(missing(lone, self._node.kept[1 - side]), own(side), at)
 
     def settle_page(self) -> None:
         """What was added counts."""
         for side, added in enumerate(self._added):
             if added is not None:
                 before = self._rows[side]
-                self._rows[side] = added if before is None else pl.concat([before, added])
+                # An earlier process may have kept more columns, for a query that is gone.
+                self._rows[side] = added if before is None else pl.concat([before.select(added.columns), added])
         self._added = [None, None]
 
     def purge(self, side: int, until: int) -> None:

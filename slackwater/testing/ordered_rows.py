@@ -31,11 +31,12 @@ class OrderedRowsHere:
         assert isinstance(page, ArrowPage)
         rows = page.with_hidden().filter(pl.col(TIME).is_not_null())
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
-        names = self._node.inputs[side].schema.names
+        names = self._node.kept[side].names
         places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
         self._next += kept.height
         added, before = kept.select(*names, pl.col(TIME).alias(of_side(side, TIME)), places), self._rows[side]
-        self._rows[side] = added if before is None else pl.concat([before, added])
+        # An earlier process may have kept more columns, for a query that is gone.
+        self._rows[side] = added if before is None else pl.concat([before.select(added.columns), added])
         return rows.height - kept.height
 
     def release(self, before: int, upto: int, at: int) -> list[ArrowPage]:
@@ -100,7 +101,7 @@ class OrderedRowsHere:
         """The rows that a heartbeat has passed, each with its end as far as it is known by then."""
         rows, alive, time = self._rows[side], self._node.sides[side], of_side(side, TIME)
         if rows is None:
-            empty = pl.DataFrame(self._node.inputs[side].schema.empty_table())
+            empty = pl.DataFrame(self._node.kept[side].empty_table())
             hidden = (pl.Series(of_side(side, c), [], pl.Int64) for c in (TIME, ID, UNTIL))
             return empty.with_columns(*hidden)
         passed = rows.filter(pl.col(time) <= upto).sort(time, of_side(side, ID))
@@ -129,7 +130,7 @@ class OrderedRowsHere:
             return None
         self._given += 1
         if lacks is not None:
-            rows = missing(rows, self._node.inputs[lacks].schema)
+            rows = missing(rows, self._node.kept[lacks])
         made = [pl.sql_expr(sql).alias(name) for name, sql in self._node.columns]
         return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
 

@@ -12,6 +12,7 @@ import tempfile
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +63,16 @@ def kind(how: str, ranges: tuple[int | L.Window, int | L.Window]) -> Kind:
     def wanted(came: Came) -> list[Row]:
         sides = of(came["a"], "", ranges[0]), of(came["b"], "2", ranges[1])
         return rows_of(join(*sides, less, how), *columns)
+
+    return Kind(query, wanted, ())
+
+
+def some(whole: Kind, *columns: str) -> Kind:
+    """Some columns of a join: the others are not kept, unless another query asks for them."""
+    query = L.Select((whole.query,), tuple((column, column) for column in columns))
+
+    def wanted(came: Came) -> list[Row]:
+        return [{column: row[column] for column in columns} for row in whole.wanted(came)]
 
     return Kind(query, wanted, ())
 
@@ -134,17 +145,23 @@ KINDS = [
     *(kind(how, (5, L.Window(rows=1))) for how in KINDS_OF_JOINS),
     *(kind(how, (L.Window(rows=2), L.Window(rows=4))) for how in KINDS_OF_JOINS),
     *(counted(how) for how in ("inner", "left", "full", "semi")),
+    some(kind("full", (8, 5)), "t"),
+    some(kind("full", (8, 5)), "i2", "g"),
+    some(kind("full", (L.Window(rows=3), 6)), "g2"),
+    some(kind("full", (L.Window(rows=3), 6)), "t", "t2"),
     three(),
+    some(three(), "i3"),
     with_itself(),
     of_results(),
 ]
+FIRST = KINDS.index(next(k for k in KINDS if isinstance(k.query, L.Select)))
 
 
 @settings(max_examples=150)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     first=st.integers(0, 80),
-    twins=st.integers(1, 2),
+    second=st.none() | st.integers(0, 3),
     events=st.lists(EVENTS, max_size=25),
     strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
     heartbeats=st.sampled_from(LEVELS),
@@ -152,14 +169,15 @@ KINDS = [
 def test_joins_of_random_streams_equal_their_definition(
     streams: dict[str, Stream],
     first: int,
-    twins: int,
+    second: int | None,
     events: list[tuple[str, int]],
     strategy: Any,
     heartbeats: Any,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, watched_arcs():
         world = World(folder, streams, strategy, KINDS, heartbeats)
-        world.play([*[("add", first)] * twins, *events])
+        beside = [] if second is None else [("add", first + second)]
+        world.play([("add", first), *beside, *events])
     world.check()
 
 
@@ -175,6 +193,28 @@ def test_equal_joins_of_queries_that_begin_together_are_one() -> None:
         world.play([])
     world.check()
     assert len(world.queries["q1"].sink.rows) > len(world.queries["q3"].sink.rows) > 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_join_keeps_the_columns_that_its_queries_ask_for(restarts: bool) -> None:
+    streams = {name: Stream([frame([[t, "a", 1 + (name == "b")]]) for t in (1, 4, 30)], 0) for name in "abc"}
+    again = [("restart", 0)] if restarts else []
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(folder, streams, None, KINDS)
+        world.do_all([("add", FIRST + 1), *again])
+        assert kept_of(world) == [["g", "i"], ["g2", "i2"]], "the condition needs g and i"
+        world.do_all([("add", FIRST), *again, ("a", 1), ("b", 1), *again])
+        assert kept_of(world) == [["t", "g", "i"], ["g2", "i2"]]
+        world.do_all([("remove", 1), *again, ("a", 1)])
+        assert kept_of(world) == ([["g", "i"], ["g2", "i2"]] if restarts else [["t", "g", "i"], ["g2", "i2"]])
+        world.play([])
+    world.check()
+
+
+def kept_of(world: World) -> list[list[str]]:
+    (label,) = joins_of(world)
+    operator: Any = world.executor.graph.nodes[label].operator
+    return [schema.names for schema in operator._node.kept]
 
 
 def joins_of(world: World) -> dict[str, list[str]]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
-from slackwater.plan.columns import needed_columns
+from slackwater.plan import logical as L
+from slackwater.plan.columns import columns_of_joins, narrowed, needed_columns
+from slackwater.plan.nodes import JoinNode, SelectNode, walk
 from slackwater.testing import arrow_plan
+from tests.kit.joins import join_of, renamed
+from tests.kit.streams_of_samples import A, B, C, plan, windows
 
 ROW = pl.DataFrame({"t": [1], "k": ["a"], "v": [1.0], "w": [2.0], "unused": [0]})
 
@@ -37,3 +43,42 @@ def test_late_rows_behind_a_projection_need_only_its_columns() -> None:
 def test_names_differ_by_more_than_case() -> None:
     plan = arrow_plan(ROW, range=5, slide=5, n="count(*)", where='V > 1 and "k" is not null'.replace('"', ""))
     assert needed_columns(plan, late_rows=False)["s"] == {"t", "v", "k"}
+
+
+PAIRS = join_of(renamed(A, "", "t", "g", "i"), renamed(B, "2", "t", "g", "i"), (8, 5), "g = g2")
+
+
+def kept(query: L.Logical) -> list[tuple[list[str], list[list[str]]]]:
+    """Of each join of a query: what it gives, and what it keeps of both sides."""
+    made = plan(query)
+    joins = [node for node in walk(made) if isinstance(node, JoinNode)]
+    small = [narrowed(join, columns_of_joins(made)[id(join)]) for join in joins]
+    return [(join.schema.names, [schema.names for schema in join.kept]) for join in small]
+
+
+def test_a_join_keeps_what_its_condition_and_what_stands_behind_it_need() -> None:
+    assert kept(PAIRS) == [(["t", "g", "i", "t2", "g2", "i2"], [["t", "g", "i"], ["t2", "g2", "i2"]])]
+    assert kept(L.Select((PAIRS,), (("x", "i2 + 1"),))) == [(["i2"], [["g"], ["g2", "i2"]])]
+    assert kept(windows(PAIRS, 6, 3, "g", n="count(*)")) == [(["g"], [["g"], ["g2"]])]
+
+
+def test_a_join_of_a_join_needs_what_is_asked_of_it() -> None:
+    three = join_of(PAIRS, renamed(C, "3", "t", "g", "i"), (None, 12), "g = g3 AND i2 <> i3")
+    found = kept(L.Select((L.Where((three,), "t3 > 0"),), (("i", "i"),)))
+    assert found == [
+        (["g", "i", "i2"], [["g", "i"], ["g2", "i2"]]),
+        (["i", "t3"], [["g", "i", "i2"], ["t3", "g3", "i3"]]),
+    ]
+
+
+def test_a_star_needs_all() -> None:
+    made = plan(L.Select((PAIRS,), (("x", "i2"),)))
+    assert isinstance(made, SelectNode)
+    whole = replace(made, columns=(("x", "struct(*)"),))
+    (join,) = [node for node in walk(whole) if isinstance(node, JoinNode)]
+    assert columns_of_joins(whole)[id(join)] == set(join.schema.names)
+
+
+def test_columns_that_only_a_join_drops_are_not_read() -> None:
+    query = L.Select((join_of(A, renamed(B, "2", "g"), (8, 5), "g = g2"),), (("i", "i"),))
+    assert needed_columns(plan(query), late_rows=False)["a"] == {"t", "g", "i"}

@@ -51,7 +51,7 @@ class Made:
 
     def visible(self, side: int) -> list[Column]:
         """The columns of a side."""
-        return [column(f"`{name}`") for name in self._node.inputs[side].schema.names]
+        return [column(f"`{name}`") for name in self._node.kept[side].names]
 
     def together(self) -> Column:
         """Both rows are alive at the same time, and meet what the user asks."""
@@ -61,7 +61,7 @@ class Made:
     def page(self, rows: DataFrame, hidden: Mapping[str, str], lacks: int | None, at: int) -> SparkPage:
         """Rows as a page; the columns of the side that it lacks are null."""
         if lacks is not None:
-            fields = spark_schema(self._node.inputs[lacks].schema).fields
+            fields = spark_schema(self._node.kept[lacks]).fields
             rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
         columns = [*self._node.columns, *hidden.items()]
         frame = rows.select(*(named(sql, name) for name, sql in columns))
