@@ -19,6 +19,9 @@ from slackwater.progress.time import TimeDomain
 _SQL_TYPES: dict[pl.DataType, str] = {pl.Int32(): "INT", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE"}
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
 
+#: What polars has told, by expression and the columns that it is over: to ask again takes milliseconds.
+_TOLD: dict[tuple[object, ...], pa.DataType] = {}
+
 _WORD = re.compile(r"\w+")
 _MISSING = re.compile(r'unable to find column "([^"]+)"')
 
@@ -89,10 +92,13 @@ class SampleRelation:
         call = _CALL.match(sql)
         if call is not None:
             return self._type_of_call(call[1].lower(), call[2], what)
-        with _explained(self.frame, what, sql):
-            made = pl.SQLContext(f=self.frame).execute(f"SELECT {sql} AS x FROM f", eager=True)
-            kind = made.to_arrow().schema.field("x").type
-        return pa.string() if kind == pa.large_string() else kind
+        asked = sql, *self.frame.schema.items()
+        if asked not in _TOLD:
+            with _explained(self.frame, what, sql):
+                made = pl.SQLContext(f=self.frame).execute(f"SELECT {sql} AS x FROM f", eager=True)
+                kind = made.to_arrow().schema.field("x").type
+            _TOLD[asked] = pa.string() if kind == pa.large_string() else kind
+        return _TOLD[asked]
 
     def _type_of_call(self, function: str, argument: str, what: str) -> pa.DataType:
         if function == "count":
