@@ -14,7 +14,9 @@ from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time_kinds import internal, latent
+from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.greedy import greedy
 from slackwater.scheduling.heartbeats import memory_aware, operator_level, query_level
 from slackwater.scheduling.round_robin import round_robin
 from slackwater.spark.api.query import Query, Stream
@@ -38,11 +40,13 @@ __all__ = [
     "Stream",
     "behind",
     "bounded",
+    "chain",
     "disorder_control",
     "drop_ratio",
     "early",
     "fifo",
     "global_counter",
+    "greedy",
     "internal",
     "latent",
     "learned",

@@ -8,7 +8,8 @@ blocks it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
@@ -18,8 +19,10 @@ from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.records import Ran
+from slackwater.engine.statistics import Statistics
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
@@ -53,6 +56,9 @@ class Cycle:
         self._ticked: dict[Clock, int] = {}
         """What each clock said when operators were last told of it."""
         self.on_ran: Callable[[Ran], None] = lambda run: None
+        self.stopwatch: Callable[[], float] = time.perf_counter
+        """Seconds by which runs are measured; a simulation has its own."""
+        self._statistics = Statistics(graph, strategy)
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
@@ -65,6 +71,7 @@ class Cycle:
     def next(self) -> Node | Act:
         """What to do: a node to run, or a commit first, or nothing but to wait."""
         self._tick()
+        self._statistics.tell(self.runs)
         lull = False
         while True:
             self._inputs.present()
@@ -99,7 +106,7 @@ class Cycle:
         self.uncommitted += 1
         self.runs += 1
         waiting = [len(q) for q in node.inputs]
-        rows_out = bytes_out = 0
+        out = list[Page]()
 
         def admission() -> int:
             # What an operator gives belongs to the admission of what it took for it.
@@ -114,34 +121,30 @@ class Cycle:
             return next((t.source for t in taken if t.is_page), None)
 
         def emit(element: Element, port: str = MAIN) -> None:
-            nonlocal rows_out, bytes_out
             saved = None
             if not isinstance(element, (Punctuation, Prod)):
                 taken = (q.taken for q in node.inputs if q.taken is not None)
                 saved = next((t.saved for t in taken if t.element is element), None)
                 saved = self._backlog.given(element) if saved is None else saved
-                rows_out += element.rows or 0
-                bytes_out += element.bytes or 0
+                out.append(element)
             node.send(element, admission(), port, saved, source())
 
-        started = time.perf_counter()
+        started = self.stopwatch()
         node.operator.run(node.inputs, emit)
-        seconds = time.perf_counter() - started
+        seconds = self.stopwatch() - started
         said = node.operator.output(node.registers)
         if said is not None:
             node.send(said, admission())
-        self._note(node, waiting, seconds, rows_out, bytes_out)
+        self._note(node, waiting, seconds, out)
         told = source()
         for report in node.operator.report():
             if told is not None and told in self._graph:
                 self._graph.nodes[told].operator.hear(report)
 
-    def _note(self, node: Node, waiting: list[int], seconds: float, rows_out: int, bytes_out: int) -> None:
+    def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page]) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
-        pages = [t.element for t in took if t.is_page]
-        rows_in = sum(getattr(p, "rows", None) or 0 for p in pages)
-        bytes_in = sum(getattr(p, "bytes", None) or 0 for p in pages)
-        run = Ran(node.label, seconds, rows_in, rows_out, bytes_in, bytes_out)
+        pages: list[Any] = [t.element for t in took if t.is_page]
+        run = Ran(node.label, seconds, *_sizes(pages, out, "rows"), *_sizes(pages, out, "bytes"))
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)
@@ -196,3 +199,11 @@ class Cycle:
             spare=not operator.more(inputs),
             expensive=operator.expensive(inputs),
         )
+
+
+def _sizes(taken: Sequence[Any], out: Sequence[Any], what: str) -> tuple[int, int]:
+    """Rows or bytes of the pages that came in and went out; 0 of both where some are not known."""
+    sizes = [[getattr(page, what) for page in pages] for pages in (taken, out)]
+    if any(size is None for side in sizes for size in side):
+        return 0, 0
+    return sum(sizes[0]), sum(sizes[1])

@@ -375,7 +375,7 @@ class Executor:
 
 #: Figures that every operator has.
 ENGINE_FIGURES = (
-    *("runs", "run_seconds", "cost", "selectivity", "heartbeat", "heartbeats", "registers"),
+    *("runs", "run_seconds", "cost", "selectivity", "growth", "heartbeat", "heartbeats", "registers"),
     *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
 )
 

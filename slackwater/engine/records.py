@@ -46,8 +46,10 @@ class Measured:
         self.last_run = 0
         """The number of the last run among those of all operators."""
         self._fade = 0.5 ** (1 / _HALF_LIFE)
-        self._recent = [0.0, 0.0, 0.0]
-        """Seconds, rows in, rows out."""
+        self._recent = [0.0] * 5
+        """Seconds, rows in, rows out, bytes in, bytes out."""
+        self.longest = 0.0
+        """Seconds of the longest run of late: it fades, too."""
 
     def ran(self, run: Ran) -> None:
         """Learn from a run."""
@@ -55,20 +57,32 @@ class Measured:
         self.seconds += run.seconds
         self.rows_in += run.rows_in
         self.rows_out += run.rows_out
-        fresh = (run.seconds, run.rows_in, run.rows_out)
+        self.longest = max(self.longest * self._fade, run.seconds)
+        fresh = (run.seconds, run.rows_in, run.rows_out, run.bytes_in, run.bytes_out)
         self._recent = [old * self._fade + new for old, new in zip(self._recent, fresh, strict=True)]
 
     @property
     def cost(self) -> float | None:
         """Seconds a row that comes in."""
-        seconds, rows, _ = self._recent
-        return seconds / rows if rows else None
+        return self._ratio(0, 1)
 
     @property
     def selectivity(self) -> float | None:
         """Rows that leave for each that comes in."""
-        _, rows, out = self._recent
-        return out / rows if rows else None
+        return self._ratio(2, 1)
+
+    @property
+    def growth(self) -> float | None:
+        """Bytes that leave for each that comes in; None as long as bytes are not known."""
+        return self._ratio(4, 3)
+
+    @property
+    def width(self) -> float | None:
+        """Bytes a row that comes in; None as long as bytes are not known."""
+        return self._ratio(3, 1) or None
+
+    def _ratio(self, of: int, to: int) -> float | None:
+        return self._recent[of] / self._recent[to] if self._recent[to] else None
 
     def figures(self) -> dict[str, Any]:
         """Figures for a person."""
@@ -77,6 +91,7 @@ class Measured:
             "run_seconds": round(self.seconds, 6),
             "cost": self.cost,
             "selectivity": self.selectivity,
+            "growth": self.growth,
         }
 
 

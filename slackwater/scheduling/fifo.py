@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from slackwater.scheduling.strategy import Ordered, Ready
 
@@ -13,6 +14,8 @@ class Fifo(Ordered):
     >>> Fifo().first([Ready("a", oldest=2, depth=1), Ready("b", oldest=1, depth=2)]).label
     'b'
     """
+
+    name: ClassVar[str] = "fifo"
 
     def first(self, ready: Sequence[Ready]) -> Ready:
         """The operator that holds the oldest element."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from slackwater.scheduling.strategy import Ordered, Ready
 
@@ -13,6 +14,8 @@ class RoundRobin(Ordered):
     >>> RoundRobin().first([Ready("a", last_run=7), Ready("b", last_run=3)]).label
     'b'
     """
+
+    name: ClassVar[str] = "round-robin"
 
     def first(self, ready: Sequence[Ready]) -> Ready:
         """Of operators that never ran, the one nearest to the source."""

@@ -10,7 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from slackwater.scheduling.chart import Segment
+from slackwater.scheduling.paths import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,23 @@ class Act(Enum):
 class Strategy(Protocol):
     """Says what to do next."""
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    def learn(self, plan: Plan) -> None:
+        """What operators there are, and what they have cost of late: told now and then, not at each choice."""
+        ...
+
+    def segment(self, label: str) -> Segment | None:
+        """The chain that an operator belongs to, where there are chains."""
+        ...
+
+    def ends_segment(self, label: str) -> bool:
+        """Whether what an operator puts out may have to wait, because another chain reads it."""
+        ...
+
     def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
         """One of the ready operators; or a commit first; or to wait, where none should run."""
         ...
@@ -79,9 +99,23 @@ class Ordered(ABC):
     - Senders do not wait for more than some runs.
     """
 
+    name: ClassVar[str]
+
     def __init__(self, commit_every: int = 64) -> None:
         self.commit_every = commit_every
         """So many runs may go by while a sender waits for a commit."""
+
+    def learn(self, plan: Plan) -> None:
+        """The order may go by what operators cost; it need not."""
+        return None
+
+    def segment(self, label: str) -> Segment | None:
+        """Without charts there are no chains."""
+        return None
+
+    def ends_segment(self, label: str) -> bool:
+        """A page goes on as soon as may be."""
+        return False
 
     @abstractmethod
     def first(self, ready: Sequence[Ready]) -> Ready:

@@ -30,6 +30,7 @@ from slackwater.testing import ArrowPage, ListSink, Script
 from slackwater.testing.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
 from slackwater.testing.growing_union import GrowingUnion
 from slackwater.testing.script import ArrowPages
+from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, C, plan, union, where, windows
 from tests.kit.union import Collect, KnownPage, sorted_stream
@@ -374,7 +375,7 @@ def test_of_two_operators_only_the_proliferative_one_waits() -> None:
     burst=st.integers(1, 6),
     every=st.integers(20, 120),
     cost=st.integers(0, 2),
-    strategy=st.sampled_from([sw.fifo(), sw.round_robin()]),
+    strategy=st.sampled_from(STRATEGIES),
 )
 def test_results_are_the_same_at_each_level_and_memory_is_bounded(
     growth: float, rows: int, burst: int, every: int, cost: int, strategy: Any

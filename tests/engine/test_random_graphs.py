@@ -41,12 +41,12 @@ from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.labels import LEVELS
 from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, finals, frame
 from tests.kit.union import Collect, sorted_stream
 
 COUNT = {"n": AGGREGATES["n"], "whole": AGGREGATES["whole"]}
 TEXTS = {name: text for name, (text, _) in COUNT.items()}
-STRATEGIES = [None, sw.fifo(), sw.round_robin()]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import slackwater as sw
 from slackwater.plan import logical as L
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
@@ -24,6 +23,7 @@ from tests.kit.joins import Lived, Row, alive, join, join_of, last_rows, renamed
 from tests.kit.labels import LEVELS
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, World
+from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import Stream, bounded_streams, frame
 from tests.kit.streams_of_samples import A, B, C, union, where, windows
 
@@ -163,7 +163,7 @@ FIRST = KINDS.index(next(k for k in KINDS if isinstance(k.query, L.Select)))
     first=st.integers(0, 80),
     second=st.none() | st.integers(0, 3),
     events=st.lists(EVENTS, max_size=25),
-    strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
+    strategy=st.sampled_from(STRATEGIES),
     heartbeats=st.sampled_from(LEVELS),
 )
 def test_joins_of_random_streams_equal_their_definition(

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.testing import ArrowPage
 from slackwater.windows.spec import WindowSpec
@@ -24,6 +23,7 @@ from tests.kit.arcs import watched_arcs
 from tests.kit.labels import LEVELS
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, Seen, World, over
+from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import Stream, bounded_streams, frame
 from tests.kit.streams_of_samples import A, B, C, union, where, windows
 
@@ -70,7 +70,7 @@ KINDS = [
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     first=st.integers(0, 40),
     events=st.lists(EVENTS, max_size=25),
-    strategy=st.sampled_from([None, sw.fifo(), sw.round_robin()]),
+    strategy=st.sampled_from(STRATEGIES),
     heartbeats=st.sampled_from(LEVELS),
 )
 def test_queries_over_several_streams_see_what_is_theirs(

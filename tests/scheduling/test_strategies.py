@@ -6,18 +6,18 @@ import pytest
 
 import slackwater as sw
 from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation
+from tests.kit.strategies import STRATEGIES
 
 BUSY, LULL, DIRTY = Situation(), Situation(lull=True), Situation(dirty=True)
-ALL = [sw.fifo(), sw.round_robin()]
 
 
-@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_prods_go_first(strategy: Ordered) -> None:
     ready = [Ready("old", oldest=1, last_run=0), Ready("prodded", oldest=9, last_run=9, prodded=True)]
     assert strategy.pick(ready, BUSY) == ready[1]
 
 
-@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_can_wait_waits_for_a_lull(strategy: Ordered) -> None:
     aside, other = Ready("aside", oldest=1, spare=True), Ready("other", oldest=2)
     assert strategy.pick([aside, other], BUSY) == other
@@ -26,7 +26,7 @@ def test_what_can_wait_waits_for_a_lull(strategy: Ordered) -> None:
     assert strategy.pick([], LULL) is Act.WAIT
 
 
-@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_before_expensive_work_there_is_a_commit_if_there_is_something_to_commit(strategy: Ordered) -> None:
     dear = Ready("map", expensive=True)
     assert strategy.pick([dear], DIRTY) is Act.COMMIT

@@ -1,0 +1,56 @@
+"""What Chain and Greedy have in common: operators in segments, and the steepest segment goes first."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from slackwater.scheduling.chart import Segment, Step
+from slackwater.scheduling.paths import Plan, readers, trees
+from slackwater.scheduling.strategy import Ordered, Ready
+
+
+class BySlope(Ordered):
+    """By the slope of an operator's segment; of equal ones the oldest page, and of that what is furthest on."""
+
+    def __init__(self, commit_every: int = 64) -> None:
+        super().__init__(commit_every)
+        self._segments: dict[str, Segment] = {}
+        self._slopes: dict[str, float] = {}
+        self._ends: set[str] = set()
+
+    @abstractmethod
+    def cut(self, first: Step) -> Iterable[Segment]:
+        """The way of a stream's rows in segments."""
+
+    def learn(self, plan: Plan) -> None:
+        """Chart the plan anew. An operator on the ways of several streams goes by the steepest of its segments."""
+        self._segments = {}
+        for first in trees(plan).values():
+            for segment in self.cut(first):
+                for label in segment.labels:
+                    if label not in self._segments or segment.slope > self._segments[label].slope:
+                        self._segments[label] = segment
+        self._slopes = {label: segment.slope for label, segment in self._segments.items()}
+        self._ends = {
+            label
+            for label, behind in readers(plan).items()
+            if any(reader not in self._segments[label].labels for reader in behind)
+        }
+
+    def segment(self, label: str) -> Segment | None:
+        """The operator's segment; None for one that stands on no path, such as a sink of late rows."""
+        return self._segments.get(label)
+
+    def ends_segment(self, label: str) -> bool:
+        """Whether another segment reads what it puts out."""
+        return label in self._ends
+
+    def first(self, ready: Sequence[Ready]) -> Ready:
+        """The steepest; what stands on no path costs next to nothing and frees what it takes."""
+        return min(ready, key=self.rank)
+
+    def rank(self, ready: Ready) -> tuple[float, int, int]:
+        """The lowest goes first."""
+        return -self._slopes.get(ready.label, inf), ready.oldest, -ready.depth

@@ -1,0 +1,37 @@
+"""Greedy (S2 section 4.2): each operator for itself, by the room that it frees in a second."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from slackwater.scheduling.by_slope import BySlope
+from slackwater.scheduling.chart import Segment, Step, in_order
+
+
+class Greedy(BySlope):
+    """By (1 - s) / t of an operator, wherever it stands: s its selectivity, t its seconds for a unit of input.
+
+    >>> from slackwater.scheduling.paths import Work
+    >>> from slackwater.scheduling.strategy import Ready
+    >>> greedy = Greedy()
+    >>> greedy.learn({"s": Work((), 0.1), "dull": Work(("s",), 1.0, 0.9), "end": Work(("dull",), 2.0)})
+    >>> greedy.first([Ready("dull", oldest=1), Ready("end", oldest=2)]).label
+    'end'
+    """
+
+    name: ClassVar[str] = "greedy"
+
+    def cut(self, first: Step) -> list[Segment]:
+        """Each operator is a segment of its own, but for a source, which only passes pages on to the next one."""
+        source, *others = [Segment((s.label,), s.seconds, s.taken - s.left) for s in in_order(first)]
+        if others:
+            to = max(others[: len(first.then)], key=lambda segment: segment.slope)
+            others[others.index(to)] = Segment(
+                source.labels + to.labels, source.seconds + to.seconds, source.freed + to.freed
+            )
+        return others or [source]
+
+
+def greedy() -> Greedy:
+    """First the operator that frees most room a second for itself: `Session(strategy=sw.greedy())`."""
+    return Greedy()

@@ -1,0 +1,86 @@
+"""What the engine tells a strategy of its plan: when operators come and go, and once a statistics window."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from slackwater.engine.build import add_query, remove_query
+from slackwater.engine.executor import Executor
+from slackwater.engine.records import Measured, Ran
+from slackwater.engine.statistics import WINDOW
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.clock import ManualClock
+from slackwater.scheduling.fifo import Fifo
+from slackwater.scheduling.paths import Plan
+from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing.script import ArrowPages
+from tests.kit.streams import SAMPLE, frame
+
+
+class Learning(Fifo):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plans: list[Plan] = []
+
+    def learn(self, plan: Plan) -> None:
+        """Keep it."""
+        self.plans.append(plan)
+
+
+def page(number: int) -> ArrowPage:
+    """Ten rows; how many there are is known before anybody asks."""
+    made = ArrowPage(frame([[10 * number + n, "a", n] for n in range(10)]), number, 0, "t")
+    made.measure()
+    return made
+
+
+def test_a_strategy_is_told_of_plans_and_of_what_they_cost() -> None:
+    strategy = Learning()
+    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    # Of the rows a tenth remains, in a tenth of the bytes.
+    plan = arrow_plan(SAMPLE, 10, 10, where="h >= 9", disorder=bounded(0), n="count(*)")
+    add_query(executor, "q", plan, ListSink())
+    executor.run_until_idle()
+    assert [(label, work.inputs) for label, work in strategy.plans[-1].items()] == [
+        ("source:s", ()),
+        ("q/where0", ("source:s",)),
+        ("q/window", ("q/where0",)),
+        ("q/sink", ("q/window",)),
+    ]
+    assert all(work.cost is None for work in strategy.plans[-1].values())
+    for number in range(5):
+        executor.admit("source:s", page(number))
+        executor.run_until_idle()
+    where = strategy.plans[-1]["q/where0"]
+    assert where.cost is not None and where.cost > 0 and where.width is not None and where.width > 0
+    assert where.growth is not None and abs(where.growth - 0.1) < 0.01
+    assert where.longest > 0
+
+
+def test_it_is_told_often_at_first_then_once_a_window() -> None:
+    strategy = Learning()
+    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
+    add_query(executor, "q", plan, ListSink())
+    told = list[int]()
+    executor.between = lambda: told.append(len(strategy.plans))
+    for number in range(60):
+        executor.admit("source:s", page(number))
+        executor.run_until_idle()
+    runs = [told.index(n) for n in range(1, told[-1] + 1)]
+    windows = [later - earlier for earlier, later in pairwise(runs)]
+    assert windows[:4] == [1, 2, 4, 8] and set(windows[5:]) == {WINDOW}
+    before = len(strategy.plans)
+    remove_query(executor, "q")
+    executor.run_until_idle()
+    assert len(strategy.plans) == before + 1 and not strategy.plans[-1]
+
+
+def test_a_page_of_unknown_size_teaches_nothing_about_sizes() -> None:
+    measured = Measured()
+    measured.ran(Ran("map", 1.0, 10, 10, 0, 0))
+    assert measured.growth is None and measured.width is None and measured.selectivity == 1
+    measured.ran(Ran("map", 1.0, 10, 10, 80, 20))
+    assert measured.growth == 0.25

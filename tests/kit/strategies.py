@@ -1,0 +1,8 @@
+"""All strategies: what a query answers does not depend on them."""
+
+from __future__ import annotations
+
+import slackwater as sw
+from slackwater.scheduling.strategy import Ordered
+
+STRATEGIES: list[Ordered] = [sw.fifo(), sw.round_robin(), sw.greedy(), sw.chain()]

@@ -1,0 +1,141 @@
+"""Progress charts: the lower envelope against S2's own definition of it, and the paths of a plan."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.scheduling.chart import chart, segments
+from slackwater.scheduling.paths import Side, Work, join, paths, remaining, trees
+
+Points = list[tuple[float, float]]
+
+
+def by_steepest_descent(points: Points) -> Points:
+    """The lower envelope as S2 section 3 defines it: from one steepest descent operator point to the next."""
+    envelope, at = [points[0]], 0
+    while at < len(points) - 1:
+        t, s = points[at]
+        derivatives = {j: (s - points[j][1]) / (points[j][0] - t) for j in range(at + 1, len(points))}
+        at = min(j for j, of in derivatives.items() if of == max(derivatives.values()))
+        envelope.append(points[at])
+    return envelope
+
+
+@st.composite
+def charts(draw: st.DrawFn, most: float = 2.0) -> Points:
+    """Points of a path; sizes are eighths, so that sums are exact."""
+    n = draw(st.integers(1, 7))
+    times = accumulate(draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=n, max_size=n)))
+    sizes = draw(st.lists(st.integers(0, int(8 * most)), min_size=n - 1, max_size=n - 1))
+    return [(0.0, 1.0), *zip(map(float, times), [*(s / 8 for s in sizes), 0.0], strict=True)]
+
+
+@given(charts())
+def test_the_lower_envelope_is_that_of_the_paper(points: Points) -> None:
+    drawn = chart([f"O{n}" for n in range(1, len(points))], points)
+    assert list(drawn.envelope) == by_steepest_descent(points)
+    assert all(a >= b for a, b in pairwise(drawn.slopes)), "Proposition: slopes never get steeper"
+
+
+@given(charts())
+def test_no_point_lies_below_the_envelope(points: Points) -> None:
+    drawn = chart([f"O{n}" for n in range(1, len(points))], points)
+    for t, s in points:
+        (t0, s0), (t1, s1) = next(pair for pair in pairwise(drawn.envelope) if pair[0][0] <= t <= pair[1][0])
+        assert s >= s0 + (s1 - s0) * (t - t0) / (t1 - t0) - 1e-9
+
+
+def test_an_operator_with_selectivity_above_1_is_run_with_the_selective_one_behind_it() -> None:
+    drawn = chart(("where", "join", "selective", "slow"), ((0, 1), (2, 0.9), (4, 1.8), (5, 0.1), (25, 0)))
+    assert drawn.ends == (3, 4) and drawn.slopes == pytest.approx((0.18, 0.005))
+
+
+def test_in_bytes_a_projection_counts_that_keeps_all_rows() -> None:
+    plan = {
+        "s": Work((), 0.0, 1.0, 1.0, width=100.0),
+        "narrow": Work(("s",), 1.0, selectivity=1.0, growth=0.1, width=100.0),
+        "window": Work(("narrow",), 9.0, selectivity=0.0, growth=0.0, width=10.0),
+    }
+    (drawn,) = paths(plan)
+    assert drawn.points[2][1] == pytest.approx(0.1) and drawn.slopes == pytest.approx((0.9, 0.1 / 9))
+    strategy = sw.chain()
+    strategy.learn(plan)
+    assert strategy.ends_segment("narrow") and not strategy.ends_segment("s")
+    in_rows = {label: Work(of.inputs, of.cost, of.selectivity) for label, of in plan.items()}
+    (drawn,) = paths(in_rows)
+    assert drawn.ends == (3,), "all rows stay until the window"
+
+
+def test_a_join_of_two_streams_lies_on_the_path_of_each() -> None:
+    plan = {
+        "r": Work((), 0.0),
+        "s": Work((), 0.0),
+        "where": Work(("r",), 2.0, 0.5),
+        "join": join(("where", "s"), (Side(1, 2, 1.0), Side(3, 1, 2.0))),
+        "selective": Work(("join",), 1.0, 0.05),
+        "sink": Work(("selective",), 40.0),
+    }
+    # 5.1: s = (1 * 2 + 3 * 1) / 4, t = (1 * 1 + 3 * 2) / 4.
+    of_r, of_s = paths(plan)
+    assert of_r.labels == ("r", "where", "join", "selective", "sink")
+    assert of_s.labels == ("s", "join", "selective", "sink")
+    assert [s for _, s in of_r.points] == pytest.approx([1, 1, 0.5, 0.625, 0.03125, 0])
+    assert [t for t, _ in of_s.points] == pytest.approx([0, 0, 1.75, 3, 3 + 40 * 0.0625])
+    strategy = sw.chain()
+    strategy.learn(plan)
+    steep = strategy.segment("join")
+    assert steep is not None and steep.labels == ("s", "join", "selective")
+    # On its own path the filter is run for the sake of what comes behind the join.
+    of_where = strategy.segment("where")
+    assert of_where is not None and of_where.labels == ("r", "where", "join", "selective")
+    assert not strategy.ends_segment("where") and strategy.ends_segment("selective")
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(0, 50), st.integers(0, 9)), min_size=2, max_size=2))
+def test_the_formulas_of_5_1_are_what_counting_all_rows_gives(sides: list[tuple[int, int, int]]) -> None:
+    made = join(("r", "s"), [Side(rate, matches, cost) for rate, matches, cost in sides])
+    rows = sum(rate for rate, _, _ in sides)
+    assert made.selectivity == pytest.approx(sum(rate * matches for rate, matches, _ in sides) / rows)
+    assert made.cost == pytest.approx(sum(rate * cost for rate, _, cost in sides) / rows)
+
+
+def test_a_page_that_several_read_is_counted_once() -> None:
+    plan = {
+        "s": Work((), 0.0),
+        "where": Work(("s",), 1.0, 0.5),
+        "quick": Work(("where",), 2.0),
+        "slow": Work(("where",), 9.0),
+    }
+    (first,) = trees(plan).values()
+    (where,) = first.then
+    assert [step.taken for step in where.then] == [0.25, 0.25]
+    # Half a row is freed in the first second, a quarter in the next, a quarter in 4.5 more.
+    assert [(s.labels, round(s.slope, 3)) for s in segments(first)] == [
+        (("s", "where"), 0.5),
+        (("quick",), 0.25),
+        (("slow",), 0.056),
+    ]
+    assert remaining(plan) == {"slow": 9.0, "quick": 2.0, "where": 6.5, "s": 6.5}
+
+
+def test_a_chain_takes_the_steeper_branch_of_two() -> None:
+    plan = {
+        "s": Work((), 0.0),
+        "map": Work(("s",), 1.0, 1.0),
+        "quick": Work(("map",), 1.0),
+        "slow": Work(("map",), 9.0),
+    }
+    (first,) = trees(plan).values()
+    assert [s.labels for s in segments(first)] == [("s", "map", "quick"), ("slow",)]
+
+
+def test_before_anything_is_measured_a_path_is_one_chain() -> None:
+    plan = {"s": Work(), "where": Work(("s",)), "window": Work(("where",)), "sink": Work(("window",))}
+    strategy = sw.chain()
+    strategy.learn(plan)
+    assert not any(strategy.ends_segment(label) for label in plan)
