@@ -58,7 +58,7 @@ class Cycle:
         self.on_ran: Callable[[Ran], None] = lambda run: None
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
-        self._statistics = Statistics(graph, strategy)
+        self._statistics = Statistics(graph, strategy, lambda: self.stopwatch())
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
@@ -129,6 +129,7 @@ class Cycle:
                 out.append(element)
             node.send(element, admission(), port, saved, source())
 
+        self._statistics.before(node)
         started = self.stopwatch()
         node.operator.run(node.inputs, emit)
         seconds = self.stopwatch() - started
@@ -148,6 +149,7 @@ class Cycle:
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)
+        self._statistics.ran(run)
         self.on_ran(run)
 
     def emitter(self, node: Node) -> Callable[..., None]:

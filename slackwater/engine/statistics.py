@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from slackwater.engine.graph import Graph
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from slackwater.engine.calibration import Calibration, Sampled
+from slackwater.engine.graph import Graph, Node
+from slackwater.engine.records import Ran
 from slackwater.operators.operator import LATE
 from slackwater.scheduling.paths import Plan, Work
 from slackwater.scheduling.strategy import Strategy
@@ -14,7 +19,8 @@ WINDOW = 32
 class Statistics:
     """Tells the strategy when operators come or go, and once a window."""
 
-    def __init__(self, graph: Graph, strategy: Strategy) -> None:
+    def __init__(self, graph: Graph, strategy: Strategy, stopwatch: Callable[[], float]) -> None:
+        self._calibration = Calibration(graph, stopwatch)
         self._graph = graph
         self._strategy = strategy
         self._changes = -1
@@ -31,15 +37,41 @@ class Statistics:
             return
         # The first pages teach most.
         self._due, self._window = runs + self._window, min(WINDOW, 2 * self._window)
-        self._strategy.learn(plan_of(self._graph))
+        self._strategy.learn(plan_of(self._graph, self._calibration.of))
+
+    def before(self, node: Node) -> None:
+        """An operator is about to run."""
+        if node.is_source and self._strategy.charts:
+            self._calibration.look(node)
+
+    def ran(self, run: Ran) -> None:
+        """An operator has run."""
+        self._calibration.worked(run.seconds)
 
 
-def plan_of(graph: Graph) -> Plan:
+def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
     """The operators on arcs, with what they have cost; late rows are no part of a plan."""
     plan: dict[str, Work] = {}
+    counted: dict[str, float] = {}
+    """Rows before each operator, as pages count them, for each that a source has let in."""
     for node in graph:
         feeds = [feed[0] for feed in node.feeds if feed is not None and feed[1] != LATE and feed[0] in plan]
-        if node.is_source or feeds:
-            of = node.measured
-            plan[node.label] = Work(tuple(feeds), of.cost, of.selectivity, of.growth, of.width, of.longest)
+        if not node.is_source and not feeds:
+            continue
+        work = plan[node.label] = _work(node, feeds)
+        below = [counted[label] * (plan[label].selectivity or 1.0) for label in feeds if plan[label].inputs]
+        counted[node.label] = max(below, default=1.0)
+        seen = (sampled or {}).get(node.label)
+        if seen is not None and seen.growth is not None:
+            # What its own runs take, and what it adds to those of others.
+            cost = (work.cost or 0.0) + seen.seconds / counted[node.label]
+            plan[node.label] = replace(work, cost=cost, growth=seen.growth, width=seen.width)
+    for source in [label for label, work in plan.items() if not work.inputs and work.width is None]:
+        widths = [work.width for work in plan.values() if source in work.inputs and work.width is not None]
+        plan[source] = replace(plan[source], width=max(widths, default=None))
     return plan
+
+
+def _work(node: Node, feeds: Sequence[str]) -> Work:
+    of = node.measured
+    return Work(tuple(feeds), of.cost, of.selectivity, of.growth, of.width, of.longest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from slackwater.operators.operator import Emit, Unary
 from slackwater.operators.page import Page
@@ -12,6 +12,8 @@ from slackwater.plan.nodes import StoredNode
 class JoinStored(Unary):
     """Rows keep their time."""
 
+    extends: ClassVar[bool] = True
+
     def __init__(self, label: str, node: StoredNode, table: Any) -> None:
         super().__init__(label)
         self._node = node
@@ -19,4 +21,8 @@ class JoinStored(Unary):
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Extend the page."""
-        emit(page.join_stored(self._node, self._table))
+        emit(self.extended(page))
+
+    def extended(self, page: Page) -> Page:
+        """The same page with that to be done."""
+        return page.join_stored(self._node, self._table)

@@ -102,6 +102,9 @@ class Operator(ABC):
     """Whether rows wait in it, or before it, until time has come to them. The others take rows in any order, and
     let what follows from them go on at once (S1 section 7.5)."""
 
+    extends: ClassVar[bool] = False
+    """Whether it only extends pages by what is to be done to their rows: then `extended` says how."""
+
     def __init__(self, label: str) -> None:
         self.label = label
 
@@ -143,6 +146,10 @@ class Operator(ABC):
         None where the operator says it by itself, as sources do, or has no output.
         """
         return times[0] if len(times) == 1 else None
+
+    def extended(self, page: Page) -> Page:
+        """What it makes of a page; it may be asked of a page that goes nowhere."""
+        return page
 
     @abstractmethod
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:

@@ -71,6 +71,10 @@ class Page(Protocol):
         """The rows with these columns, name to Spark SQL, and their time."""
         ...
 
+    def sample(self, rows: int) -> Page:
+        """Run: at most so many of its rows, in memory, as a page of their own."""
+        ...
+
     def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Say, before anything has run, which statistics of its arrival will be asked for (`Disorder.needs`).
 

@@ -8,6 +8,7 @@ that input alone. Where time is kept by source, each source has such an input.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from slackwater.operators.operator import Emit, Input
 from slackwater.operators.page import Page
@@ -17,6 +18,8 @@ from slackwater.progress.punctuation import Punctuation
 
 class Union(Several):
     """Sends pages on as they come."""
+
+    extends: ClassVar[bool] = True
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
         """It goes on."""

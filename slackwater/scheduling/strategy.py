@@ -73,6 +73,11 @@ class Strategy(Protocol):
         """What people call it."""
         ...
 
+    @property
+    def charts(self) -> bool:
+        """Whether it wants to know what is seen of operators only by samples."""
+        ...
+
     def learn(self, plan: Plan) -> None:
         """What operators there are, and what they have cost of late: told now and then, not at each choice."""
         ...
@@ -100,6 +105,7 @@ class Ordered(ABC):
     """
 
     name: ClassVar[str]
+    charts: ClassVar[bool] = False
 
     def __init__(self, commit_every: int = 64) -> None:
         self.commit_every = commit_every

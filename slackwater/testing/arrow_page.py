@@ -107,6 +107,10 @@ class ArrowPage:
         """Size in memory."""
         return int(self._frame.estimated_size())
 
+    def sample(self, rows: int) -> ArrowPage:
+        """The first ones."""
+        return ArrowPage(self._frame.head(rows), self.number, self._origin.at, prod=self.prod)
+
     def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Remember what will be asked for."""
         self._origin.needs = needs

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
+
+import pytest
 
 from slackwater.engine.build import add_query, remove_query
+from slackwater.engine.calibration import SHARE
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
 from slackwater.engine.statistics import WINDOW
@@ -19,6 +22,8 @@ from tests.kit.streams import SAMPLE, frame
 
 class Learning(Fifo):
     """Keeps what it is told."""
+
+    charts = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,3 +89,67 @@ def test_a_page_of_unknown_size_teaches_nothing_about_sizes() -> None:
     assert measured.growth is None and measured.width is None and measured.selectivity == 1
     measured.ran(Ran("map", 1.0, 10, 10, 80, 20))
     assert measured.growth == 0.25
+
+
+class Counted(ArrowPage):
+    """Counts how often a sample is taken of such pages."""
+
+    samples = 0
+
+    def sample(self, rows: int) -> ArrowPage:
+        """Count it."""
+        Counted.samples += 1
+        return super().sample(rows)
+
+
+def sampled(pages: int, where: str = "h >= 8") -> tuple[Learning, ListSink, Executor]:
+    """Run pages of which nothing is known before they are folded, under a clock that goes on by 1 at each look."""
+    strategy, sink, seconds = Learning(), ListSink(), count(0.0)
+    strategy.charts = True
+    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    executor._cycle.stopwatch = lambda: next(seconds)
+    plan = arrow_plan(SAMPLE, 10, 10, where=where, select={"t": "t"}, disorder=bounded(0), n="count(*)")
+    add_query(executor, "q", plan, sink)
+    Counted.samples = 0
+    for number in range(pages):
+        rows = frame([[10 * number + n, "a", n] for n in range(10)])
+        executor.admit("source:s", Counted(rows, number, 0, "t"))
+        executor.run_until_idle()
+    return strategy, sink, executor
+
+
+def test_a_sample_shows_what_filters_and_projections_leave() -> None:
+    strategy, sink, executor = sampled(20)
+    plan = strategy.plans[-1]
+    whole = ArrowPage(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
+    filtered = whole.where("h >= 8")
+    sizes = [made.payload().nbytes for made in (whole, filtered, filtered.select({"t": "t"}))]
+    assert plan["q/where0"].growth == sizes[1] / sizes[0]
+    assert plan["q/select1"].growth == sizes[2] / sizes[1]
+    assert plan["source:s"].width == sizes[0] / 10
+    assert plan["q/where0"].cost is not None
+    executor.drain()
+    assert sum(row["n"] for row in sink.rows) == 40, "samples go nowhere"
+
+
+def test_samples_take_a_small_share_of_the_time_after_the_first() -> None:
+    sampled(300)
+    spent = Counted.samples * (2 + 2 * 3 * 2)  # looks at the clock: around it, and around each of two weighings
+    assert 1 < Counted.samples < 10 and (Counted.samples - 2) * 14 < SHARE * 300 * 20 + spent / Counted.samples
+
+
+def test_only_a_strategy_with_charts_has_samples_taken() -> None:
+    executor = Executor(ManualClock(), strategy=Fifo(), pages=ArrowPages())
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, where="h >= 8", n="count(*)"), ListSink())
+    Counted.samples = 0
+    executor.admit("source:s", Counted(frame([[1, "a", 1]]), 0, 0, "t"))
+    executor.run_until_idle()
+    assert Counted.samples == 0
+
+
+def test_what_fails_on_a_sample_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "sample", lambda self, rows: 1 / 0)
+    strategy, sink, executor = sampled(20)
+    executor.drain()
+    assert sum(row["n"] for row in sink.rows) == 40
+    assert strategy.plans[-1]["q/where0"].inputs == ("source:s",)

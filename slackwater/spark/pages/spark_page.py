@@ -101,6 +101,14 @@ class SparkPage:
             self.origin.shape.ran(False, self.rows, time.perf_counter() - started)
         return payload
 
+    def sample(self, rows: int) -> SparkPage:
+        """One job: some of its rows, as a page of their own in the driver."""
+        pages, kept = self.origin.pages, self._kept()
+        table = kept.limit(rows).toArrow()
+        frame = pages.spark.createDataFrame(table, kept.schema)
+        arrival = Arrival(table.num_rows, 0, None, None, self.origin.at)
+        return SparkPage.known(frame, self.number, {}, arrival, Shape(), pages, self.prod)
+
     def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Remember what will be asked for."""
         self.origin.expect(needs, at)

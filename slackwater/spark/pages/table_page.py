@@ -131,6 +131,10 @@ class TablePage:
         """By Spark."""
         return self._on_spark.behind(heartbeat, by_source)
 
+    def sample(self, rows: int) -> SparkPage:
+        """By Spark."""
+        return self._on_spark.sample(rows)
+
     def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """All that can be known is known."""
 
