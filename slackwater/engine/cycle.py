@@ -20,6 +20,7 @@ from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.records import Ran
 from slackwater.engine.statistics import Statistics
+from slackwater.engine.waits import Waits
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN
 from slackwater.operators.page import Page
@@ -58,6 +59,7 @@ class Cycle:
         self.on_ran: Callable[[Ran], None] = lambda run: None
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
+        self._waits = Waits(lambda: self.stopwatch())
         self._statistics = Statistics(graph, strategy, lambda: self.stopwatch())
 
     def begin(self) -> None:
@@ -72,6 +74,7 @@ class Cycle:
         """What to do: a node to run, or a commit first, or nothing but to wait."""
         self._tick()
         self._statistics.tell(self.runs)
+        self._waits.look(self._admission.number)
         lull = False
         while True:
             self._inputs.present()
@@ -200,6 +203,7 @@ class Cycle:
             prodded=node.prodded() and operator.more(inputs),
             spare=not operator.more(inputs),
             expensive=operator.expensive(inputs),
+            waits=self._waits.of(node) if self.strategy.watches else (),
         )
 
 

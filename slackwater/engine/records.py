@@ -81,6 +81,11 @@ class Measured:
         """Bytes a row that comes in; None as long as bytes are not known."""
         return self._ratio(3, 1) or None
 
+    @property
+    def page_rows(self) -> float:
+        """Rows of a page that comes in, on the whole."""
+        return self.rows_in / self.runs if self.runs else 0.0
+
     def _ratio(self, of: int, to: int) -> float | None:
         return self._recent[of] / self._recent[to] if self._recent[to] else None
 

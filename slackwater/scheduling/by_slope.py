@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import ClassVar
 
 from slackwater.scheduling.chart import Segment, Step
 from slackwater.scheduling.paths import Plan, readers, trees
@@ -15,7 +14,7 @@ from slackwater.scheduling.strategy import Ordered, Ready
 class BySlope(Ordered):
     """By the slope of an operator's segment; of equal ones the oldest page, and of that what is furthest on."""
 
-    charts: ClassVar[bool] = True
+    charts = True
 
     def __init__(self, commit_every: int = 64) -> None:
         super().__init__(commit_every)

@@ -1,15 +1,21 @@
 """Chain (S2 section 4): the operator on the steepest segment of its lower envelope goes first.
 
 In a burst that frees room as fast as it can be freed: with selectivities of at most 1 there is never more in memory
-than under any other strategy, but for one unit a query.
+than under any other strategy, but for one unit a query. The paper leaves open that a page on a flat segment may
+wait for long; `max_wait` bounds it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from datetime import timedelta
 
+from slackwater.errors import QueryError
+from slackwater.progress.time import microseconds
 from slackwater.scheduling.by_slope import BySlope
 from slackwater.scheduling.chart import Segment, Step, segments
+from slackwater.scheduling.paths import Plan, memory_factor, remaining
+from slackwater.scheduling.strategy import Ready
 
 
 class Chain(BySlope):
@@ -25,13 +31,71 @@ class Chain(BySlope):
     'where'
     """
 
-    name: ClassVar[str] = "chain"
+    name = "chain"
 
     def cut(self, first: Step) -> list[Segment]:
         """The lower envelope."""
         return segments(first)
 
 
-def chain() -> Chain:
-    """In a burst, first what frees most room a second: `Session(strategy=sw.chain())`."""
-    return Chain()
+class BoundedChain(Chain):
+    """Chain, until a page has no more time to lose; then Chain among the pages that are as old or older.
+
+    The time that a page can lose is what is left of `max_wait`, less the work on it and on all pages before it. All
+    strategies that never rest have the same work before them. So if that work always takes less than `max_wait`,
+    by the longest run, no page is in the system for longer than `max_wait`. If it takes more, the oldest go first.
+
+    Memory is never more than `factor` times that of Chain, and a page that is being worked on. That is how much
+    more room a second of work to come may take at one operator than at another.
+    """
+
+    watches = True
+
+    def __init__(self, max_wait: float, commit_every: int = 64) -> None:
+        super().__init__(commit_every)
+        self.max_wait = max_wait
+        """Seconds."""
+        self.name = f"chain, no page waits for more than {max_wait:g} s"
+        self.factor = 1.0
+        self._remaining: dict[str, float] = {}
+        self._longest = 0.0
+
+    def learn(self, plan: Plan) -> None:
+        """Also how much work a row has still before it."""
+        super().learn(plan)
+        self._remaining = remaining(plan)
+        self._longest = max((work.longest for work in plan.values()), default=0.0)
+        self.factor = memory_factor(plan)
+
+    def first(self, ready: Sequence[Ready]) -> Ready:
+        """The steepest of those that may go."""
+        return min(self._hurried(ready) or ready, key=self.rank)
+
+    def _hurried(self, ready: Sequence[Ready]) -> list[Ready] | None:
+        """The operators with pages that are as old as the first that can lose no more time; None if all can."""
+        waiting = sorted(
+            (w.admission, w.seconds, w.rows * self._remaining.get(r.label, 0.0)) for r in ready for w in r.waits
+        )
+        work = 0.0
+        for admission, seconds, of_it in waiting:
+            work += of_it
+            if self.max_wait - seconds - work < self._longest:
+                return [r for r in ready if r.oldest <= admission]
+        return None
+
+
+def chain(max_wait: str | timedelta | None = None) -> Chain:
+    """In a burst, first what frees most room a second: `Session(strategy=sw.chain(max_wait="10 seconds"))`.
+
+    max_wait: no page is in the system for longer, if all work that waits can be done in this time. Without it,
+    pages on flat segments wait until the burst is over.
+    """
+    if max_wait is None:
+        return Chain()
+    try:
+        seconds = microseconds(max_wait) / 1e6
+    except QueryError as error:
+        raise QueryError(f"chain(max_wait={max_wait!r}): {error}") from None
+    if seconds <= 0:
+        raise QueryError(f"chain(max_wait={max_wait!r}) must be longer than nothing, as in max_wait='10 seconds'")
+    return BoundedChain(seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from slackwater.scheduling.strategy import Ordered, Ready
 
@@ -15,7 +14,7 @@ class Fifo(Ordered):
     'b'
     """
 
-    name: ClassVar[str] = "fifo"
+    name = "fifo"
 
     def first(self, ready: Sequence[Ready]) -> Ready:
         """The operator that holds the oldest element."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from slackwater.scheduling.by_slope import BySlope
 from slackwater.scheduling.chart import Segment, Step, in_order
 
@@ -19,7 +17,7 @@ class Greedy(BySlope):
     'end'
     """
 
-    name: ClassVar[str] = "greedy"
+    name = "greedy"
 
     def cut(self, first: Step) -> list[Segment]:
         """Each operator is a segment of its own, but for a source, which only passes pages on to the next one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slackwater.scheduling.chart import ProgressChart, Step, chart
+from slackwater.scheduling.chart import ProgressChart, Step, chart, in_order
 
 #: Seconds a row of an operator that nothing is known of, if nothing is known of the others either.
 _SOME = 1e-6
@@ -116,6 +116,24 @@ def remaining(plan: Plan) -> dict[str, float]:
         work = known[label]
         seconds[label] = _cost(work) + _rows(work) * sum(seconds[behind] for behind in fed[label])
     return seconds
+
+
+def memory_factor(plan: Plan) -> float:
+    """How much more room work takes at one operator than at another: the size that waits for a second of it.
+
+    No strategy that never rests can need more than this times the memory of another: both have the same work
+    before them.
+    """
+    seconds, dense = remaining(plan), list[float]()
+    for first in trees(plan).values():
+        rows = {first.label: 1.0}
+        for step in in_order(first):
+            for behind in step.then:
+                rows[behind.label] = rows[step.label] * _rows(plan[step.label])
+            work = seconds[step.label] * rows[step.label]
+            if work > 0 and step.taken > 0:
+                dense.append(step.taken / work)
+    return max(dense) / min(dense) if dense else 1.0
 
 
 def _filled(plan: Plan) -> dict[str, Work]:

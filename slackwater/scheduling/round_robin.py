@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from slackwater.scheduling.strategy import Ordered, Ready
 
@@ -15,7 +14,7 @@ class RoundRobin(Ordered):
     'b'
     """
 
-    name: ClassVar[str] = "round-robin"
+    name = "round-robin"
 
     def first(self, ready: Sequence[Ready]) -> Ready:
         """Of operators that never ran, the one nearest to the source."""

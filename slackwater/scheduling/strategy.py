@@ -10,10 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Protocol
 
 from slackwater.scheduling.chart import Segment
 from slackwater.scheduling.paths import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Pages that wait before an operator: a few that came one after another, by the first of them."""
+
+    admission: int
+    seconds: float
+    """Since it was admitted."""
+    rows: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class Ready:
     """Whether all it has to do can wait for a lull."""
     expensive: bool = False
     """Whether the run may take long."""
+    waits: tuple[Waiting, ...] = ()
+    """The pages on its arcs, oldest first, for a strategy that watches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +76,34 @@ class Act(Enum):
     WAIT = "wait"
 
 
-class Strategy(Protocol):
-    """Says what to do next."""
+class Strategy(ABC):
+    """Says what to do next. It need know no more than what is ready."""
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        ...
+    name: str
+    """What people call it."""
+    charts: bool = False
+    """Whether it goes by what operators cost and leave, also where only samples show that."""
+    watches: bool = False
+    """Whether it goes by how long pages have waited."""
 
-    @property
-    def charts(self) -> bool:
-        """Whether it wants to know what is seen of operators only by samples."""
-        ...
+    @abstractmethod
+    def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
+        """One of the ready operators; or a commit first; or to wait, where none should run."""
 
     def learn(self, plan: Plan) -> None:
         """What operators there are, and what they have cost of late: told now and then, not at each choice."""
-        ...
+        return None
 
     def segment(self, label: str) -> Segment | None:
         """The chain that an operator belongs to, where there are chains."""
-        ...
+        return None
 
     def ends_segment(self, label: str) -> bool:
         """Whether what an operator puts out may have to wait, because another chain reads it."""
-        ...
-
-    def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
-        """One of the ready operators; or a commit first; or to wait, where none should run."""
-        ...
+        return False
 
 
-class Ordered(ABC):
+class Ordered(Strategy):
     """The rules that all our strategies share; each has an order of its own among what these leave.
 
     - A prod goes first: somebody waits for an answer.
@@ -104,24 +112,9 @@ class Ordered(ABC):
     - Senders do not wait for more than some runs.
     """
 
-    name: ClassVar[str]
-    charts: ClassVar[bool] = False
-
     def __init__(self, commit_every: int = 64) -> None:
         self.commit_every = commit_every
         """So many runs may go by while a sender waits for a commit."""
-
-    def learn(self, plan: Plan) -> None:
-        """The order may go by what operators cost; it need not."""
-        return None
-
-    def segment(self, label: str) -> Segment | None:
-        """Without charts there are no chains."""
-        return None
-
-    def ends_segment(self, label: str) -> bool:
-        """A page goes on as soon as may be."""
-        return False
 
     @abstractmethod
     def first(self, ready: Sequence[Ready]) -> Ready:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from slackwater.scheduling.paths import Plan, Work
-from slackwater.scheduling.strategy import Ready, Situation, Strategy
+from slackwater.scheduling.strategy import Ready, Situation, Strategy, Waiting
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Tuple:
     path: int
 
 
-def plan_of(paths: Sequence[Path]) -> Plan:
+def plan_of(paths: Sequence[Path], whole: bool = False) -> Plan:
     """The same as an engine would measure it."""
     plan: dict[str, Work] = {}
     for n, path in enumerate(paths):
         before, size = f"{n}/source", 1.0
         plan[before] = Work((), 0.0)
         for m, (time, left) in enumerate(zip(path.times, path.sizes, strict=True)):
-            plan[f"{n}/{m}"] = Work((before,), time / size, left / size, longest=1.0)
+            plan[f"{n}/{m}"] = Work((before,), time / size, left / size, longest=time if whole else 1)
             before, size = f"{n}/{m}", left
     return plan
 
@@ -68,11 +68,14 @@ class Played:
     """Units of work that waited, at each instant."""
 
 
-def play(strategy: Strategy, paths: Sequence[Path], tuples: Sequence[Tuple], until: int) -> Played:
-    """Let the strategy choose at each unit of time."""
-    strategy.learn(plan_of(paths))
+def play(
+    strategy: Strategy, paths: Sequence[Path], tuples: Sequence[Tuple], until: int, whole: bool = False
+) -> Played:
+    """Let the strategy choose at each unit of time; or, if runs are `whole`, whenever an operator is done."""
+    strategy.learn(plan_of(paths, whole))
     progress, left = dict[int, int](), dict[int, int]()
     memory, backlog, chosen = list[float](), list[int](), list[str]()
+    running: tuple[int, int, int] | None = None
     for now in range(until):
         progress |= {n: 0 for n, t in enumerate(tuples) if t.at == now}
         memory.append(sum(paths[tuples[n].path].size(p) for n, p in progress.items()))
@@ -83,14 +86,18 @@ def play(strategy: Strategy, paths: Sequence[Path], tuples: Sequence[Tuple], unt
             queues.setdefault((path, paths[path].operator(done)), []).append(n)
         if not queues:
             continue
-        ready = [_ready(key, sorted(waiting), paths, tuples, progress, now) for key, waiting in queues.items()]
-        picked = strategy.pick(ready, Situation())
-        assert isinstance(picked, Ready)
-        chosen.append(picked.label)
-        path, operator = (int(part) for part in picked.label.split("/"))
-        # Only the oldest tuple of a queue is ever in the middle of an operator.
-        n = min(queues[path, operator])
+        if running is None:
+            ready = [_ready(key, sorted(waiting), paths, tuples, now) for key, waiting in queues.items()]
+            picked = strategy.pick(ready, Situation())
+            assert isinstance(picked, Ready)
+            chosen.append(picked.label)
+            path, operator = (int(part) for part in picked.label.split("/"))
+            # Only the oldest tuple of a queue is ever in the middle of an operator.
+            running = path, operator, min(queues[path, operator])
+        path, operator, n = running
         progress[n] += 1
+        if not whole or paths[path].operator(progress[n]) != operator:
+            running = None
         if progress[n] == paths[path].whole:
             del progress[n]
             left[n] = now + 1
@@ -98,15 +105,12 @@ def play(strategy: Strategy, paths: Sequence[Path], tuples: Sequence[Tuple], unt
 
 
 def _ready(
-    key: tuple[int, int],
-    waiting: Sequence[int],
-    paths: Sequence[Path],
-    tuples: Sequence[Tuple],
-    progress: dict[int, int],
-    now: int,
+    key: tuple[int, int], waiting: Sequence[int], paths: Sequence[Path], tuples: Sequence[Tuple], now: int
 ) -> Ready:
     path, operator = key
-    return Ready(f"{path}/{operator}", oldest=waiting[0], depth=operator, waiting=len(waiting))
+    size = 1.0 if not operator else paths[path].sizes[operator - 1]
+    waits = tuple(Waiting(n, now - tuples[n].at, size) for n in waiting)
+    return Ready(f"{path}/{operator}", oldest=waiting[0], depth=operator, waiting=len(waiting), waits=waits)
 
 
 def least_memory(paths: Sequence[Path], tuples: Sequence[Tuple], until: int) -> list[float]:

@@ -1,0 +1,46 @@
+"""How long pages have waited since they were admitted, for strategies that watch it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from slackwater.engine.graph import Node
+from slackwater.engine.queue import Entry
+from slackwater.scheduling.strategy import Waiting
+
+#: The pages before an operator are told in at most so many groups.
+GROUPS = 16
+#: Admissions before the last so many count as those; a page that old goes first anyway.
+MOST = 10_000
+
+
+class Waits:
+    """When each admission was first seen; those of before a restart count from then on."""
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        self._stopwatch = stopwatch
+        self._last: list[int] = []
+        self._seen: list[float] = []
+        """When the admissions up to each of the numbers in `_last` were seen."""
+
+    def look(self, admission: int) -> None:
+        """Admissions up to this one are here."""
+        if not self._last or admission > self._last[-1]:
+            self._last.append(admission)
+            self._seen.append(self._stopwatch())
+            if len(self._last) > 2 * MOST:
+                del self._last[:MOST], self._seen[:MOST]
+
+    def of(self, node: Node) -> tuple[Waiting, ...]:
+        """The pages that an operator could take."""
+        pages = [e for queue in node.arcs for e in islice(queue, len(queue)) if e.is_page]
+        if len(node.arcs) > 1:
+            pages.sort(key=lambda entry: entry.admission)
+        size, now, usual = -(-len(pages) // GROUPS) or 1, self._stopwatch(), node.measured.page_rows
+        return tuple(self._group(pages[n : n + size], now, usual) for n in range(0, len(pages), size))
+
+    def _group(self, pages: Sequence[Entry], now: float, usual: float) -> Waiting:
+        first, rows = pages[0].admission, sum(entry.size()[0] or usual for entry in pages)
+        return Waiting(first, now - self._seen[bisect_left(self._last, first)], rows)
