@@ -35,12 +35,13 @@ class SilenceTracker(Tracker):
         return Heartbeat(self._heartbeat)
 
     def _saw(self, arrival: Arrival) -> None:
-        """Take a page's largest time, and that something came.
+        """Take a page's largest time, and that something came if it has a row, also one without a time.
 
         What the silence before it has promised holds, whether or not somebody asked while it lasted.
         """
         self.tick(arrival.at)
-        self._last_arrival = max(self._last_arrival, arrival.at)
+        if arrival.rows:
+            self._last_arrival = max(self._last_arrival, arrival.at)
         if arrival.highest is not None:
             self._highest = max(self._highest, arrival.highest)
 

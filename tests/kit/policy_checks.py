@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -258,6 +258,20 @@ def check_the_clock_alone_moves_nothing_before_wake_at(policy: Disorder, events:
         until = following if wake is None else min(wake - 1, following)
         tracker.tick(until)
         assert beats(tracker) == before
+
+
+def check_a_row_without_a_time_puts_the_timeout_off(policy: Any) -> None:
+    """S1 section 3.4: a timeout counts from the last tuple that arrives, whatever is known of it."""
+    timeout, stamps = policy.timeout, {"a" if policy.needs_sources else "": [70]}
+    tracker, patient = tracker_of(policy), tracker_of(replace(policy, timeout=1_000 * timeout))
+    for each in (tracker, patient):
+        each.arrive(page(0, stamps, needs=policy.needs))
+        each.arrive(page(timeout - 1, {"": []} if "" in stamps else {}, missing=1, needs=policy.needs))
+        each.arrive(page(timeout, {"": []} if "" in stamps else {}, needs=policy.needs))
+        each.tick(2 * timeout - 2)
+    assert beats(tracker) == beats(patient)
+    tracker.tick(2 * timeout - 1)
+    assert tracker.heartbeat.tick >= 70
 
 
 def check_a_policy_is_a_value(write: Callable[[], Disorder], others: list[Disorder]) -> None:

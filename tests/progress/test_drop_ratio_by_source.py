@@ -111,6 +111,25 @@ def test_delays_are_told_apart_and_a_straggler_moves_nobody() -> None:
     assert quick == straggles < slow
 
 
+def test_pages_without_any_time_do_not_shift_what_later_pages_met() -> None:
+    tracker = drop_ratio(0.01).tracker(TimeDomain.TIMESTAMP)
+    tracker.by_source()
+    one = np.array([1])
+    for number in range(9):
+        tracker.admit(number)
+        if number % 2:
+            tracker.arrive(
+                Arrival(1, 1, None, None, number, sources=SourceArrivals([], *[np.zeros(0, np.int64)] * 3))
+            )
+        else:
+            top = np.array([number * SECOND])
+            sources = SourceArrivals(["a"], one, top, top)
+            tracker.arrive(Arrival(1, 0, top[0], top[0], number, sketch=sketch_of(top), sources=sources))
+    waiting = {name: kept for name, kept in tracker.state().items() if name.endswith("waiting")}
+    assert len(waiting) == 2, "the stream, and the class of the source"
+    assert all(kept == [] for kept in waiting.values())
+
+
 def test_before_a_query_asks_for_sources_they_cost_nothing() -> None:
     tracker: Any = drop_ratio("1%").tracker(TimeDomain.TIMESTAMP)
     one = np.array([1], dtype=np.int64)

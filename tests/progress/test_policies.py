@@ -47,6 +47,11 @@ def test_the_clock_alone_moves_nothing_before_wake_at(name: str, events: list[Ha
     check.check_the_clock_alone_moves_nothing_before_wake_at(POLICIES[name](), events)
 
 
+@pytest.mark.parametrize("name", [n for n, write in POLICIES.items() if getattr(write(), "timeout", None)])
+def test_a_row_without_a_time_puts_the_timeout_off(name: str) -> None:
+    check.check_a_row_without_a_time_puts_the_timeout_off(POLICIES[name]())
+
+
 @every_policy
 def test_a_policy_is_a_value(name: str) -> None:
     others = [write() for other, write in POLICIES.items() if other != name]

@@ -127,6 +127,10 @@ class HeartbeatGenerator:
         if len(sources):
             self._arrive(_ints(sources), _ints(rows), _ints(highest), at)
 
+    def came(self, at: int) -> None:
+        """A tuple came at this instant, of whatever source and with whatever time: there is no silence."""
+        self._last_arrival = max(self._last_arrival, at)
+
     def _arrive(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
         ring, bounds = self._ring, self.bounds
         ring.advance(at)
@@ -136,7 +140,7 @@ class HeartbeatGenerator:
             self._count(sources, rows, highest, at)
         top = int(highest.max())
         self._highest = top if self._highest is None else max(self._highest, top)
-        self._last_arrival = max(self._last_arrival, at)
+        self.came(at)
 
     def _count(self, sources: Ints, rows: Ints, highest: Ints, at: int) -> None:
         latency = self.bounds.latency

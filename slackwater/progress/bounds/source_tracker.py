@@ -35,6 +35,12 @@ class StreamTracker(Tracker):
         return self._generator.heartbeat
 
     def arrive(self, arrival: Arrival) -> None:
+        """Take a page; a row without a time, or of a source unknown to the bounds, ends a silence, too."""
+        self._take(arrival)
+        if arrival.rows:
+            self._generator.came(arrival.at)
+
+    def _take(self, arrival: Arrival) -> None:
         if arrival.highest is not None:
             self._generator.arrive(0, arrival.timed, arrival.highest, arrival.at)
 
@@ -89,7 +95,7 @@ class KnownSources(StreamTracker):
         each = ticks if self._group_of is None else ticks[self._group_of]
         return SourceHeartbeats(self._numbers.names, each, least)
 
-    def arrive(self, arrival: Arrival) -> None:
+    def _take(self, arrival: Arrival) -> None:
         if arrival.sources is not None:
             numbers = self._numbers.of(arrival.sources.names)
             streams, rows, highest = self._counted(arrival.sources, numbers)
@@ -97,7 +103,7 @@ class KnownSources(StreamTracker):
                 streams, rows, highest = _by_group(self._group_of[streams], rows, highest, self._generator)
             self._generator.arrive_page(streams, rows, highest, arrival.at)
         elif len(self._numbers) == 1:
-            super().arrive(arrival)
+            super()._take(arrival)
         else:
             self._unknown += arrival.timed
 
@@ -159,11 +165,11 @@ class DiscoveredSources(KnownSources):
         ticks, n = self._generator.ticks(), len(self._numbers)
         return SourceHeartbeats(self._numbers.names, ticks[:n], int(ticks[n]))
 
-    def arrive(self, arrival: Arrival) -> None:
+    def _take(self, arrival: Arrival) -> None:
         if arrival.sources is None or self._alone:
             self._alone = self._alone or (arrival.timed > 0 and len(self._numbers) == 0)
             if self._alone:
-                StreamTracker.arrive(self, arrival)
+                StreamTracker._take(self, arrival)
             else:
                 self._unknown += arrival.timed
             return

@@ -142,6 +142,8 @@ class ClassTrackers:
         """Measure the sources' delays, and let each class learn from its own rows."""
         came = arrival.sources
         if came is None or not arrival.timed or arrival.highest is None:
+            for tracker in self._trackers.values():
+                tracker.arrive(Arrival(arrival.rows, arrival.rows, None, None, arrival.at))
             return
         some = came.rows > 0
         names = came.names if some.all() else [n for n, any_ in zip(came.names, some, strict=True) if any_]
@@ -159,8 +161,8 @@ class ClassTrackers:
             whole = arrival if len(numbers) == 1 else _of_class(arrival, rows[mine], lowest[mine], highest[mine])
             self._tracker(number).arrive(whole)
         for number in self._trackers.keys() - set(numbers.tolist()):
-            # Its rows are missing from the page; the reference that it met is that of no row.
-            self._tracker(number).arrive(Arrival(0, 0, None, None, arrival.at))
+            # The page has rows, none with a time of this class; the reference that it met is that of no row.
+            self._tracker(number).arrive(Arrival(arrival.rows, arrival.rows, None, None, arrival.at))
         self._follow()
 
     def _tracker(self, number: int) -> Tracker:

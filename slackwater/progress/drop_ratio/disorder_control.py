@@ -127,8 +127,7 @@ class DisorderController(SilenceTracker):
 
     def arrive(self, arrival: Arrival) -> None:
         """Move the mean, the distance, and the heartbeat."""
-        if arrival.rows:
-            self._saw(arrival)
+        self._saw(arrival)
         if arrival.lowest is None or arrival.highest is None:
             return
         assert arrival.total is not None, "the policy asks for the sum of the times"

@@ -171,7 +171,8 @@ class DropRatioTracker(Tracker):
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's times; then see how far the heartbeat may go."""
         met = self._waiting.pop(0) if self._waiting else self._reference.time
-        self._last_arrival = max(self._last_arrival, arrival.at)
+        if arrival.rows:
+            self._last_arrival = max(self._last_arrival, arrival.at)
         self._pages += 1
         place = self._last_arrival if self._by_time else self._pages
         self._began = place if self._began is None else self._began

@@ -66,8 +66,7 @@ class MaxDelayTracker(SilenceTracker):
 
     def arrive(self, arrival: Arrival) -> None:
         """Take the delay of the page's slowest row; the paper's heartbeat u − m says that none smaller comes."""
-        if arrival.rows:
-            self._saw(arrival)
+        self._saw(arrival)
         if arrival.lowest is None:
             return
         delay = arrival.at - arrival.lowest
