@@ -5,7 +5,10 @@ Prints the tables of docs/disorder_control.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder
@@ -21,11 +24,27 @@ SECOND = 1_000_000
 STREAMS = ((1000, 0.5, 2.0), (100, 2.0, 10.0), (5, 2.0, 10.0))
 
 
+#: Delays in seconds, at 1,000 rows a second.
+DELAYS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
+    "normal": lambda rng, n: np.minimum(np.abs(rng.normal(0, 0.5, n)), 2.0),
+    "exponential": lambda rng, n: rng.exponential(1.0, n),
+    "log-normal": lambda rng, n: rng.lognormal(0, 1, n),
+    "Pareto 2.5": lambda rng, n: rng.pareto(2.5, n),
+    "Pareto 1.5": lambda rng, n: rng.pareto(1.5, n),
+    "Pareto 1.1": lambda rng, n: rng.pareto(1.1, n),
+}
+
+
 def stream(rate: int, deviation: float, most: float, rows: int = ROWS) -> tuple[Ints, Ints]:
     """Times and instants of arrival, in the order of arrival."""
     rng = np.random.default_rng(0)
     times = np.sort(rng.integers(0, rows * SECOND // rate, rows))
-    arrived = times + (np.minimum(np.abs(rng.normal(0, deviation, rows)), most) * SECOND).astype(np.int64)
+    return delayed(times, np.minimum(np.abs(rng.normal(0, deviation, rows)), most))
+
+
+def delayed(times: Ints, delays: NDArray[np.float64]) -> tuple[Ints, Ints]:
+    """The same rows in the order of arrival."""
+    arrived = times + (delays * SECOND).astype(np.int64)
     order = np.argsort(arrived, kind="stable")
     return times[order], arrived[order]
 
@@ -78,7 +97,28 @@ def steps() -> None:
     control.STEP = 8
 
 
+def tails() -> None:
+    """Shares of drops over three seeds and three page sizes, while the stream goes on and with the stragglers."""
+    print("| delays | DRATIO | while it goes on | with what comes after the last row |")
+    print("|---|---|---|---|")
+    for name, delays in DELAYS.items():
+        for share in ("1%", "5%"):
+            found: dict[bool, list[float]] = {True: [], False: []}
+            for seed in range(3):
+                rng = np.random.default_rng(seed)
+                made = np.sort(rng.integers(0, ROWS * SECOND // 1000, ROWS))
+                times, arrived = delayed(made, delays(rng, ROWS))
+                for cut, rows in ((True, int(np.searchsorted(arrived, made[-1]))), (False, ROWS)):
+                    for page in (10, 100, 500):
+                        drops, _ = play(control.disorder_control(share), times[:rows], arrived[:rows], page)
+                        found[cut].append(100 * drops / rows)
+            shown = " | ".join(f"{min(f):.2f} to {max(f):.2f} %" for f in found.values())
+            print(f"| {name} | {share} | {shown} |", flush=True)
+
+
 if __name__ == "__main__":
     means()
     print()
     steps()
+    print()
+    tails()

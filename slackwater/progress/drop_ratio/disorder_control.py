@@ -23,6 +23,8 @@ PARTS = 2**16
 ENOUGH = 2
 #: A share of nothing forwards the heartbeat by this part of d, one of twice DRATIO delays it by as much.
 STEP = 8
+#: The heartbeat stands while more than this part of DRATIO is lost of all pairs.
+FULL = Fraction(9, 10)
 #: A single refresh delays by at most so many steps.
 STEPS = 4
 
@@ -59,7 +61,8 @@ def disorder_control(
 
     The heartbeat is μ − d, where μ is the mean of the windowing attribute and d the largest distance |a − μ| seen;
     it never goes back. With DRATIO, an offset delays it when more than that share of the (row, window) pairs is
-    lost, and forwards it when less is. With DRATIO 0, the default, there is no offset: as few drops as can be.
+    lost, and forwards it when less is; while the share of all pairs is nearly used up, it stands. With DRATIO 0,
+    the default, there is no offset: as few drops as can be.
 
     The paper leaves open what the mean is taken over. Over the whole stream it falls behind by half of it, and d
     with it; over too few tuples it follows each of them and d says nothing. Here it is the mean of the page and, by
@@ -138,11 +141,17 @@ class DisorderController(SilenceTracker):
         self._distance = max(self._distance, arrival.highest - mean, mean - arrival.lowest)
         if self._every is None or arrival.at >= self._refreshed + self._every:
             self._refresh(arrival.at)
-        self._raise(min(self._target(), self._highest))
+        if not self._spent():
+            self._raise(min(self._target(), self._highest))
 
     def _target(self) -> int:
         """One tick below μ − d − offset: the paper's heartbeat says that none smaller comes."""
         return self._mean // PARTS - self._distance - self._offset - 1
+
+    def _spent(self) -> bool:
+        """Whether the share lost in all is so near to DRATIO that the heartbeat stands: it cannot go back."""
+        lost, pairs = self._lost + self._fresh_lost, self._pairs + self._fresh_pairs
+        return self._dratio > 0 and lost > FULL * self._dratio * pairs
 
     def hear(self, report: Report) -> None:
         """Count what a query lost of a page."""
