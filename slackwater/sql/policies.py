@@ -62,7 +62,7 @@ def _entry(entry: Any) -> Any:
     return tuple(entry) if plain else [tuple(e) if isinstance(e, list) else e for e in entry] or None
 
 
-_ENVIRONMENT = ("latency", "timeout", "unit", "groups")
+_ENVIRONMENT = ("latency", "timeout", "unit", "groups", "ordered")
 
 POLICIES: tuple[Policy, ...] = (
     Policy(("BOUNDED",), bounded, ("timeout", "idle"), "BOUNDED 20 SECONDS"),

@@ -65,6 +65,14 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "skew as a matrix": lambda: skew([[(0, 0), None], [(3, 2), (0, 2)]], sources=["b", "a"], timeout=15, latency=3),
     "skew by tuples": lambda: skew([[[tuples(0, 1), tuples(3, 0)]]], timeout=30),
     "skew, ready made": lambda: skew(MATRIX, timeout=9, unit=2),
+    "skew over a network that keeps order": lambda: skew(
+        {("a", "b"): [(2, 5), tuples(2, 1)], ("a", "a"): (0, 1), ("b", "b"): tuples(2, 0)},
+        latency=4,
+        timeout=30,
+        ordered=True,
+    ),
+    "sensors over a network that keeps order": lambda: sensors(3, timeout=25, latency=4, ordered=True),
+    "global counter over a network that keeps order": lambda: global_counter((1, 8), latency=3, ordered=True),
     "skew without indirect guarantees": lambda: skew(
         {("a", "b"): (1, 1)}, timeout=9, indirect=False, sources="abc"
     ),

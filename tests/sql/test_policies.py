@@ -39,6 +39,7 @@ def policy(words: str) -> Disorder:
         ("SENSORS 2 SECONDS RATE (5, 1 SECOND)", sw.sensors("2 seconds", rate=(5, "1 second"))),
         ("SENSORS ('a' = 2 SECONDS, b = 5 SECONDS) TIMEOUT 9 TIES", sw.sensors(SOURCES, timeout=9, ties=True)),
         ("GLOBAL COUNTER (10 MS, 40 MS) LATENCY 7", sw.global_counter(COUNTER, latency=7)),
+        ("GLOBAL COUNTER (10 MS, 40 MS) ORDERED", sw.global_counter(COUNTER, ordered=True)),
         ("GLOBAL COUNTER ('a' = (10 MS, 40 MS)) COUNTED", sw.global_counter({"a": COUNTER}, counted=True)),
         ("SENSORS 2 SECONDS GROUPS ('g' = ('a', 'b'))", sw.sensors("2 seconds", groups={"g": ["a", "b"]})),
         ("SKEW (((0, 5 SECONDS))) TIMEOUT 9", sw.skew([[(0, "5 seconds")]], timeout=9)),

@@ -27,6 +27,7 @@ from slackwater.progress.bounds.user_settings import (
     length,
     read,
     read_groups,
+    read_ordered,
     show,
     show_groups,
     show_wall,
@@ -53,6 +54,7 @@ class Sensors:
     unit: int | None = None
     indirect: bool = True
     groups: Groups | None = None
+    ordered: bool = False
 
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = True
@@ -93,6 +95,7 @@ def sensors(
     unit: str | int | timedelta | None = None,
     indirect: bool = True,
     groups: int | Mapping[str, Iterable[str]] | None = None,
+    ordered: bool = False,
 ) -> Sensors:
     """Sources whose clocks deviate from one application clock by at most `deviation` (S1 section 4.2).
 
@@ -121,6 +124,8 @@ def sensors(
         groups: one heartbeat for each group of sources (section 5.2): the groups, which
             then say all sources there are, or how many to make; see
             `slackwater.progress.bounds.groups.similar` for how these are chosen. Equal sources are one group.
+        ordered: the network keeps the order of each source's rows (section 2), as a partition of a log does: what
+            arrives later was emitted later. Then a source's own rows need not wait for `latency`.
     """
     return Sensors(
         read(deviation, length, "deviation"),
@@ -131,6 +136,7 @@ def sensors(
         None if unit is None else wall(unit, "unit", least=1),
         indirect,
         read_groups(groups),
+        read_ordered(ordered, groups),
     )
 
 
@@ -144,6 +150,7 @@ class GlobalCounter:
     counted: bool = False
     unit: int | None = None
     groups: Groups | None = None
+    ordered: bool = False
 
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = True
@@ -179,6 +186,7 @@ def global_counter(
     counted: bool = False,
     unit: str | int | timedelta | None = None,
     groups: int | Mapping[str, Iterable[str]] | None = None,
+    ordered: bool = False,
 ) -> GlobalCounter:
     """Sources that ask one counter for the next token, process it and emit it as timestamp (S1 section 4.1).
 
@@ -201,6 +209,8 @@ def global_counter(
         groups: one heartbeat for each group of sources (section 5.2): the groups, which
             then say all sources there are, or how many to make; see
             `slackwater.progress.bounds.groups.similar` for how these are chosen. Equal sources are one group.
+        ordered: the network keeps the order of each source's rows (section 2), as a partition of a log does: what
+            arrives later was emitted later. Then a source's own rows need not wait for `latency`.
     """
     return GlobalCounter(
         read(processing, _times, "processing"),
@@ -209,6 +219,7 @@ def global_counter(
         counted,
         None if unit is None else wall(unit, "unit", least=1),
         read_groups(groups),
+        read_ordered(ordered, groups),
     )
 
 
@@ -227,14 +238,16 @@ def _tracker(
     names: tuple[str, ...] | None,
     policy: Sensors | GlobalCounter,
 ) -> StreamTracker:
-    timeout, unit, indirect = policy.timeout, policy.unit, policy.indirect
+    timeout, unit, indirect, ordered = policy.timeout, policy.unit, policy.indirect, policy.ordered
     if names is not None:
-        return known_sources(bounds(names), timeout=timeout, unit=unit, indirect=indirect, groups=policy.groups)
+        return known_sources(
+            bounds(names), timeout=timeout, unit=unit, indirect=indirect, groups=policy.groups, ordered=ordered
+        )
     if policy.groups is not None:
         # Equal sources are one group, and two of them stand for all.
         one = aggregate(bounds(("a", "b")), {"": ["a", "b"]})
         return StreamTracker(progressing(one, timeout=timeout, unit=unit, indirect=False))
-    build = partial(progressing, timeout=timeout, unit=unit, indirect=indirect)
+    build = partial(progressing, timeout=timeout, unit=unit, indirect=indirect, ordered=ordered)
     one_of_all = bounds(("a source",))
     return DiscoveredSources(lambda slots: build(one_of_all.repeated(slots)))
 
@@ -279,4 +292,5 @@ def _common(policy: Sensors | GlobalCounter) -> dict[str, str | None]:
         "unit": None if policy.unit is None else show_wall(policy.unit),
         "indirect": None if policy.indirect else "False",
         "groups": show_groups(policy.groups),
+        "ordered": "True" if policy.ordered else None,
     }

@@ -110,6 +110,13 @@ class PerSource(ABC):
                 return self.names[origin], self.names[int(least.argmax())]
         return None
 
+    def at_once(self) -> Ints:
+        """Told by the diagonal."""
+        found: Ints = np.full(len(self.names), -1, dtype=np.int64)
+        for positions, t, delta in self.own(self._all):
+            found[positions[t == 0]] = delta[t == 0]
+        return found
+
     def __getitem__(self, pair: tuple[int | str, int | str]) -> BoundSet:
         i, j = (index_of(source, self.names) for source in pair)
         one = np.array([j], dtype=np.int64)

@@ -12,7 +12,7 @@ from slackwater.progress.bounds.counted import Watch
 from slackwater.progress.bounds.skew import SkewBounds, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.ring import Ring
-from slackwater.progress.sources import Ints, index_of, whole
+from slackwater.progress.sources import Ints, index_of, lowered, whole
 from slackwater.progress.time import MIN_TICK
 
 #: Without a chosen unit, the ring gets at most so many cells a stream, and about so many in all (8 bytes each).
@@ -48,6 +48,9 @@ class HeartbeatGenerator:
         unit: ticks of the wall clock in one cell of the ring. A heartbeat comes less than one unit later than with
             unit 1, never earlier. By default the smallest with at most 1024 cells a stream, fewer for many streams.
         indirect: use B*, and not only what B says directly; `SkewMatrix.closure` says what that takes for granted.
+        ordered: the network keeps the order of each stream (section 2): what arrives later was emitted later. So
+            what a tuple says of its own stream at once, by a pair (0, δ), holds on its arrival and not L later; and
+            of n tuples that were counted, none of an earlier one is still under way.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class HeartbeatGenerator:
         timeout: int | None = None,
         unit: int | None = None,
         indirect: bool = True,
+        ordered: bool = False,
     ) -> None:
         self.bounds = bounds.closure() if indirect else bounds
+        self._own = self.bounds.at_once() if ordered else None
         self._timeout = None if timeout is None else whole(timeout, "timeout", least=1)
         n, span = len(bounds.names), self.bounds.span
         cells = max(8, min(CELLS, CELLS_IN_ALL // n))
@@ -136,6 +141,10 @@ class HeartbeatGenerator:
         ring.advance(at)
         for targets, t, beats in bounds.promises(sources, highest):
             ring.promise(targets, at + t + bounds.latency[targets], beats)
+        if self._own is not None:
+            delta = self._own[sources]
+            here = delta >= 0
+            ring.promise(sources[here], np.full(int(here.sum()), at), lowered(highest[here], delta[here]))
         if self._by_target:
             self._count(sources, rows, highest, at)
         top = int(highest.max())
@@ -158,11 +167,12 @@ class HeartbeatGenerator:
                 promised.append((source, max(*values, MIN_TICK)))
         if promised:
             targets, best = _ints(promised).T
-            self._ring.promise(targets, at + latency[targets], best)
+            self._ring.promise(targets, at + (latency[targets] if self._own is None else 0 * targets), best)
         seen: list[tuple[int | None, int]] = list(zip(sources.tolist(), highest.tolist(), strict=True))
         for origin, top in [*seen, (None, int(highest.max()))]:
             for target, watch in self._by_origin.get(origin, ()):
-                watch.saw(top, latest + int(latency[target]), latest)
+                own = self._own is not None and origin == target
+                watch.saw(top, latest if own else latest + int(latency[target]), latest)
 
     def tick(self, now: int) -> None:
         """Wall-clock time is now this."""

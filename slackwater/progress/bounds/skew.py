@@ -177,6 +177,10 @@ class SkewBounds(Protocol):
         """Two sources φi and φj of which no time-based pair of B_ij has δ = 0, if there are such."""
         ...
 
+    def at_once(self) -> Ints:
+        """Of each source the δ of its pair (0, δ) on itself; -1 where it has none."""
+        ...
+
     def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
         """What the largest timestamps of a page guarantee by time-based pairs: targets, t, heartbeats τ − δ.
 
@@ -320,6 +324,11 @@ class SkewMatrix:
                 if 0 not in {pair.delta for pair in entry if isinstance(pair, Pair)}:
                     return a, b
         return None
+
+    def at_once(self) -> Ints:
+        """The first pair of each set of the diagonal, if it is of t = 0."""
+        first = [next(iter(row[i]), None) for i, row in enumerate(self.entries)]
+        return np.array([b.delta if isinstance(b, Pair) and b.t == 0 else -1 for b in first], dtype=np.int64)
 
     def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
         """All pairs of the rows of all sources in the page: nothing is known of how they compare."""

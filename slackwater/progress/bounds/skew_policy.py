@@ -22,6 +22,7 @@ from slackwater.progress.bounds.user_settings import (
     length,
     read,
     read_groups,
+    read_ordered,
     show,
     show_groups,
     show_wall,
@@ -82,6 +83,7 @@ class Skew:
     unit: int | None = None
     indirect: bool = True
     groups: Groups | None = None
+    ordered: bool = False
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -106,6 +108,7 @@ class Skew:
             indirect=self.indirect,
             groups=self.groups,
             named=self.sources is not None,
+            ordered=self.ordered,
         )
 
     def describe(self) -> str:
@@ -126,6 +129,7 @@ class Skew:
             unit=None if self.unit is None else show_wall(self.unit),
             indirect=None if self.indirect else "False",
             groups=show_groups(self.groups),
+            ordered="True" if self.ordered else None,
         )
 
 
@@ -141,6 +145,7 @@ def skew(
     unit: str | int | timedelta | None = None,
     indirect: bool = True,
     groups: int | Mapping[str, Iterable[str]] | None = None,
+    ordered: bool = False,
 ) -> Skew:
     """Bounds on how far sources lag behind each other (S1 section 2), and heartbeats from them (section 3).
 
@@ -168,6 +173,8 @@ def skew(
         indirect: use guarantees through other sources, too (section 3.2). They take a source to keep its bounds
             also while it is silent.
         groups: one heartbeat for each group of sources (section 5.2): the groups, or how many to make.
+        ordered: the network keeps the order of each source's rows (section 2), as a partition of a log does: what
+            arrives later was emitted later. Then a source's own rows need not wait for `latency`.
     """
     if isinstance(bounds, SkewMatrix):
         if latency != 0 or sources is not None:
@@ -192,6 +199,7 @@ def skew(
         None if unit is None else wall(unit, "unit", least=1),
         indirect,
         read_groups(groups),
+        read_ordered(ordered, groups),
     )
 
 
@@ -280,10 +288,11 @@ def known_sources(
     indirect: bool,
     groups: Groups | None,
     named: bool = True,
+    ordered: bool = False,
 ) -> StreamTracker:
     """A tracker for sources that the bounds name (or for the one that is the stream), grouped if so wished."""
     if groups is None:
-        generator = progressing(bounds, timeout=timeout, unit=unit, indirect=indirect)
+        generator = progressing(bounds, timeout=timeout, unit=unit, indirect=indirect, ordered=ordered)
         return KnownSources(generator, bounds.names) if named else StreamTracker(generator)
     closed = _closed(bounds) if indirect else bounds
     chosen = _picked(closed, groups) if isinstance(groups, int) else {k: list(m) for k, m in groups.items}
@@ -310,9 +319,11 @@ def _picked(bounds: SkewBounds, most: int) -> dict[str, list[Any]]:
     }
 
 
-def progressing(bounds: SkewBounds, *, timeout: int | None, unit: int | None, indirect: bool) -> HeartbeatGenerator:
+def progressing(
+    bounds: SkewBounds, *, timeout: int | None, unit: int | None, indirect: bool, ordered: bool = False
+) -> HeartbeatGenerator:
     """A generator that lets no row wait for ever (S1 section 3.4)."""
-    generator = HeartbeatGenerator(bounds, timeout=timeout, unit=unit, indirect=indirect)
+    generator = HeartbeatGenerator(bounds, timeout=timeout, unit=unit, indirect=indirect, ordered=ordered)
     if timeout is None and (two := generator.bounds.unsettled()):
         named = len(bounds.names) > 1 and bounds.names[0] != "0"
         where = f" of {two[1]!r} behind {two[0]!r}" if named else ""

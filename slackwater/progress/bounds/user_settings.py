@@ -155,6 +155,17 @@ def read_groups(groups: int | Mapping[str, Iterable[str]] | None) -> Groups | No
     return whole(groups, "groups", least=1)
 
 
+def read_ordered(ordered: object, groups: object) -> bool:
+    """Whether the network keeps the order of each source (S1 section 2)."""
+    if not isinstance(ordered, bool):
+        raise QueryError(f"ordered={ordered!r}: write ordered=True where the network keeps each source's order")
+    if ordered and groups is not None:
+        raise QueryError(
+            "ordered=True speaks of each source, and a group of sources has no order; leave out groups= or ordered="
+        )
+    return ordered
+
+
 def _members(members: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(members, str) or not isinstance(members, Iterable):
         raise QueryError(f"{what} is {members!r}; write its sources in a list, as in ['north', 'south']")
