@@ -1,0 +1,91 @@
+"""What a user asks of a back-test, and what is taken where nothing was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from slackwater.errors import QueryError
+from slackwater.progress.bounds.behind import Behind
+from slackwater.progress.bounds.punctuated import Punctuated
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import TimeDomain, microseconds
+from slackwater.progress.time_kinds import is_stamped
+from slackwater.tune.durations import SECOND, nice, write
+from slackwater.tune.rows import Extent
+from slackwater.windows.spec import WindowSpec
+
+Length = str | timedelta
+#: Shares that may be lost.
+TARGETS = (0.001, 0.01, 0.05)
+#: A policy is asked once a page, so there are about so many pages where nobody says how long one is.
+PAGES = 3_000
+#: The same for windows.
+WINDOWS = 200
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The names of the columns, and the settings as they were written."""
+
+    time: str
+    arrival: str
+    source: str | None = None
+    windows: Length | tuple[Length, Length] | None = None
+    page: Length | None = None
+    targets: tuple[float, ...] = TARGETS
+    delays: tuple[Length, ...] = ()
+    """Fixed delays to be tried too, such as the one that is in use."""
+    policies: tuple[Disorder, ...] = ()
+    """Policies to be tried too."""
+
+    def check(self) -> None:
+        """Refuse settings that cannot be tried, before any row is read."""
+        for target in self.targets:
+            if isinstance(target, bool) or not isinstance(target, (int, float)) or not 0 < target < 1:
+                raise QueryError(f"targets={target!r}: a share that may be lost lies between 0 and 1, as in 0.01")
+        if not self.targets:
+            raise QueryError("targets=[]: say what share may be lost, as in targets=[0.01]")
+        for delay in self.delays:
+            if microseconds(delay) < 0:
+                raise QueryError(f"delays={delay!r} is negative; write it as in delays=['10 minutes']")
+        for policy in self.policies:
+            if not hasattr(policy, "tracker"):
+                raise QueryError(f"policies={policy!r} is no policy; write it as in policies=[sw.learned()]")
+            if isinstance(policy, (Punctuated, Behind)) or is_stamped(policy):
+                raise QueryError(
+                    f"policies: sw.{policy.describe()} goes by more than times and arrivals, so it cannot be tried "
+                    "on them; leave it out"
+                )
+            if policy.needs_sources and self.source is None:
+                raise QueryError(f"policies: sw.{policy.describe()} speaks of sources; name their column, source=")
+            policy.tracker(TimeDomain.TIMESTAMP)
+
+    def spec(self, extent: Extent) -> WindowSpec:
+        """The windows; where none were written, of a length that suits the data."""
+        if self.windows is None:
+            length = write(nice((extent.last - extent.first) / WINDOWS))
+            return WindowSpec.of(TimeDomain.TIMESTAMP, length, length, None)
+        pair = self.windows if isinstance(self.windows, (tuple, list)) else (self.windows, self.windows)
+        if len(pair) != 2:
+            raise QueryError(f"windows={self.windows!r}: write RANGE, or RANGE and SLIDE as in ('3 hours', '1 hour')")
+        return WindowSpec.of(TimeDomain.TIMESTAMP, *pair, None)
+
+    def page_length(self, extent: Extent) -> int:
+        """The length of a page; where none was written, of a length that suits the data."""
+        if self.page is None:
+            return nice(max(SECOND if extent.last - extent.first > 100 * SECOND else 0, (extent.last - extent.first) / PAGES))
+        length = microseconds(self.page)
+        if length <= 0:
+            raise QueryError(f"page={self.page!r} must be longer than nothing, as in page='10 seconds'")
+        return length
+
+
+def as_tuple(value: object, what: str) -> tuple[object, ...]:
+    """One value, or several."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(value)
+    if value is None:
+        raise QueryError(f"{what}=None: leave it out, or write a list")
+    return (value,)

@@ -1,0 +1,249 @@
+"""What is odd about the rows, in plain words: corrupt times, clocks that are off, sources apart, pauses, bad hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from slackwater.columns import ROWS, SOURCE
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import TimeDomain
+from slackwater.tune.durations import DAY, MINUTE, SECOND, say
+from slackwater.tune.hindsight import hindsight, needed
+from slackwater.tune.outcome import HOUR, Outcome
+from slackwater.tune.pages import Pages
+from slackwater.tune.rows import DELAYS, FIRST, HIGH, LAST, LEAST, LOW, SHARES, Extent
+
+#: A time is corrupt when it is so many times as far off as nine of ten rows are apart, and a day at least.
+FAR, LEAST_FAR = 50, DAY
+#: Sources differ when they are so many deviations apart, and half as far as the rows of one source.
+DEVIATIONS, PART = 6 * 1.4826, 0.5
+#: Sources with fewer rows are not judged; so many are named.
+ENOUGH, NAMED = 20, 4
+#: A pause is so many times as long as nine of ten distances between pages.
+PAUSE = 4
+#: A delay is shorter without something when it is at most this part of it.
+SHORTER = 0.7
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding: of what kind, in words, and its figures."""
+
+    kind: str
+    text: str
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that findings are made of."""
+
+    pages: Pages
+    extent: Extent
+    delays: dict[str, int]
+    """Of all rows: arrival less time, at some shares."""
+    by_source: pl.DataFrame | None
+    source: str | None
+    target: float
+    fixed: Outcome
+    """Of the fixed delay for the target."""
+
+    def without(self, kept: pl.Expr, what: str) -> str:
+        """How much shorter the delay would be with some rows only; empty where it would not."""
+        now, then = hindsight(self.pages, self.target), hindsight(self.pages.only(kept), self.target)
+        if then > SHORTER * now:
+            return ""
+        return f" Without {what} a delay of {say(then)} instead of {say(now)} would do for {self.target:.1%}."
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All that was found, the gravest first."""
+    found = [*_missing(seen), *_corrupt(seen), *_time_zone(seen), *_apart(seen)]
+    if not any(f.kind in ("corrupt", "ahead") for f in found):
+        found += _early(seen)
+    return [*found, *_silent(seen), *_pauses(seen), *_bad_hours(seen), *_in_order(seen)]
+
+
+def _show(tick: int) -> str:
+    return TimeDomain.TIMESTAMP.show(tick).partition(".")[0]
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' if count != 1 else ''}"
+
+
+def _missing(seen: Seen) -> Iterator[Finding]:
+    missing = seen.extent.rows - seen.extent.timed
+    if missing:
+        share = missing / seen.extent.rows
+        text = f"{_rows(missing)} ({share:.2%}) had no time or no arrival that could be read. No window counts them."
+        yield Finding("missing", text, {"rows": missing})
+
+
+def limits(delays: dict[str, int]) -> tuple[int, int]:
+    """The least and the largest delay that a row with a sound time can have."""
+    low, high = delays["q0.05"], delays["q0.95"]
+    far = max(FAR * (high - low), LEAST_FAR)
+    return low - far, high + far
+
+
+def sound(pages: Pages, delays: dict[str, int]) -> pl.Expr:
+    """Which cells have sound times."""
+    least, most = limits(delays)
+    at = pl.Series(pages.ats).gather(pages.cells["__index"])
+    kept = (at - pages.cells[LOW] >= least) & (at - pages.page - pages.cells[HIGH] <= most)
+    return pl.lit(kept)
+
+
+def _corrupt(seen: Seen) -> Iterator[Finding]:
+    least, most = limits(seen.delays)
+    cells, at = seen.pages.cells, pl.Series(seen.pages.ats).gather(seen.pages.cells["__index"])
+    ahead, behind = cells.filter(at - cells[LOW] < least), cells.filter(at - seen.pages.page - cells[HIGH] > most)
+    if ahead.height:
+        rows, furthest = int(ahead[ROWS].sum()), ahead[HIGH].max()
+        assert isinstance(furthest, int)
+        text = (
+            f"{_rows(rows)} carr{'y' if rows != 1 else 'ies'} a time far ahead of arrival, up to {_show(furthest)}. "
+            "A watermark jumps there and takes all that follows for late: filter them out before it."
+        )
+        text += seen.without(sound(seen.pages, seen.delays), "them")
+        yield Finding("corrupt", text, {"rows": rows, "ahead": True, "furthest": _show(furthest)})
+    if behind.height:
+        rows, furthest = int(behind[ROWS].sum()), behind[LOW].min()
+        assert isinstance(furthest, int)
+        text = f"{_rows(rows)} carr{'y' if rows != 1 else 'ies'} a time far behind arrival, down to {_show(furthest)}."
+        yield Finding("corrupt", text, {"rows": rows, "ahead": False, "furthest": _show(furthest)})
+
+
+def _time_zone(seen: Seen) -> Iterator[Finding]:
+    middle, spread = seen.delays["q0.5"], seen.delays["q0.75"] - seen.delays["q0.25"]
+    steps = round(middle / (30 * MINUTE))
+    if steps and abs(middle - steps * 30 * MINUTE) <= max(2 * MINUTE, 2 * spread) and spread <= 5 * MINUTE:
+        side = "behind" if middle > 0 else "ahead of"
+        text = (
+            f"Times are {say(abs(steps) * 30 * MINUTE)} {side} arrivals, in nearly all rows: that looks like another "
+            "time zone. It does not change what is lost, but the waits below are off by as much."
+        )
+        yield Finding("time zone", text, {"offset_seconds": steps * 30 * 60})
+
+
+def _apart(seen: Seen) -> Iterator[Finding]:
+    """Sources whose clock, or whose way in, differs from that of the rest."""
+    by = _judged(seen)
+    if by is None or by.height < 2:
+        return
+    names = np.array(by[SOURCE].to_list(), dtype=object)
+    least, middle, most = (by[q].to_numpy() for q in ("q0.05", "q0.5", "q0.95"))
+    within = float(np.median(most - least))
+    offset = least - _rest(least)
+    clocks = np.abs(offset) > max(DEVIATIONS * _deviation(least), PART * within, SECOND / 1_000)
+    for kind, far in (("ahead", clocks & (offset < 0)), ("behind", clocks & (offset > 0))):
+        why = {
+            "ahead": "Its times push the watermark, so rows of all others are late",
+            "behind": "Its clock is slow, or its rows take longer; all windows wait for it",
+        }[kind]
+        yield from _named(seen, kind, names[far], offset[far], f"runs {{}} {kind}{_OF[kind]} the rest. {why}.")
+    slower = middle - _rest(middle)
+    slow = ~clocks & (slower > max(DEVIATIONS * _deviation(middle), within))
+    yield from _named(seen, "slow", names[slow], slower[slow], "is slow: half of its rows take {} longer than usual.")
+
+
+_OF = {"ahead": " of", "behind": ""}
+
+
+def _rest(values: Ints) -> float:
+    return float(np.median(values))
+
+
+def _deviation(values: Ints) -> float:
+    return float(np.median(np.abs(values - np.median(values))))
+
+
+def _named(seen: Seen, kind: str, names: Any, offsets: Any, text: str) -> Iterator[Finding]:
+    order = np.argsort(-np.abs(offsets), kind="stable")
+    for place, k in enumerate(order.tolist()):
+        name, offset = names[k], float(offsets[k])
+        if place >= NAMED:
+            yield Finding(kind, f"So are {len(order) - NAMED} more by {seen.source}.", {"more": len(order) - NAMED})
+            return
+        without = seen.without(pl.col(SOURCE) != name, "it")
+        words = f"{seen.source} {name} {text.format(say(abs(offset)))}{without}"
+        yield Finding(kind, words, {"source": name, "offset_seconds": offset / 1e6})
+
+
+def _judged(seen: Seen) -> pl.DataFrame | None:
+    return None if seen.by_source is None else seen.by_source.filter(pl.col(ROWS) >= ENOUGH).sort(SOURCE)
+
+
+def _early(seen: Seen) -> Iterator[Finding]:
+    """Rows whose time is ahead of their arrival; a page may hold both, so a page's length is no sign of it."""
+    least = seen.delays[LEAST]
+    if least < -max(SECOND, 0):
+        share = next((s for s, name in zip(SHARES, DELAYS, strict=True) if seen.delays[name] >= 0), 1.0)
+        text = (
+            f"Up to {share:.1%} of the rows carry a time ahead of their arrival, by {say(-least)} at most. Such rows "
+            "push a watermark ahead of the rest."
+        )
+        yield Finding("early", text, {"share": share, "most_seconds": -least / 1e6})
+
+
+def _silent(seen: Seen) -> Iterator[Finding]:
+    """Sources that stopped well before the end."""
+    by = _judged(seen)
+    if by is None:
+        return
+    span = seen.extent.last - seen.extent.first
+    usual = (pl.col(LAST) - pl.col(FIRST)) / pl.col(ROWS)
+    gone = by.filter((seen.extent.last - pl.col(LAST) > span // 5) & (seen.extent.last - pl.col(LAST) > 20 * usual))
+    if gone.height:
+        named = ", ".join(gone[SOURCE].to_list()[:NAMED]) + (" and others" if gone.height > NAMED else "")
+        last = int(gone[LAST][0])
+        verb, since = ("has", f" since {_show(last)}") if gone.height == 1 else ("have", "")
+        yield Finding("silent", f"{seen.source} {named} {verb} been silent{since}.", {"sources": gone.height})
+
+
+def _pauses(seen: Seen) -> Iterator[Finding]:
+    apart = np.diff(seen.pages.numbers) * seen.pages.page
+    if len(apart) < 10:
+        return
+    least = PAUSE * max(int(np.quantile(apart, 0.9)), seen.pages.page)
+    pauses = apart[apart >= least]
+    if len(pauses):
+        longest = int(apart.argmax())
+        begin = int(seen.pages.ats[longest])
+        many = f"{len(pauses):,} pauses of {say(least)} or more; the longest lasts" if len(pauses) > 1 else "A pause of"
+        verb = "" if len(pauses) > 1 else ", and"
+        text = (
+            f"{many} {say(int(apart[longest]))} from {_show(begin)}{verb}. Windows before a pause stay open until rows "
+            "come again; timeout= closes them."
+        ).replace(", and.", ".")
+        yield Finding("pause", text, {"pauses": len(pauses), "longest_seconds": int(apart[longest]) / 1e6})
+
+
+def _bad_hours(seen: Seen) -> Iterator[Finding]:
+    """Whether the loss of a fixed delay comes all at once."""
+    hours = (seen.pages.ats - 1) // HOUR
+    lost = np.bincount(hours - hours[0], seen.fixed.lost_rows)
+    total = int(lost.sum())
+    if total < 20 or len(lost) < 24:
+        return
+    order = np.argsort(-lost, kind="stable")
+    half = int(np.searchsorted(np.cumsum(lost[order]), total / 2)) + 1
+    if half <= len(lost) / 20:
+        worst = int(order[0])
+        text = (
+            f"Half of the rows that a fixed delay loses ({seen.target:.1%}) fall into {half:,} of {len(lost):,} hours; "
+            f"the worst begins {_show((int(hours[0]) + worst) * HOUR)} with {_rows(int(lost[worst]))}."
+        )
+        yield Finding("bad hours", text, {"hours": half, "of": len(lost), "worst_rows": int(lost[worst])})
+
+
+def _in_order(seen: Seen) -> Iterator[Finding]:
+    delays, _ = needed(seen.pages)
+    if not delays.any():
+        yield Finding("in order", "No row comes behind a window that has ended: a delay of 0 seconds loses nothing.")

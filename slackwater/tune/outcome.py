@@ -1,0 +1,136 @@
+"""What a policy made of the pages, and the figures that it is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MAX_TICK
+from slackwater.tune.pages import Pages
+
+#: The worst stretch is one of so many pages, as in `drop_ratio`.
+STRETCH = 100
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Shares are of (row, window) pairs, waits in seconds from a window's end to its final answer."""
+
+    lost_share: float
+    lost_pairs: int
+    lost_rows: int
+    """Rows that some window no longer took."""
+    worst_share: float
+    """The largest share lost in a stretch of 100 pages."""
+    wait_mean: float
+    wait_p95: float
+    wait_p99: float
+    held_mean: float
+    """Rows of windows that are open, after each page."""
+    held_max: int
+    answers: int
+    """Windows that were answered; by source where the query groups by it."""
+    open_at_end: int
+    """Those of them that only the end of the data closed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Page by page what was lost and held, and answer by answer when it was final."""
+
+    pages: Pages
+    met: Ints
+    """The heartbeat that each page met; by source, that of the stream."""
+    lost: Ints
+    """Pairs whose window had been answered."""
+    lost_rows: Ints
+    held: Ints
+    ends: Ints
+    """Where the window of each answer ends."""
+    closed: Ints
+    """When it was final; MAX_TICK where only the end of the data closed it."""
+
+    @staticmethod
+    def of(pages: Pages, met: Ints, after: Ints, instants: Ints, beats: Ints) -> Outcome:
+        """From one heartbeat for all rows: before and after each page, and when it rose to what."""
+        places, last_ticks, pairs = pages.pairs
+        n, lost = len(pages), last_ticks <= met[places]
+        answered = np.unique(last_ticks[~lost])
+        came, panes, rows = pages.panes
+        first, last = pages.spec.windows_of(panes)
+        ends = pages.spec.offset + pages.spec.range - 1
+        # A pane is needed until its last window is final; a row loses something when its first one was.
+        left = np.maximum(np.searchsorted(after, last * pages.spec.slide + ends), came)
+        change = np.bincount(came, rows, n + 1) - np.bincount(left, rows, n + 1)
+        late = first * pages.spec.slide + ends <= met[came]
+        return Outcome(
+            pages,
+            met,
+            lost=np.bincount(places[lost], pairs[lost], n).astype(np.int64),
+            lost_rows=np.bincount(came[late], rows[late], n).astype(np.int64),
+            held=np.cumsum(change)[:n].astype(np.int64),
+            ends=answered + 1,
+            closed=np.append(instants, MAX_TICK)[np.searchsorted(beats, answered)],
+        )
+
+    @property
+    def share(self) -> float:
+        """Lost pairs of all pairs."""
+        return float(self.lost.sum() / max(1, self.pages.all_pairs.sum()))
+
+    @property
+    def worst(self) -> float:
+        """The largest share lost in any stretch of so many pages."""
+        lost, pairs = (np.append(0, np.cumsum(a)) for a in (self.lost, self.pages.all_pairs))
+        stretch = min(STRETCH, len(self.pages))
+        ratio = (lost[stretch:] - lost[:-stretch]) / np.maximum(1, pairs[stretch:] - pairs[:-stretch])
+        return float(ratio.max())
+
+    def waits(self) -> Ints:
+        """From the end of each window to its answer.
+
+        An answer that only the end of the data gave counts as given there. That cuts the waits of the last windows
+        short for every policy, so windows that end in the last tenth of the time are left out.
+        """
+        ats = self.pages.ats
+        judged = self.ends <= int(ats[-1]) - (int(ats[-1]) - int(ats[0])) // 10
+        judged = judged if judged.any() else np.ones(len(self.ends), bool)
+        waits: Ints = np.minimum(self.closed, ats[-1])[judged] - self.ends[judged]
+        return waits
+
+    def lost_per_hour(self) -> tuple[float, int, int]:
+        """Rows lost in an hour of arrival: on average, at most, and when that hour began."""
+        ats = self.pages.ats
+        hours = (ats - 1) // HOUR
+        lost = np.bincount(hours - hours[0], self.lost_rows)
+        worst = int(lost.argmax())
+        span = max(int(ats[-1]) - int(ats[0]) + self.pages.page, 1)
+        return float(self.lost_rows.sum() * HOUR / span), int(lost[worst]), (int(hours[0]) + worst) * HOUR
+
+    def figures(self) -> Figures:
+        """All in a few numbers."""
+        waits = self.waits() / 1e6
+        mean, p95, p99 = (
+            (float(waits.mean()), *(float(q) for q in np.quantile(waits, (0.95, 0.99)))) if len(waits) else (0.0,) * 3
+        )
+        return Figures(
+            lost_share=self.share,
+            lost_pairs=int(self.lost.sum()),
+            lost_rows=int(self.lost_rows.sum()),
+            worst_share=self.worst,
+            wait_mean=mean,
+            wait_p95=p95,
+            wait_p99=p99,
+            held_mean=float(self.held.mean()),
+            held_max=int(self.held.max()),
+            answers=len(self.ends),
+            open_at_end=int((self.closed == MAX_TICK).sum()),
+        )

@@ -1,0 +1,162 @@
+"""Rows from what a user has: a path, a polars frame, an Arrow table or a pandas frame; and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.columns import SOURCE, TIME
+from slackwater.errors import QueryError, did_you_mean
+from slackwater.progress.time import FIRST_TIME, LAST_TIME
+from slackwater.tune.rows import ARRIVAL, Extent, FrameRows, Rows
+from slackwater.windows.kernel import source_text
+
+#: Whole numbers since 1970: a median of at least so many is in this unit, in microseconds. 10**8 seconds is 1973.
+_UNITS = ((10**17, "nanoseconds", 1e-3), (10**14, "microseconds", 1.0), (10**11, "milliseconds", 1e3))
+_SECONDS = (10**8, "seconds", 1e6)
+
+
+def read_rows(data: Any, time: str, arrival: str | None, source: str | None) -> FrameRows:
+    """The rows; columns that are not there or hold no times are refused."""
+    frame = _frame(data)
+    columns = frame.collect_schema()
+    check_columns(list(columns), {"time": time, "arrival": arrival, "source": source})
+    assert arrival is not None
+    made = [_instant(frame, time, "time").alias(TIME), _instant(frame, arrival, "arrival").alias(ARRIVAL)]
+    if source is not None:
+        made.append(source_text(pl.col(source)).alias(SOURCE))
+    reach = pl.when(pl.col(TIME).is_between(FIRST_TIME, LAST_TIME)).then(pl.col(TIME)).alias(TIME)
+    return FrameRows(frame.select(made).with_columns(reach), source is not None)
+
+
+def check_columns(columns: list[str], asked: dict[str, str | None]) -> None:
+    """Refuse names that no column has; an arrival must be named."""
+    for what, name in asked.items():
+        if name is None:
+            if what == "arrival":
+                raise QueryError(
+                    "arrival= is missing: name the column that says when each row came in, as arrival='received'. "
+                    "A back-test plays the rows in that order. If your table has none, take what the way in has "
+                    "noted: Kafka's timestamp column, the time of the file, or the ingestion time; from now on "
+                    "write current_timestamp() beside each row"
+                )
+        elif not isinstance(name, str) or name not in columns:
+            hint = did_you_mean(name, columns) if isinstance(name, str) else ""
+            raise QueryError(f"{what}={name!r}: there is no column {name!r}{hint}; there are {', '.join(columns)}")
+
+
+def checked(rows: Rows, time: str, arrival: str) -> Extent:
+    """How far the rows extend; refused where no row can be used."""
+    extent = rows.extent()
+    if extent.rows == 0:
+        raise QueryError("there are no rows; give a day of yesterday's data, or at least some thousand rows")
+    if extent.timed == 0:
+        raise QueryError(
+            f"none of the {extent.rows:,} rows has both a time (time={time!r}) and an arrival (arrival={arrival!r}): "
+            "the values are null or could not be read as timestamps, such as '2024-05-01 12:00:00'"
+        )
+    return extent
+
+
+def _frame(data: Any) -> pl.LazyFrame:
+    if isinstance(data, (str, Path)):
+        return _file(str(data))
+    if isinstance(data, pl.LazyFrame):
+        return data
+    if isinstance(data, pl.DataFrame):
+        return data.lazy()
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        return pl.DataFrame(data).lazy()
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pl.DataFrame(pa.Table.from_pandas(data, preserve_index=False)).lazy()
+    raise QueryError(
+        f"a {type(data).__name__} is no table; give a Spark DataFrame, a polars or pandas frame, an Arrow table, or "
+        "a path to Parquet, CSV or JSON"
+    )
+
+
+def _file(path: str) -> pl.LazyFrame:
+    place = Path(path)
+    kind = place.suffix.lower().lstrip(".")
+    if place.is_dir():
+        kinds = {p.suffix.lower().lstrip(".") for p in place.rglob("*") if p.is_file()} & set(_READERS)
+        if len(kinds) != 1:
+            held = " and ".join(sorted(kinds)) if kinds else "no"
+            raise QueryError(f"{path!r} holds {held} files; give a folder of Parquet, CSV or JSON files of one kind")
+        (kind,) = kinds
+        path = f"{path.rstrip('/')}/**/*.{kind}"
+    elif "://" not in path and not any(c in path for c in "*?[") and not place.exists():
+        near = [str(p) for p in place.parent.glob("*")] if place.parent.is_dir() else []
+        raise QueryError(f"there is no file {path!r}{did_you_mean(path, near)}")
+    if kind not in _READERS:
+        raise QueryError(f"{path!r}: the name does not say what it holds; it ends in {', '.join(_READERS)}")
+    try:
+        frame = _READERS[kind](path)
+        frame.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise QueryError(f"{path!r} cannot be read as {kind}: {first}") from None
+    return frame
+
+
+def _json(path: str) -> pl.LazyFrame:
+    """An array of objects, or an object a line."""
+    with Path(path).open(encoding="utf-8") as file:
+        begin = file.read(1)
+    return pl.read_json(path).lazy() if begin == "[" else pl.scan_ndjson(path)
+
+
+_READERS: dict[str, Any] = {
+    "parquet": pl.scan_parquet,
+    "csv": lambda path: pl.scan_csv(path, try_parse_dates=True),
+    "json": _json,
+    "jsonl": pl.scan_ndjson,
+    "ndjson": pl.scan_ndjson,
+}
+
+
+def _instant(frame: pl.LazyFrame, name: str, what: str) -> pl.Expr:
+    """A column as microseconds since 1970, UTC."""
+    kind, column = frame.collect_schema()[name], pl.col(name)
+    if isinstance(kind, pl.Datetime):
+        return column.dt.epoch("us")
+    if kind == pl.Date:
+        return column.cast(pl.Datetime("us")).dt.epoch("us")
+    if kind == pl.String:
+        return _parsed(column)
+    if kind == pl.Null:
+        return column.cast(pl.Int64)
+    if kind.is_numeric():
+        return _numbers(frame, name, what)
+    raise QueryError(
+        f"{what}={name!r} is of type {kind}; a back-test needs timestamps, or seconds, milliseconds or microseconds "
+        "since 1970"
+    )
+
+
+def _parsed(column: pl.Expr) -> pl.Expr:
+    """Text as timestamps, in any of the common shapes; null where it is none."""
+    text = column.str.strip_chars().str.replace("T", " ", literal=True).str.replace(r"(Z|[+-]00:?00)$", "")
+    shapes = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d %H:%M:%S%.f")
+    plain = [text.str.to_datetime(shape, time_unit="us", strict=False).dt.epoch("us") for shape in shapes]
+    offset = text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f%#z", time_unit="us", strict=False).dt.epoch("us")
+    return pl.coalesce(*plain, offset)
+
+
+def _numbers(frame: pl.LazyFrame, name: str, what: str) -> pl.Expr:
+    """Numbers since 1970, in the unit that their size shows."""
+    median = frame.select(pl.col(name).cast(pl.Float64).fill_nan(None).median()).collect().item()
+    if median is None:
+        return pl.col(name).cast(pl.Int64, strict=False)
+    for least, _, scale in (*_UNITS, _SECONDS):
+        if abs(median) >= least:
+            if scale >= 1 and frame.collect_schema()[name].is_integer():
+                return pl.col(name).cast(pl.Int64) * int(scale)
+            return (pl.col(name).cast(pl.Float64) * scale).round().cast(pl.Int64, strict=False)
+    raise QueryError(
+        f"{what}={name!r} holds numbers such as {median:g}, which are no seconds, milliseconds, microseconds or "
+        "nanoseconds since 1970; a back-test needs timestamps"
+    )

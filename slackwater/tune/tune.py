@@ -1,0 +1,174 @@
+"""The back-test as a whole: which policies are tried on the pages, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from slackwater.columns import BEFORE, ROWS
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.drop_ratio.disorder_control import disorder_control
+from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
+from slackwater.progress.drop_ratio.max_delay import max_delay
+from slackwater.progress.learned.learned import Learned, learned
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+from slackwater.tune.asked import Asked
+from slackwater.tune.backtest import Told, backtest
+from slackwater.tune.by_source import backtest_by_source
+from slackwater.tune.durations import write
+from slackwater.tune.findings import Seen, findings
+from slackwater.tune.hindsight import curve, fixed, hindsight, written
+from slackwater.tune.outcome import Outcome
+from slackwater.tune.pages import Pages
+from slackwater.tune.read import checked
+from slackwater.tune.report import Fixed, Report, Timeline, Tried
+from slackwater.tune.rows import LATENESS, PAGE, STEP, Extent, Rows
+
+#: Is told what is done, and how many steps of how many.
+Progress = Callable[[str, int, int], None]
+#: Parts of the timeline.
+PARTS = 160
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy to be tried."""
+
+    policy: Disorder
+    target: float | None = None
+    by_source: bool = False
+
+    @property
+    def label(self) -> str:
+        """For a person."""
+        return short(self.policy) + (", by source" if self.by_source else "")
+
+
+def short(policy: Disorder) -> str:
+    """The policy as one would write it; settings that are those without are left out."""
+    return "learned()" if policy == learned() else policy.describe()
+
+
+def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
+    """For each target the fixed delay and the policies that keep to a share; then those that know no target."""
+    tried = [
+        candidate
+        for target in asked.targets
+        for candidate in (
+            Candidate(bounded(write(delays[target])), target),
+            Candidate(drop_ratio(target), target),
+            Candidate(disorder_control(target), target),
+        )
+    ]
+    given = [bounded(write(microseconds(delay))) for delay in asked.delays]
+    tried += [Candidate(policy) for policy in (*given, learned(), max_delay(), *asked.policies)]
+    if asked.source is not None:
+        tried += [
+            Candidate(c.policy, c.target, by_source=True)
+            for c in list(tried)
+            if c.policy.needs_sources or isinstance(c.policy, (DropRatio, Learned))
+        ]
+    return tried
+
+
+def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, steps: None) -> Report:
+    """Try all policies on the rows."""
+    asked.check()
+    extent = checked(rows, asked.time, asked.arrival)
+    spec, page = asked.spec(extent), asked.page_length(extent)
+    progress("reading", 0, 1)
+    pages = Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
+    progress("reading", 1, 1)
+    exact = {target: hindsight(pages, target) for target in asked.targets}
+    delays = {target: written(delay) for target, delay in exact.items()}
+    outcomes = _try(candidates(asked, delays), pages, progress)
+    ideal = {target: fixed(pages, delays[target]) for target in asked.targets}
+    report = Report(
+        asked.time,
+        asked.arrival,
+        asked.source,
+        extent.rows,
+        extent.first,
+        extent.last,
+        (spec.range, spec.slide),
+        page,
+        len(pages),
+        tuple(w for w, said in (("windows", asked.windows), ("page", asked.page)) if said is None),
+        (),
+        tuple(_fixed(target, exact[target], delays[target], ideal[target]) for target in asked.targets),
+        tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
+        _lateness(rows, pages),
+        tuple((delay / 1e6, share, wait) for delay, share, wait in curve(pages)),
+        _timeline(pages, extent, {c.label: o for c, o in outcomes if c.target == _middle(asked)}),
+    )
+    return _with_findings(report, rows, pages, extent, ideal[report.target])
+
+
+def _middle(asked: Asked) -> float:
+    return sorted(asked.targets)[(len(asked.targets) - 1) // 2]
+
+
+def _with_findings(report: Report, rows: Rows, pages: Pages, extent: Extent, ideal: Outcome) -> Report:
+    delays = rows.delays(by_source=False).row(0, named=True)
+    by_source = rows.delays(by_source=True) if report.source is not None else None
+    seen = Seen(pages, extent, delays, by_source, report.source, report.target, ideal)
+    return replace(report, findings=tuple(findings(seen)))
+
+
+def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
+    outcomes, steps = [], len(tried) * len(pages)
+    for n, candidate in enumerate(tried):
+        begun = n * len(pages)
+
+        def told(done: int, begun: int = begun, label: str = candidate.label) -> None:
+            if done % 64 == 0 or done == len(pages):
+                progress(label, begun + done, steps)
+
+        play: Callable[[Disorder, Pages, Told], Outcome] = backtest_by_source if candidate.by_source else backtest
+        outcomes.append((candidate, play(candidate.policy, pages, told)))
+    return outcomes
+
+
+def _fixed(target: float, exact: int, delay: int, outcome: Outcome) -> Fixed:
+    mean, most, hour = outcome.lost_per_hour()
+    return Fixed(target, exact, delay, outcome.figures(), mean, most, TimeDomain.TIMESTAMP.show(hour))
+
+
+def _lateness(rows: Rows, pages: Pages) -> tuple[tuple[float, float, int], ...]:
+    """Rows by how far they come behind the largest time before their page, in steps that grow with it."""
+    known = pages.before > MIN_TICK
+    before = pl.DataFrame({PAGE: pages.numbers[known], BEFORE: pages.before[known]})
+    found = rows.lateness(pages.page, before)
+    punctual = int(found.filter(pl.col(LATENESS).is_null())[ROWS].sum())
+    late = found.filter(pl.col(LATENESS).is_not_null()).sort(LATENESS)
+    counted = dict(zip(late[LATENESS].to_list(), late[ROWS].to_list(), strict=True))
+    steps = range(min(counted), max(counted) + 1) if counted else range(0)
+    bars = [(2 ** (s * STEP) / 1e6, 2 ** ((s + 1) * STEP) / 1e6, counted.get(s, 0)) for s in steps]
+    return ((0.0, 0.0, punctual), *bars)
+
+
+def _timeline(pages: Pages, extent: Extent, outcomes: dict[str, Outcome]) -> Timeline:
+    ats = pages.ats
+    length = max(1, -(-(int(ats[-1]) - int(ats[0]) + 1) // PARTS))
+    part = (ats - ats[0]) // length
+    n = int(part[-1]) + 1
+
+    def total(values: Ints) -> list[int]:
+        return np.bincount(part, values, n).astype(int).tolist()
+
+    def lag(outcome: Outcome) -> list[float | None]:
+        known = outcome.met > MIN_TICK
+        sums, counts = np.bincount(part[known], (ats - outcome.met)[known], n), np.bincount(part[known], minlength=n)
+        return [s / c / 1e6 if c else None for s, c in zip(sums.tolist(), counts.tolist(), strict=True)]
+
+    return Timeline(
+        [int(ats[0]) + k * length for k in range(n)],
+        total(pages.rows),
+        {label: lag(o) for label, o in outcomes.items()},
+        {label: total(o.lost_rows) for label, o in outcomes.items()},
+    )
