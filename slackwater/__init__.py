@@ -22,6 +22,7 @@ from slackwater.scheduling.round_robin import round_robin
 from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
+from slackwater.spark.api.tune import tune
 from slackwater.spark.storage.parquet_sink import parquet
 from slackwater.windows.sideline import sideline
 
@@ -64,5 +65,6 @@ __all__ = [
     "sensors",
     "sideline",
     "skew",
+    "tune",
     "tuples",
 ]

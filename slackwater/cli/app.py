@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from slackwater.cli.job import check_job, read_file, read_text, run_job
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import quiet
 from slackwater.cli.show import told
+from slackwater.cli.tune import tune_file
 from slackwater.spark.api.session import Session
 
 app = typer.Typer(
@@ -91,3 +92,42 @@ def run(file: Annotated[Path, _FILE]) -> None:
     """Run a SQL file."""
     with told():
         run_job(read_file(file))
+
+
+@app.command()
+def tune(
+    data: Annotated[
+        str, typer.Argument(metavar="FILE", help="Yesterday's rows: Parquet, CSV or JSON; or a folder.")
+    ],
+    time: Annotated[str, typer.Option(help="Column of application time: when something happened.")],
+    arrival: Annotated[str | None, typer.Option(help="Column of arrival: when the row came in.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Column that names the source of a row, such as a device.")
+    ] = None,
+    window: Annotated[str | None, typer.Option(help="RANGE of the query's windows, as '10 minutes'.")] = None,
+    slide: Annotated[str | None, typer.Option(help="SLIDE of the windows; without it they tumble.")] = None,
+    page: Annotated[str | None, typer.Option(help="How much arrival time comes at once: your trigger.")] = None,
+    target: Annotated[
+        list[float] | None, typer.Option(help="Share that may be lost, as 0.01; several if you like.")
+    ] = None,
+    delay: Annotated[
+        list[str] | None, typer.Option(help="A fixed delay to try too, such as yours of today.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with plots to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Let Spark read and reduce the rows: for large data.")
+    ] = False,
+) -> None:
+    """Say which delay or policy yesterday's data would have needed, and what each would have cost."""
+    with told():
+        settings: dict[str, Any] = {
+            "time": time,
+            "arrival": arrival,
+            "source": source,
+            "page": page,
+            "delays": delay or (),
+        }
+        if target:
+            settings["targets"] = target
+        tune_file(data, settings, (window, slide), html, json, spark)

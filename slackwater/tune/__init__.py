@@ -1,1 +1,1 @@
-"""Back-tests of disorder policies on rows that have arrived: what each would have lost, and how long it would wait."""
+"""Back-tests of disorder policies on rows that have arrived: what each would have lost, and how it would wait."""

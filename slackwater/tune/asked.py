@@ -12,7 +12,7 @@ from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain, microseconds
 from slackwater.progress.time_kinds import is_stamped
-from slackwater.tune.durations import SECOND, nice, write
+from slackwater.tune.durations import HOUR, SECOND, nice, write
 from slackwater.tune.rows import Extent
 from slackwater.windows.spec import WindowSpec
 
@@ -20,9 +20,9 @@ Length = str | timedelta
 #: Shares that may be lost.
 TARGETS = (0.001, 0.01, 0.05)
 #: A policy is asked once a page, so there are about so many pages where nobody says how long one is.
-PAGES = 3_000
-#: The same for windows.
-WINDOWS = 200
+PAGES = 6_000
+#: The same for windows, which are an hour long at most.
+WINDOWS = 500
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,21 @@ class Asked:
     def spec(self, extent: Extent) -> WindowSpec:
         """The windows; where none were written, of a length that suits the data."""
         if self.windows is None:
-            length = write(nice((extent.last - extent.first) / WINDOWS))
+            suits = min(nice((extent.last - extent.first) / WINDOWS), HOUR)
+            length = write(max(suits, self.page_length(extent)))
             return WindowSpec.of(TimeDomain.TIMESTAMP, length, length, None)
         pair = self.windows if isinstance(self.windows, (tuple, list)) else (self.windows, self.windows)
         if len(pair) != 2:
-            raise QueryError(f"windows={self.windows!r}: write RANGE, or RANGE and SLIDE as in ('3 hours', '1 hour')")
+            raise QueryError(
+                f"windows={self.windows!r}: write RANGE, or RANGE and SLIDE as in ('3 hours', '1 hour')"
+            )
         return WindowSpec.of(TimeDomain.TIMESTAMP, *pair, None)
 
     def page_length(self, extent: Extent) -> int:
         """The length of a page; where none was written, of a length that suits the data."""
         if self.page is None:
-            return nice(max(SECOND if extent.last - extent.first > 100 * SECOND else 0, (extent.last - extent.first) / PAGES))
+            span = extent.last - extent.first
+            return nice(max(SECOND if span > 100 * SECOND else 0, span / PAGES))
         length = microseconds(self.page)
         if length <= 0:
             raise QueryError(f"page={self.page!r} must be longer than nothing, as in page='10 seconds'")

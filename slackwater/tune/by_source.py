@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from slackwater.columns import CLOSED, PANE, ROWS, SOURCE, WINDOW
+from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
-from slackwater.progress.time import MAX_TICK, TimeDomain
+from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
 from slackwater.tune.backtest import QUERY, Clock, Told, ignore
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
-from slackwater.windows.closed import Closed
+from slackwater.windows.closed import ends_reached
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
-
-_LAST = "__last_window"
 
 
 def backtest_by_source(policy: Disorder, pages: Pages, told: Told = ignore) -> Outcome:
     """What a policy that knows sources would have made of the pages, in a query that groups by the source."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
-    clock, windows = Clock(tracker), _Windows(pages.spec)
+    clock, windows = Clock(tracker), _Windows(pages.spec, pages.cells[SOURCE].unique().sort().to_list())
     n, ats, arrivals = len(pages), pages.ats.tolist(), pages.arrivals
     met, lost, lost_rows, held = (np.zeros(n, np.int64) for _ in range(4))
 
     def say(now: int) -> bool:
         windows.advance(tracker, now)
-        return windows.open.height > 0
+        return windows.holds
 
     for k in range(n):
         clock.until(ats[k], _nobody, say)
@@ -44,7 +42,7 @@ def backtest_by_source(policy: Disorder, pages: Pages, told: Told = ignore) -> O
         lost[k], lost_rows[k] = lost_of.sum(), cells[ROWS].to_numpy()[lost_of > 0].sum()
         by_source = partial(_by_source, cells, lost_of, pages.spec)
         tracker.hear(Report(QUERY, k, *pages.pairs_of(k), int(lost[k]), by_source))
-        asks = windows.open.height > 0
+        asks = windows.holds
         tracker.arrive(arrivals[k])
         if asks:
             clock.tell(ats[k], _nobody)
@@ -64,65 +62,92 @@ def _by_source(cells: pl.DataFrame, lost: Ints, spec: WindowSpec) -> RowsBySourc
     return RowsBySource(cells[SOURCE].to_list(), panes, rows, lost, spec.rows_by_window)
 
 
-@dataclass
 class _Windows:
-    """The open windows of each source, and the answers so far."""
+    """The open windows of each source, and the answers so far. Sources go by their place among all names."""
 
-    spec: WindowSpec
-    closed: Closed = field(default_factory=lambda: Closed(by_source=True, given=GivenWindows()))
-    open: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={SOURCE: pl.String, WINDOW: pl.Int64}))
-    """Windows that have rows and have not been answered."""
-    _panes: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(schema={SOURCE: pl.String, _LAST: pl.Int64, ROWS: pl.Int64})
-    )
-    _answers: list[tuple[Ints, Ints]] = field(default_factory=list)
+    def __init__(self, spec: WindowSpec, names: list[str]) -> None:
+        self.spec = spec
+        self._names = names
+        self._place = {name: k for k, name in enumerate(names)}
+        self._given = GivenWindows()
+        # The last tick that time has closed, of sources that the policy names and of all others.
+        self._closed: Ints = np.full(len(names), MIN_TICK, dtype=np.int64)
+        self._named = np.zeros(len(names), bool)
+        self._others = MIN_TICK
+        self._told: tuple[list[str], Ints] = ([], np.zeros(0, np.int64))
+        # Open windows as window * sources + source; of panes, the same of their last window, and their rows.
+        self._open, self._panes, self._rows = (np.zeros(0, np.int64) for _ in range(3))
+        self._answers: list[tuple[Ints, Ints]] = []
+
+    @property
+    def holds(self) -> bool:
+        """Whether a window that has rows is open."""
+        return len(self._open) > 0
 
     @property
     def rows(self) -> int:
         """Rows of windows that are open."""
-        return int(self._panes[ROWS].sum())
+        return int(self._rows.sum())
 
     def advance(self, tracker: Tracker, now: int) -> None:
         """Answer what the heartbeats have closed."""
-        closed = self.closed.advanced(self.spec, tracker.heartbeat, tracker.by_source())
-        if closed is not self.closed:
-            self.closed = closed
-            self._answer(now)
+        by = tracker.by_source()
+        if by is None:
+            (reached,) = ends_reached(self.spec, np.array([tracker.heartbeat.tick])).tolist()
+            self._closed = np.maximum(self._closed, np.where(self._named, reached, MIN_TICK))
+            self._others = max(self._others, reached)
+        else:
+            if by.names != self._told[0]:
+                self._told = list(by.names), np.array([self._place.get(n, -1) for n in by.names])
+            reached = ends_reached(self.spec, np.append(by.ticks, by.others))
+            known = self._told[1] >= 0  # a policy may name sources that send nothing
+            places = self._told[1][known]
+            self._closed[places] = np.maximum(self._closed[places], reached[:-1][known])
+            self._named[places] = True
+            self._others = max(self._others, int(reached[-1]))
+        self._answer(now)
 
     def take(self, cells: pl.DataFrame, now: int) -> Ints:
         """A page's rows by source and pane; the pairs of each that were lost."""
         if cells.height == 0:
             return np.zeros(0, np.int64)
-        given = self.closed.given
-        assert given is not None
-        sources, rows = cells[SOURCE].to_list(), cells[ROWS].to_numpy()
+        names, rows = cells[SOURCE].to_list(), cells[ROWS].to_numpy()
+        sources = np.array([self._place[name] for name in names], dtype=np.int64)
         first, last = self.spec.windows_of(cells[PANE].to_numpy())
-        lost = given.count(sources, first, last)
-        spread = pl.DataFrame({SOURCE: sources, WINDOW: pl.int_ranges(first, last + 1, eager=True), _LAST: last})
-        windows = spread.select(SOURCE, WINDOW).explode(WINDOW).unique()
+        lost = self._given.count(names, first, last)
+        counts = last - first + 1
+        entry = np.repeat(np.arange(len(rows)), counts)
+        windows = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts) + first[entry]
+        keys = windows * len(self._names) + sources[entry]
         if lost.any():
-            numbers = windows[WINDOW].to_numpy()
-            windows = windows.filter(pl.Series(given.count(windows[SOURCE].to_list(), numbers, numbers) == 0))
-        kept = cells.select(SOURCE, pl.Series(_LAST, last), ROWS).filter(pl.Series(lost < last - first + 1))
-        self.open = pl.concat([self.open, windows]).unique()
-        self._panes = pl.concat([self._panes, kept]).group_by(SOURCE, _LAST).agg(pl.col(ROWS).sum())
-        if self.closed.reopened(cells, self.spec).height:
-            self._answer(now)
-        return lost * rows
+            keys = keys[self._given.count([names[k] for k in entry.tolist()], windows, windows) == 0]
+        self._open = np.union1d(self._open, keys)
+        kept = lost < counts
+        self._panes = np.append(self._panes, (last * len(self._names) + sources)[kept])
+        self._rows = np.append(self._rows, rows[kept])
+        self._answer(now)  # time may have passed a window of which the source had no row yet
+        lost_pairs: Ints = lost * rows
+        return lost_pairs
+
+    def _passed(self, keys: Ints) -> NDArray[np.bool_]:
+        """Which windows of which sources time has passed."""
+        windows, sources = np.divmod(keys, len(self._names))
+        last_ticks = windows * self.spec.slide + (self.spec.offset + self.spec.range - 1)
+        passed: NDArray[np.bool_] = last_ticks <= np.where(
+            self._named[sources], self._closed[sources], self._others
+        )
+        return passed
 
     def _answer(self, now: int) -> None:
         """Answer the windows that time has passed, and forget the panes that only they need."""
-        beside = self.closed.beside(self.open, pl.col(SOURCE))
-        passed = (pl.col(WINDOW) <= pl.col(CLOSED)).fill_null(False)
-        due = beside.filter(passed)
-        if due.height:
-            windows = due[WINDOW].to_numpy()
-            assert self.closed.given is not None
-            self.closed.given.add(due[SOURCE].to_list(), windows)
+        passed = self._passed(self._open)
+        if passed.any():
+            windows, sources = np.divmod(self._open[passed], len(self._names))
+            self._given.add([self._names[k] for k in sources.tolist()], windows)
             self._answers.append((self._ends(windows), np.full(len(windows), now)))
-            self.open = beside.filter(~passed).drop(CLOSED)
-        panes = self.closed.beside(self._panes, pl.col(SOURCE))
-        self._panes = panes.filter((pl.col(_LAST) > pl.col(CLOSED)).fill_null(True)).drop(CLOSED)
+            self._open = self._open[~passed]
+        left = ~self._passed(self._panes)
+        self._panes, self._rows = self._panes[left], self._rows[left]
 
     def _ends(self, windows: Ints) -> Ints:
         ends: Ints = windows * self.spec.slide + (self.spec.offset + self.spec.range)
@@ -130,7 +155,7 @@ class _Windows:
 
     def answers(self) -> tuple[Ints, Ints]:
         """Where the windows of all answers end, and when these were final."""
-        rest = self._ends(self.open[WINDOW].to_numpy())
+        rest = self._ends(self._open // len(self._names))
         ends = [*(e for e, _ in self._answers), rest]
         closed = [*(c for _, c in self._answers), np.full(len(rest), MAX_TICK)]
         return np.concatenate(ends), np.concatenate(closed)

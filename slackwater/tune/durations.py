@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 _MILLISECOND, SECOND, MINUTE, HOUR, DAY = 1_000, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
-_WRITTEN = ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes"), (SECOND, "seconds"), (_MILLISECOND, "milliseconds"))
+_WRITTEN = (
+    (DAY, "days"),
+    (HOUR, "hours"),
+    (MINUTE, "minutes"),
+    (SECOND, "seconds"),
+    (_MILLISECOND, "milliseconds"),
+)
 #: Lengths that people choose for pages and windows.
 NICE = (
     *(10 * _MILLISECOND, 100 * _MILLISECOND, SECOND, 2 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND),
@@ -49,7 +55,11 @@ def say(length: float) -> str:
         return f"{length / _MILLISECOND:.0f} ms" if length < SECOND else f"{length / SECOND:.1f} s"
     if length < MINUTE:
         return f"{length / SECOND:.0f} s"
-    for unit, part, names in ((DAY, HOUR, ("d", "h")), (HOUR, MINUTE, ("h", "min")), (MINUTE, SECOND, ("min", "s"))):
+    for unit, part, names in (
+        (DAY, HOUR, ("d", "h")),
+        (HOUR, MINUTE, ("h", "min")),
+        (MINUTE, SECOND, ("min", "s")),
+    ):
         if length >= unit:
             whole, rest = divmod(round(length / part), unit // part)
             return f"{whole:,} {names[0]}" + (f" {rest} {names[1]}" if rest and whole < 100 else "")

@@ -1,4 +1,4 @@
-"""What is odd about the rows, in plain words: corrupt times, clocks that are off, sources apart, pauses, bad hours."""
+"""What is odd about the rows, in plain words: corrupt times, wrong clocks, sources apart, pauses, bad hours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackwater.tune.durations import DAY, MINUTE, SECOND, say
 from slackwater.tune.hindsight import hindsight, needed
 from slackwater.tune.outcome import HOUR, Outcome
 from slackwater.tune.pages import Pages
-from slackwater.tune.rows import DELAYS, FIRST, HIGH, LAST, LEAST, LOW, SHARES, Extent
+from slackwater.tune.rows import AHEAD, FIRST, HIGH, LAST, LEAST, LOW, Extent
 
 #: A time is corrupt when it is so many times as far off as nine of ten rows are apart, and a day at least.
 FAR, LEAST_FAR = 50, DAY
@@ -77,11 +77,17 @@ def _rows(count: int) -> str:
     return f"{count:,} row{'s' if count != 1 else ''}"
 
 
+def _carry(count: int, share: float | None = None) -> str:
+    return f"{_rows(count)}{'' if share is None else f' ({share:.2%})'} carr{'y' if count != 1 else 'ies'}"
+
+
 def _missing(seen: Seen) -> Iterator[Finding]:
     missing = seen.extent.rows - seen.extent.timed
     if missing:
         share = missing / seen.extent.rows
-        text = f"{_rows(missing)} ({share:.2%}) had no time or no arrival that could be read. No window counts them."
+        text = (
+            f"{_rows(missing)} ({share:.2%}) had no time or no arrival that could be read. No window counts them."
+        )
         yield Finding("missing", text, {"rows": missing})
 
 
@@ -108,15 +114,15 @@ def _corrupt(seen: Seen) -> Iterator[Finding]:
         rows, furthest = int(ahead[ROWS].sum()), ahead[HIGH].max()
         assert isinstance(furthest, int)
         text = (
-            f"{_rows(rows)} carr{'y' if rows != 1 else 'ies'} a time far ahead of arrival, up to {_show(furthest)}. "
-            "A watermark jumps there and takes all that follows for late: filter them out before it."
+            f"{_carry(rows)} a time far ahead of arrival, up to {_show(furthest)}. A watermark jumps there and "
+            "takes all that follows for late: filter them out before it."
         )
         text += seen.without(sound(seen.pages, seen.delays), "them")
         yield Finding("corrupt", text, {"rows": rows, "ahead": True, "furthest": _show(furthest)})
     if behind.height:
         rows, furthest = int(behind[ROWS].sum()), behind[LOW].min()
         assert isinstance(furthest, int)
-        text = f"{_rows(rows)} carr{'y' if rows != 1 else 'ies'} a time far behind arrival, down to {_show(furthest)}."
+        text = f"{_carry(rows)} a time far behind arrival, down to {_show(furthest)}."
         yield Finding("corrupt", text, {"rows": rows, "ahead": False, "furthest": _show(furthest)})
 
 
@@ -126,8 +132,8 @@ def _time_zone(seen: Seen) -> Iterator[Finding]:
     if steps and abs(middle - steps * 30 * MINUTE) <= max(2 * MINUTE, 2 * spread) and spread <= 5 * MINUTE:
         side = "behind" if middle > 0 else "ahead of"
         text = (
-            f"Times are {say(abs(steps) * 30 * MINUTE)} {side} arrivals, in nearly all rows: that looks like another "
-            "time zone. It does not change what is lost, but the waits below are off by as much."
+            f"Times are {say(abs(steps) * 30 * MINUTE)} {side} arrivals, in nearly all rows: that looks like "
+            "another time zone. It does not change what is lost, but the waits below are off by as much."
         )
         yield Finding("time zone", text, {"offset_seconds": steps * 30 * 60})
 
@@ -150,7 +156,9 @@ def _apart(seen: Seen) -> Iterator[Finding]:
         yield from _named(seen, kind, names[far], offset[far], f"runs {{}} {kind}{_OF[kind]} the rest. {why}.")
     slower = middle - _rest(middle)
     slow = ~clocks & (slower > max(DEVIATIONS * _deviation(middle), within))
-    yield from _named(seen, "slow", names[slow], slower[slow], "is slow: half of its rows take {} longer than usual.")
+    yield from _named(
+        seen, "slow", names[slow], slower[slow], "is slow: half of its rows take {} longer than usual."
+    )
 
 
 _OF = {"ahead": " of", "behind": ""}
@@ -181,15 +189,15 @@ def _judged(seen: Seen) -> pl.DataFrame | None:
 
 
 def _early(seen: Seen) -> Iterator[Finding]:
-    """Rows whose time is ahead of their arrival; a page may hold both, so a page's length is no sign of it."""
-    least = seen.delays[LEAST]
-    if least < -max(SECOND, 0):
-        share = next((s for s, name in zip(SHARES, DELAYS, strict=True) if seen.delays[name] >= 0), 1.0)
+    """Rows whose time is ahead of their arrival."""
+    least, rows = seen.delays[LEAST], seen.delays[AHEAD]
+    if least < -SECOND:
+        share = rows / max(1, seen.extent.timed)
         text = (
-            f"Up to {share:.1%} of the rows carry a time ahead of their arrival, by {say(-least)} at most. Such rows "
-            "push a watermark ahead of the rest."
+            f"{_carry(rows, share)} a time ahead of arrival, by {say(-least)} at most: they push a watermark ahead "
+            "of the rest."
         )
-        yield Finding("early", text, {"share": share, "most_seconds": -least / 1e6})
+        yield Finding("early", text, {"rows": rows, "most_seconds": -least / 1e6})
 
 
 def _silent(seen: Seen) -> Iterator[Finding]:
@@ -215,13 +223,12 @@ def _pauses(seen: Seen) -> Iterator[Finding]:
     pauses = apart[apart >= least]
     if len(pauses):
         longest = int(apart.argmax())
-        begin = int(seen.pages.ats[longest])
-        many = f"{len(pauses):,} pauses of {say(least)} or more; the longest lasts" if len(pauses) > 1 else "A pause of"
-        verb = "" if len(pauses) > 1 else ", and"
+        lasts = f"{say(int(apart[longest]))} from {_show(int(seen.pages.ats[longest]))} on"
+        many = f"{len(pauses):,} pauses of {say(least)} or more, the longest of {lasts}"
         text = (
-            f"{many} {say(int(apart[longest]))} from {_show(begin)}{verb}. Windows before a pause stay open until rows "
+            f"{many if len(pauses) > 1 else f'A pause of {lasts}'}. Windows before a pause stay open until rows "
             "come again; timeout= closes them."
-        ).replace(", and.", ".")
+        )
         yield Finding("pause", text, {"pauses": len(pauses), "longest_seconds": int(apart[longest]) / 1e6})
 
 
@@ -237,8 +244,8 @@ def _bad_hours(seen: Seen) -> Iterator[Finding]:
     if half <= len(lost) / 20:
         worst = int(order[0])
         text = (
-            f"Half of the rows that a fixed delay loses ({seen.target:.1%}) fall into {half:,} of {len(lost):,} hours; "
-            f"the worst begins {_show((int(hours[0]) + worst) * HOUR)} with {_rows(int(lost[worst]))}."
+            f"Half of the rows that a fixed delay loses fall into {half:,} of {len(lost):,} hours; the worst "
+            f"begins {_show((int(hours[0]) + worst) * HOUR)} with {_rows(int(lost[worst]))}."
         )
         yield Finding("bad hours", text, {"hours": half, "of": len(lost), "worst_rows": int(lost[worst])})
 
@@ -246,4 +253,6 @@ def _bad_hours(seen: Seen) -> Iterator[Finding]:
 def _in_order(seen: Seen) -> Iterator[Finding]:
     delays, _ = needed(seen.pages)
     if not delays.any():
-        yield Finding("in order", "No row comes behind a window that has ended: a delay of 0 seconds loses nothing.")
+        yield Finding(
+            "in order", "No row comes behind a window that has ended: a delay of 0 seconds loses nothing."
+        )

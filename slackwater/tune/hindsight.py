@@ -61,7 +61,11 @@ def curve(pages: Pages, points: int = 40) -> list[tuple[int, float, float]]:
         return []
     shares = np.geomspace(max(1e-5, 0.5 / pairs.sum()), max(2e-5, beyond[0] / pairs.sum()), points)
     found = np.unique([longest, *(hindsight(pages, float(s)) for s in shares)]).tolist()
-    return [(delay, outcome.share, float(outcome.waits().mean()) / 1e6) for delay in found if (outcome := fixed(pages, delay))]
+    return [
+        (delay, outcome.share, float(outcome.waits().mean()) / 1e6)
+        for delay in found
+        if (outcome := fixed(pages, delay))
+    ]
 
 
 def fixed(pages: Pages, delay: int) -> Outcome:

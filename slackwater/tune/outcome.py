@@ -119,7 +119,9 @@ class Outcome:
         """All in a few numbers."""
         waits = self.waits() / 1e6
         mean, p95, p99 = (
-            (float(waits.mean()), *(float(q) for q in np.quantile(waits, (0.95, 0.99)))) if len(waits) else (0.0,) * 3
+            (float(waits.mean()), *(float(q) for q in np.quantile(waits, (0.95, 0.99))))
+            if len(waits)
+            else (0.0,) * 3
         )
         return Figures(
             lost_share=self.share,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -141,7 +142,9 @@ class Pages:
         every = pl.DataFrame({_INDEX: np.arange(len(self))})
         whole = every.join(by, on=_INDEX, how="left").sort(_INDEX)
         return whole.with_columns(
-            pl.col(LOW).fill_null(MIN_TICK), pl.col(HIGH).fill_null(MIN_TICK), pl.all().exclude(LOW, HIGH).fill_null(0)
+            pl.col(LOW).fill_null(MIN_TICK),
+            pl.col(HIGH).fill_null(MIN_TICK),
+            pl.all().exclude(LOW, HIGH).fill_null(0),
         )
 
     @cached_property
@@ -168,7 +171,4 @@ class Pages:
         names = by[SOURCE].to_list()
         rows, low, high = (by[c].to_numpy() for c in (ROWS, LOW, HIGH))
         begins = np.searchsorted(by[_INDEX].to_numpy(), np.arange(len(self) + 1)).tolist()
-        return [
-            SourceArrivals(names[a:b], rows[a:b], low[a:b], high[a:b])
-            for a, b in zip(begins, begins[1:], strict=False)
-        ]
+        return [SourceArrivals(names[a:b], rows[a:b], low[a:b], high[a:b]) for a, b in pairwise(begins)]

@@ -1,4 +1,4 @@
-"""Rows from what a user has: a path, a polars frame, an Arrow table or a pandas frame; and what is wrong with it."""
+"""Rows from what a user has: a path, a polars or pandas frame, an Arrow table; and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _UNITS = ((10**17, "nanoseconds", 1e-3), (10**14, "microseconds", 1.0), (10**11,
 _SECONDS = (10**8, "seconds", 1e6)
 
 
-def read_rows(data: Any, time: str, arrival: str | None, source: str | None) -> FrameRows:
+def read_rows(data: Any, time: str, arrival: str, source: str | None) -> FrameRows:
     """The rows; columns that are not there or hold no times are refused."""
     frame = _frame(data)
-    columns = frame.collect_schema()
-    check_columns(list(columns), {"time": time, "arrival": arrival, "source": source})
-    assert arrival is not None
+    for what, name in (("time", time), ("arrival", arrival), ("source", source)):
+        _check_column(list(frame.collect_schema()), name, what)
     made = [_instant(frame, time, "time").alias(TIME), _instant(frame, arrival, "arrival").alias(ARRIVAL)]
     if source is not None:
         made.append(source_text(pl.col(source)).alias(SOURCE))
@@ -32,20 +31,21 @@ def read_rows(data: Any, time: str, arrival: str | None, source: str | None) -> 
     return FrameRows(frame.select(made).with_columns(reach), source is not None)
 
 
-def check_columns(columns: list[str], asked: dict[str, str | None]) -> None:
-    """Refuse names that no column has; an arrival must be named."""
-    for what, name in asked.items():
-        if name is None:
-            if what == "arrival":
-                raise QueryError(
-                    "arrival= is missing: name the column that says when each row came in, as arrival='received'. "
-                    "A back-test plays the rows in that order. If your table has none, take what the way in has "
-                    "noted: Kafka's timestamp column, the time of the file, or the ingestion time; from now on "
-                    "write current_timestamp() beside each row"
-                )
-        elif not isinstance(name, str) or name not in columns:
-            hint = did_you_mean(name, columns) if isinstance(name, str) else ""
-            raise QueryError(f"{what}={name!r}: there is no column {name!r}{hint}; there are {', '.join(columns)}")
+def check_arrival(arrival: str | None) -> None:
+    """Explain what an arrival is where none is named."""
+    if arrival is None:
+        raise QueryError(
+            "arrival= is missing: name the column that says when each row came in, as in arrival='received'. A "
+            "back-test plays the rows in that order. If your table has none, take what the way in has noted, such "
+            "as Kafka's timestamp column, the time of the file or the ingestion time; from now on, write "
+            "current_timestamp() beside each row"
+        )
+
+
+def _check_column(columns: list[str], name: str | None, what: str) -> None:
+    if name is not None and (not isinstance(name, str) or name not in columns):
+        hint = did_you_mean(name, columns) if isinstance(name, str) else ""
+        raise QueryError(f"{what}={name!r}: there is no column {name!r}{hint}; there are {', '.join(columns)}")
 
 
 def checked(rows: Rows, time: str, arrival: str) -> Extent:
@@ -55,8 +55,8 @@ def checked(rows: Rows, time: str, arrival: str) -> Extent:
         raise QueryError("there are no rows; give a day of yesterday's data, or at least some thousand rows")
     if extent.timed == 0:
         raise QueryError(
-            f"none of the {extent.rows:,} rows has both a time (time={time!r}) and an arrival (arrival={arrival!r}): "
-            "the values are null or could not be read as timestamps, such as '2024-05-01 12:00:00'"
+            f"none of the {extent.rows:,} rows has both a time (time={time!r}) and an arrival "
+            f"(arrival={arrival!r}): the values are null or no timestamps such as '2024-05-01 12:00:00'"
         )
     return extent
 
@@ -73,8 +73,8 @@ def _frame(data: Any) -> pl.LazyFrame:
     if type(data).__module__.partition(".")[0] == "pandas":
         return pl.DataFrame(pa.Table.from_pandas(data, preserve_index=False)).lazy()
     raise QueryError(
-        f"a {type(data).__name__} is no table; give a Spark DataFrame, a polars or pandas frame, an Arrow table, or "
-        "a path to Parquet, CSV or JSON"
+        f"a {type(data).__name__} is no table; give a Spark DataFrame, a polars or pandas frame, an Arrow table, "
+        "or a path to Parquet, CSV or JSON"
     )
 
 
@@ -85,7 +85,9 @@ def _file(path: str) -> pl.LazyFrame:
         kinds = {p.suffix.lower().lstrip(".") for p in place.rglob("*") if p.is_file()} & set(_READERS)
         if len(kinds) != 1:
             held = " and ".join(sorted(kinds)) if kinds else "no"
-            raise QueryError(f"{path!r} holds {held} files; give a folder of Parquet, CSV or JSON files of one kind")
+            raise QueryError(
+                f"{path!r} holds {held} files; give a folder of Parquet, CSV or JSON files of one kind"
+            )
         (kind,) = kinds
         path = f"{path.rstrip('/')}/**/*.{kind}"
     elif "://" not in path and not any(c in path for c in "*?[") and not place.exists():
@@ -94,7 +96,7 @@ def _file(path: str) -> pl.LazyFrame:
     if kind not in _READERS:
         raise QueryError(f"{path!r}: the name does not say what it holds; it ends in {', '.join(_READERS)}")
     try:
-        frame = _READERS[kind](path)
+        frame: pl.LazyFrame = _READERS[kind](path)
         frame.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         first = str(error).strip().splitlines()[0]
@@ -132,8 +134,8 @@ def _instant(frame: pl.LazyFrame, name: str, what: str) -> pl.Expr:
     if kind.is_numeric():
         return _numbers(frame, name, what)
     raise QueryError(
-        f"{what}={name!r} is of type {kind}; a back-test needs timestamps, or seconds, milliseconds or microseconds "
-        "since 1970"
+        f"{what}={name!r} is of type {kind}; a back-test needs timestamps, or seconds, milliseconds or "
+        "microseconds since 1970"
     )
 
 

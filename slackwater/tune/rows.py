@@ -1,6 +1,6 @@
 """Rows with a time, an arrival and perhaps a source, and what a back-test asks of them.
 
-The rows of a frame are reduced by polars, here; those of a Spark DataFrame by Spark (`slackwater/spark/api/tune.py`).
+Polars reduces the rows of a frame, here; Spark those of a DataFrame of its own (`slackwater/spark/api/tune.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ STEP, LATENESS = 0.5, "__lateness"
 SHARES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
 DELAYS = tuple(f"q{share}" for share in SHARES)
 FIRST, LAST, LEAST, MOST = "__first", "__last", "__least", "__most"
+#: Rows whose time is ahead of their arrival.
+AHEAD = "__ahead"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Rows(Protocol):
         ...
 
     def delays(self, by_source: bool) -> pl.DataFrame:
-        """ROWS, DELAYS, LEAST, MOST and FIRST, LAST arrival, of all rows or by SOURCE."""
+        """ROWS, DELAYS, LEAST, MOST, AHEAD and FIRST, LAST arrival, of all rows that have a time or by SOURCE."""
         ...
 
     def lateness(self, page: int, before: pl.DataFrame) -> pl.DataFrame:
@@ -96,7 +98,7 @@ class FrameRows:
 
     def cells(self, page: int, spec: WindowSpec) -> pl.DataFrame:
         time = pl.when(pl.col(ARRIVAL).is_not_null()).then(pl.col(TIME))
-        keys = [pl.col(ARRIVAL).floordiv(page).alias(PAGE), *([SOURCE] if self.has_source else [])]
+        keys = [pl.col(ARRIVAL).floordiv(page).alias(PAGE), *([pl.col(SOURCE)] if self.has_source else [])]
         pane = (time - spec.offset).floordiv(spec.pane).alias(PANE)
         rest = (time - spec.offset) - (time - spec.offset).floordiv(spec.pane) * spec.pane
         made = self.frame.group_by(*keys, pane).agg(
@@ -121,6 +123,7 @@ class FrameRows:
             *(delay.quantile(s, "nearest").cast(pl.Int64).alias(n) for s, n in zip(SHARES, DELAYS, strict=True)),
             delay.min().alias(LEAST),
             delay.max().alias(MOST),
+            (delay < 0).sum().cast(pl.Int64).alias(AHEAD),
             pl.col(ARRIVAL).min().alias(FIRST),
             pl.col(ARRIVAL).max().alias(LAST),
         ]

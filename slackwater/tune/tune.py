@@ -65,7 +65,7 @@ def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
             Candidate(disorder_control(target), target),
         )
     ]
-    given = [bounded(write(microseconds(delay))) for delay in asked.delays]
+    given: list[Disorder] = [bounded(write(microseconds(delay))) for delay in asked.delays]
     tried += [Candidate(policy) for policy in (*given, learned(), max_delay(), *asked.policies)]
     if asked.source is not None:
         tried += [
@@ -159,11 +159,14 @@ def _timeline(pages: Pages, extent: Extent, outcomes: dict[str, Outcome]) -> Tim
     n = int(part[-1]) + 1
 
     def total(values: Ints) -> list[int]:
-        return np.bincount(part, values, n).astype(int).tolist()
+        return [int(v) for v in np.bincount(part, values, n)]
 
     def lag(outcome: Outcome) -> list[float | None]:
         known = outcome.met > MIN_TICK
-        sums, counts = np.bincount(part[known], (ats - outcome.met)[known], n), np.bincount(part[known], minlength=n)
+        sums, counts = (
+            np.bincount(part[known], (ats - outcome.met)[known], n),
+            np.bincount(part[known], minlength=n),
+        )
         return [s / c / 1e6 if c else None for s, c in zip(sums.tolist(), counts.tolist(), strict=True)]
 
     return Timeline(

@@ -1,0 +1,172 @@
+"""A report as one page that needs nothing else: findings, table, plots, lines to copy."""
+
+from __future__ import annotations
+
+from html import escape
+
+from slackwater.progress.time import TimeDomain
+from slackwater.tune.durations import DAY, HOUR, MINUTE, NICE, SECOND, say
+from slackwater.tune.report import Report
+from slackwater.tune.show import COLUMNS, advice, cells, heading, ordered, percent, remarks
+from slackwater.tune.svg import Axis, Plot
+
+_SPANS = tuple(
+    span / SECOND
+    for span in (
+        *(10, 100, 1_000, 10_000, 100_000, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE),
+        *(HOUR, 3 * HOUR, 12 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY, 3_650 * DAY),
+    )
+)
+_STEPS = tuple(length / SECOND for length in NICE)
+_STYLE = """
+:root{color-scheme:light dark;--back:#fff;--text:#1b2733;--soft:#5b6b78;--rule:#dde5ea;--box:#f3f7f9;
+--c0:#2f6f9f;--c1:#d1702c;--c2:#4b9a5a;--c3:#8a5bb0;--bad:#b3382c}
+@media (prefers-color-scheme:dark){:root{--back:#12181d;--text:#e3eaef;--soft:#9db0bd;--rule:#2b3740;--box:#1b242b;
+--c0:#6fb1e0;--c1:#eb9a5b;--c2:#7fcf8f;--c3:#bd95e0;--bad:#ff8a7a}}
+.sw-tune{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;
+padding:1rem}.sw-tune h1{font-size:1.3rem;margin:.2rem 0}.sw-tune h2{font-size:1.05rem;margin:1.4rem 0 .3rem}
+.sw-tune p{margin:.3rem 0}.sw-tune .soft{color:var(--soft)}.sw-tune li{margin:.25rem 0}
+.sw-tune .wide{overflow-x:auto}.sw-tune table{border-collapse:collapse;font-size:.85rem;white-space:nowrap}
+.sw-tune th,.sw-tune td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--rule)}
+.sw-tune th:nth-child(2),.sw-tune td:nth-child(2){text-align:left}
+.sw-tune .best{font-weight:bold;background:var(--box)}
+.sw-tune .bad{color:var(--bad)}.sw-tune pre{background:var(--box);padding:.7rem;overflow-x:auto;border-radius:6px}
+.sw-tune figure{margin:1rem 0}.sw-tune figcaption{font-weight:bold;font-size:.95rem}
+.sw-tune svg{width:100%;height:auto}.sw-tune svg text{font-size:12px;fill:var(--soft)}
+.sw-tune path{fill:none}.sw-tune .grid{stroke:var(--rule)}.sw-tune .mark{stroke:var(--soft);stroke-dasharray:4 3}
+.sw-tune .line{stroke-width:1.8}.sw-tune .key{margin-right:1rem;font-size:.85rem;white-space:nowrap}
+.sw-tune .key i{display:inline-block;width:.8rem;height:.8rem;border-radius:3px;margin-right:.3rem}
+"""
+_COLOURS = "".join(
+    f".sw-tune rect.c{n},.sw-tune circle.c{n}{{fill:var(--c{n})}}.sw-tune path.c{n}{{stroke:var(--c{n})}}"
+    f".sw-tune i.c{n}{{background:var(--c{n})}}"
+    for n in range(4)
+)
+
+
+def page(report: Report) -> str:
+    """A whole document."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>slackwater tune</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<style>body{margin:0;background:Canvas}</style>"
+        f"</head><body>{body(report)}</body></html>\n"
+    )
+
+
+def body(report: Report) -> str:
+    """What stands in the document; also for notebooks."""
+    found = "".join(f"<li>{escape(f.text)}</li>" for f in report.findings)
+    plots = [plot.svg() for plot in (_lateness(report), _trade(report), _lags(report), _losses(report)) if plot]
+    lines = report.lines
+    return (
+        f'<style>{_STYLE}{_COLOURS}</style><div class="sw-tune"><h1>What would disorder policies have cost?</h1>'
+        f'<p class="soft">{escape(" ".join([heading(report), *remarks(report)]))}</p>'
+        f"{f'<h2>Findings</h2><ul>{found}</ul>' if found else ''}"
+        f"<h2>Policies</h2>{_table(report)}<p>{escape(advice(report))}</p>"
+        f"<h2>Lines to copy</h2><pre># Slackwater\n{escape(lines['slackwater'])}\n\n# native Spark\n"
+        f"{escape(lines['native'])}</pre>{''.join(plots)}{_NOTE}</div>"
+    )
+
+
+_NOTE = (
+    '<p class="soft">Lost: the share of (row, window) pairs whose window had been answered when the row came. '
+    "Worst stretch: the largest share in 100 pages. Wait: from a window's end to its final answer. Rows held: rows "
+    "of open windows, on average. Lost an hour: rows, on average and in the worst hour.</p>"
+)
+
+
+def _table(report: Report) -> str:
+    rows = []
+    for tried in ordered(report):
+        missed = tried.target is not None and not tried.keeps(tried.target)
+        kind = "best" if tried is report.best else "bad" if missed else ""
+        cell = "".join(f"<td>{escape(text)}</td>" for text in cells(report, tried))
+        rows.append(f'<tr class="{kind}">{cell}</tr>')
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def _span(seconds: float) -> str:
+    return say(seconds * SECOND)
+
+
+def _lateness(report: Report) -> Plot | None:
+    bars = [bar for bar in report.lateness if bar[1] > 0]
+    if not bars:
+        return None
+    total = sum(rows for *_, rows in report.lateness)
+    shares = [(a, b, rows / total) for a, b, rows in bars]
+    x = Axis(bars[0][0], bars[-1][1], "behind the largest time seen", _span, True, _SPANS)
+    y = Axis(min(s for *_, s in shares if s) / 2, 3 * max(s for *_, s in shares), "share of rows", percent, True)
+    late = sum(share for *_, share in shares)
+    plot = Plot(x, y, f"How late rows come: {percent(late)} of them behind the largest time seen")
+    plot.bars(shares, "c0")
+    for fixed in report.fixed:
+        if x.least < fixed.delay / 1e6 < x.most:
+            plot.mark(fixed.delay / 1e6, percent(fixed.target))
+    return plot
+
+
+def _trade(report: Report) -> Plot | None:
+    tried = [t for t in report.tried if t.figures.lost_share > 0]
+    points = [(share, wait) for _, share, wait in report.curve if share > 0]
+    xs = [s for s, _ in points] + [t.figures.lost_share for t in tried]
+    if not xs:
+        return None
+    ys = [w for _, w in points] + [t.figures.wait_mean for t in tried]
+    x = Axis(min(xs) / 1.3, max(xs) * 1.3, "lost", percent, True)
+    y = Axis(min(0.0, *ys), max(*ys, 1e-3) * 1.05, "mean wait", _span, steps=_STEPS)
+    plot = Plot(x, y, "Wait against loss: nearer to the lower left is better")
+    plot.line(points, "c0", "every fixed delay (withWatermark)")
+    for t in tried:
+        kind = "c1" if t.policy.startswith("drop_ratio") else "c2" if t.by_source or "learned" in t.policy else "c3"
+        if not t.policy.startswith("bounded("):
+            by = f", by {report.source}" if t.by_source else ""
+            plot.dot(t.figures.lost_share, t.figures.wait_mean, kind, f"{t.policy}{by}")
+    for name, kind in (("drop_ratio", "c1"), ("learned, and others by source", "c2"), ("others", "c3")):
+        plot.named(name, kind)
+    return plot
+
+
+def _instants(report: Report) -> tuple[Axis, list[tuple[float, float]]]:
+    at = report.timeline.at
+    step = at[1] - at[0] if len(at) > 1 else report.page
+    show = TimeDomain.TIMESTAMP.show
+
+    def text(value: float) -> str:
+        instant = show(int(value))
+        return (
+            instant[5:10] if at[-1] - at[0] > 3 * DAY else instant[5:16] if at[-1] - at[0] > DAY else instant[11:19]
+        )
+
+    end = at[-1] + step
+    marks = tuple(at[0] + (end - at[0]) * k / 6 for k in range(1, 6))
+    return Axis(at[0], end, "arrival", text, marks=marks), [(t, t + step) for t in at]
+
+
+def _lags(report: Report) -> Plot | None:
+    x, parts = _instants(report)
+    known = [lag for lags in report.timeline.lags.values() for lag in lags if lag is not None]
+    if not known:
+        return None
+    title = f"How far each heartbeat was behind arrival ({percent(report.target)} may be lost)"
+    plot = Plot(
+        x, Axis(min(0.0, *known), max(*known, 1e-3), "behind arrival", _span, steps=_STEPS), title, height=240
+    )
+    for n, (name, lags) in enumerate(report.timeline.lags.items()):
+        plot.line([(t, lag) for (t, _), lag in zip(parts, lags, strict=True)], f"c{n % 4}", name)
+    return plot
+
+
+def _losses(report: Report) -> Plot | None:
+    x, parts = _instants(report)
+    rows, lost = report.timeline.rows, report.timeline.lost
+    most = max(rows)
+    plot = Plot(x, Axis(0.5, most * 1.1, "rows", lambda v: f"{v:,.0f}", True), "Rows that came, and rows lost", 240)
+    plot.bars([(a, b, n) for (a, b), n in zip(parts, rows, strict=True)], "c0")
+    plot.named("rows", "c0")
+    for n, (name, counts) in enumerate(list(lost.items())[:2]):
+        points = [(a, float(c) if c else None) for (a, _), c in zip(parts, counts, strict=True)]
+        plot.line(points, f"c{n + 1}", f"lost by {name}")
+    return plot

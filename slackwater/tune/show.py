@@ -1,0 +1,127 @@
+"""A report on the screen: findings in words, a table, the lines to copy."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from slackwater.progress.time import TimeDomain
+from slackwater.tune.durations import say, write
+from slackwater.tune.report import Report, Tried
+
+#: What the columns of the table are called.
+COLUMNS = ("may lose", "policy", "lost", "worst stretch", "wait mean", "p95", "p99", "rows held", "lost an hour")
+NATIVE = " = withWatermark"
+
+
+def show(report: Report, console: Console | None = None) -> None:
+    """Print a report."""
+    # A pipe has no width, and a cut cell would be of no use there.
+    console = console or Console(width=None if sys.stdout.isatty() else 160)
+    console.print(rendered(report))
+
+
+def as_text(report: Report) -> str:
+    """The same as plain text."""
+    text = io.StringIO()
+    Console(file=text, width=160, color_system=None).print(rendered(report))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def heading(report: Report) -> str:
+    """What was tried, in one line."""
+    instant = TimeDomain.TIMESTAMP.show
+    first, last = (instant(t).partition(".")[0] for t in (report.first, report.last))
+    length, slide = (write(t) for t in report.window)
+    each = "" if slide == length else f" every {slide}"
+    return (
+        f"{report.rows:,} rows, arrived {first} to {last}; windows of {length}{each}; "
+        f"{report.pages:,} pages of {write(report.page)}"
+    )
+
+
+def remarks(report: Report) -> list[str]:
+    """What was chosen because nobody wrote it."""
+    if not report.chosen:
+        return []
+    wanted = {"windows": "those of your query (windows=)", "page": "the interval of your trigger (page=)"}
+    write_these = " and ".join(wanted[c] for c in report.chosen)
+    return [f"Chosen, since nobody said: {' and '.join(report.chosen)}. Write {write_these}."]
+
+
+def percent(share: float) -> str:
+    """A share with two digits that count.
+
+    >>> percent(0.001), percent(0.05), percent(0.12345), percent(0.0), percent(0.00883)
+    ('0.1 %', '5 %', '12 %', '0 %', '0.88 %')
+    """
+    return f"{float(f'{share * 100:.2g}'):g} %"
+
+
+def cells(report: Report, tried: Tried) -> list[str]:
+    """A row of the table."""
+    figures = tried.figures
+    fixed = [f for f in report.fixed if f.target == tried.target and tried.policy == f"bounded({f.native!r})"]
+    hour = f"{fixed[0].lost_per_hour:,.2g}, worst {fixed[0].worst_hour_rows:,}" if fixed else ""
+    name = tried.policy + (NATIVE if fixed else "") + (f", by {report.source}" if tried.by_source else "")
+    waits = (say(s * 1e6) for s in (figures.wait_mean, figures.wait_p95, figures.wait_p99))
+    held = f"{figures.held_mean:,.0f} (max {figures.held_max:,})"
+    return [
+        "" if tried.target is None else percent(tried.target),
+        name,
+        percent(figures.lost_share),
+        percent(figures.worst_share),
+        *waits,
+        held,
+        hour,
+    ]
+
+
+def ordered(report: Report) -> list[Tried]:
+    """The policies by target; those without one at the end."""
+    return sorted(report.tried, key=lambda t: (t.target is None, t.target or 0.0, t.by_source))
+
+
+def advice(report: Report) -> str:
+    """Which policy, and why."""
+    best, fixed = report.best, report.fixed_for(report.target)
+    grouped = f", where the query groups by {report.source}" if best.by_source else ""
+    kept = "keeps to" if best.keeps(report.target) else "comes nearest to"
+    return (
+        f"For {percent(report.target)}: {best.policy} {kept} it with a mean wait of "
+        f"{say(best.figures.wait_mean * 1e6)}{grouped}, and follows when delays change. The fixed delay "
+        f"({say(fixed.figures.wait_mean * 1e6)}) was fitted to these rows, and will not fit others as well."
+    )
+
+
+def rendered(report: Report) -> RenderableType:
+    """All of it, for a console."""
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for n, name in enumerate(COLUMNS):
+        table.add_column(name, justify="left" if n == 1 else "right", no_wrap=True)
+    before: float | None = 0.0
+    for tried in ordered(report):
+        row = cells(report, tried)
+        if tried.target == before:
+            row[0] = ""
+        before = tried.target
+        missed = tried.target is not None and not tried.keeps(tried.target)
+        table.add_row(*row, style="bold" if tried is report.best else "red" if missed else "")
+    found = [Text(f"• {finding.text}") for finding in report.findings]
+    lines = report.lines
+    return Group(
+        Text(heading(report), style="bold"),
+        *(Text(remark, style="dim") for remark in remarks(report)),
+        *(Padding(line, (0, 0, 0, 2)) for line in found),
+        Text(),
+        table,
+        Text(),
+        Text(advice(report)),
+        Text.assemble("  Slackwater    ", (lines["slackwater"], "green")),
+        Text.assemble("  native Spark  ", (lines["native"], "green")),
+    )
