@@ -1,0 +1,104 @@
+"""On Spark: what `tune` foretells is what a replay does, and Spark reduces rows to what polars makes of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.progress.disorder import Disorder
+from slackwater.tune.report import Report, Tried
+
+pytestmark = pytest.mark.spark
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+WINDOWS, PAGE = ("40 seconds", "20 seconds"), "10 seconds"
+
+
+def rows(n: int = 500) -> pl.DataFrame:
+    """Five minutes of three devices: one is slow, rows come late, some have no time, and there is a pause."""
+    rng = np.random.default_rng(7)
+    arrival = np.sort(rng.uniform(0, 300, n))
+    arrival = arrival[(arrival < 200) | (arrival > 245)]
+    device = rng.integers(0, 3, len(arrival))
+    late = rng.exponential(6, len(arrival)) * (rng.random(len(arrival)) < 0.4) + 25 * (device == 2)
+    sent = [
+        None if rng.random() < 0.02 else NOON + timedelta(seconds=s) for s in (arrival - late).round(3).tolist()
+    ]
+    received = [NOON + timedelta(seconds=s) for s in arrival.round(3).tolist()]
+    return pl.DataFrame({"sent": sent, "received": received, "device": [f"d{d}" for d in device]})
+
+
+def settings() -> dict[str, object]:
+    names = {"time": "sent", "arrival": "received", "source": "device"}
+    return {**names, "windows": WINDOWS, "page": PAGE, "delays": ["12 seconds"], "targets": [0.05]}
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession) -> Report:
+    return sw.tune(spark.createDataFrame(rows().to_arrow()), **settings())  # type: ignore[arg-type]
+
+
+def test_spark_reduces_rows_as_polars_does(report: Report) -> None:
+    assert report.as_dict() == sw.tune(rows(), **settings()).as_dict()  # type: ignore[arg-type]
+
+
+def policy(tried: Tried) -> Disorder:
+    return eval(f"sw.{tried.policy}", {"sw": sw})
+
+
+def answers(table: pa.Table) -> list[float]:
+    """The waits of windows, but for those that end in the last tenth of the time."""
+    ends, given = (table[c].cast("int64").to_numpy() / 1e6 for c in ("window_end", "emitted_at"))
+    first, last = ((NOON + timedelta(seconds=s)).timestamp() for s in (10, 300))
+    return [g - e for e, g in zip(ends, given, strict=True) if e <= last - (last - first) / 10]
+
+
+def start(stream: sw.Stream, tried: Tried) -> sw.Run:
+    window = stream.window(*WINDOWS, disorder=policy(tried))
+    grouped = window.group_by("device") if tried.by_source else window
+    return grouped.agg(n="count(*)").start()
+
+
+def test_a_replay_does_what_was_foretold(spark: SparkSession, report: Report) -> None:
+    df = spark.createDataFrame(rows().to_arrow())
+    with sw.Session(spark) as s:
+
+        def stream(name: str) -> sw.Stream:
+            names = {"time": "sent", "arrival": "received", "source": "device"}
+            return s.stream(name, df, **names, page=PAGE, disorder=sw.bounded("1 hour"))  # type: ignore[arg-type]
+
+        # Queries of one stream share its jobs, so that a page's arrival may be learned before all have reported. So
+        # policies that go by reports have a stream of their own.
+        others, runs = stream("others"), list[sw.Run]()
+        for n, tried in enumerate(report.tried):
+            hears = tried.policy.startswith(("drop_ratio", "disorder_control"))
+            runs.append(start(stream(f"s{n}") if hears else others, tried))
+        s.run_available()
+        for tried, run in zip(report.tried, runs, strict=True):
+            metrics, figures, waits = run.metrics(), tried.figures, answers(run.results())
+            name = tried.policy, tried.by_source
+            assert (metrics["late_rows"], metrics["lost_pairs"]) == (figures.lost_rows, figures.lost_pairs), name
+            assert metrics["lost_share"] == pytest.approx(figures.lost_share), name
+            assert run.results().num_rows == figures.answers, name
+            assert np.mean(waits) == pytest.approx(figures.wait_mean), name
+            assert np.quantile(waits, (0.95, 0.99)) == pytest.approx((figures.wait_p95, figures.wait_p99)), name
+    assert any(tried.figures.lost_rows for tried in report.tried)
+    assert {tried.by_source for tried in report.tried} == {False, True}
+
+
+def test_what_spark_cannot_take_is_refused(spark: SparkSession) -> None:
+    df = spark.createDataFrame(rows(20).to_arrow())
+    with pytest.raises(sw.QueryError, match=r"no column 'snet' \(did you mean 'sent'\?\)"):
+        sw.tune(df, time="snet", arrival="received")
+    with pytest.raises(
+        sw.QueryError, match="counts in sequences; a back-test needs a timestamp, as in time='timesta"
+    ):
+        sw.tune(df, time="unix_millis(sent)", arrival="received")
+    with pytest.raises(sw.QueryError, match="is a stream; a back-test needs rows that have arrived"):
+        sw.tune(spark.readStream.format("rate").load(), time="timestamp", arrival="timestamp")
