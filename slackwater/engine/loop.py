@@ -21,7 +21,8 @@ class Loop:
     """Runs one executor in one thread; the first error stops it and is given to all who wait.
 
     Held, it takes commands but nothing runs: after a restart what waits at a shared source belongs to queries
-    that have not been added again yet.
+    that have not been added again yet. Paused, it lets pages in, answers prods and stops queries, and nothing else
+    runs.
     """
 
     def __init__(self, executor: Executor, held: bool = False) -> None:
@@ -33,6 +34,7 @@ class Loop:
         self._acknowledgements: set[Future[None]] = set()
         self._changed = threading.Condition()
         self._stopping = False
+        self.paused = False
         self._ended = threading.Event()
         self.history = History()
         """Figures for other threads."""
@@ -95,6 +97,10 @@ class Loop:
         """All queries are there: work from now on."""
         self._post(lambda: setattr(self.executor, "held", False))
 
+    def set_paused(self, paused: bool) -> None:
+        """Let all work stand after the run under way, or go on."""
+        self.interrupt(lambda: setattr(self, "paused", paused))
+
     def pause(self, seconds: float) -> None:
         """Wait in another thread, not longer than there is something to wait for."""
         self._ended.wait(seconds)
@@ -137,6 +143,19 @@ class Loop:
     def _serve_urgent(self) -> None:
         while self._urgent:
             self._serve(*self._urgent.popleft())
+        if self.paused:
+            self._stand()
+
+    def _stand(self) -> None:
+        """Commit what has been done, then serve urgent commands alone until work may go on."""
+        if not self.executor.held:
+            self.executor.commit()
+        while self.paused and not self._stopping:
+            with self._changed:
+                if not self._urgent and not self._stopping:
+                    self._changed.wait()
+            while self._urgent:
+                self._serve(*self._urgent.popleft())
 
     def _serve(self, command: Callable[[], object], future: Future[object]) -> None:
         try:

@@ -19,6 +19,7 @@ from slackwater.errors import RunError
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload
+from slackwater.operators.prod import Prod
 from slackwater.operators.source import Source
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock
@@ -322,3 +323,58 @@ def test_a_held_loop_begins_when_it_is_released(
     loop.release()
     admitted.result(PATIENCE)
     assert gate.reached.is_set()
+
+
+def test_a_paused_loop_lets_pages_in_and_runs_none_until_it_goes_on(
+    loops: Callable[..., Loop], apart: Callable[..., Future[Any]]
+) -> None:
+    gate = Gate()
+    gate.opened.set()
+    loop = loops(gate)
+    loop.set_paused(True)
+    safe = loop.offer("source", page(1))
+    later = apart(loop.call, lambda: 42)
+    assert loop.interrupt(lambda: loop.executor.metrics()["source"]["queued"]) == 1
+    assert not gate.reached.is_set() and not safe.done() and not later.done()
+    loop.set_paused(False)
+    safe.result(PATIENCE)
+    assert later.result(PATIENCE) == 42 and gate.reached.is_set()
+
+
+def test_a_drain_that_is_paused_in_its_middle_ends_only_after_it_has_closed_all(
+    apart: Callable[..., Future[Any]],
+) -> None:
+    gate, sink = Gate(), ListSink()
+    script = Script(arrow_plan(SAMPLE, range=10, slide=10, n="count(*)"), sink=sink)
+    script.executor.add(gate, [("source:s", MAIN)], "q")
+    loop = Loop(script.executor)
+    try:
+        loop.offer("source:s", page(1))
+        drained = apart(loop.call, lambda: loop.executor.drain())
+        assert gate.reached.wait(PATIENCE)
+        paused = apart(loop.set_paused, True)
+        gate.opened.set()
+        paused.result(PATIENCE)
+        assert not drained.done() and not sink.rows
+        loop.set_paused(False)
+        drained.result(PATIENCE)
+        assert [row["n"] for row in sink.rows] == [1]
+    finally:
+        loop.stop()
+
+
+def test_a_paused_loop_answers_prods_and_can_be_stopped() -> None:
+    sink = ListSink()
+    script = Script(arrow_plan(SAMPLE, range=10, slide=10, n="count(*)"), sink=sink)
+    loop = Loop(script.executor)
+    loop.admit([("source:s", page(1))])
+    loop.set_paused(True)
+
+    def ask() -> None:
+        loop.executor.prod(Prod(query="q"))
+        loop.executor.answer_prods()
+
+    loop.interrupt(ask)
+    assert [(row["kind"], row["n_seen"]) for row in sink.rows] == [("early", 1)]
+    loop.stop()
+    assert not loop._thread.is_alive()
