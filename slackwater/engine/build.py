@@ -22,6 +22,7 @@ from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
+from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.results_as_rows import ResultsAsRows
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rolling_by_source import RollingBySource
@@ -168,7 +169,9 @@ class _Build:
             self._executor.add(late, [(self._windows[first], LATE)], self._name, "late rows")
         if self._settings.ordered:
             top = self._in_order(top, clock)
-        sink = Sink(f"{self._name}/sink", output, clock)
+        answered = answering(self._plan)
+        recent = RecentAnswers(answered.kernel.keys) if isinstance(answered, WindowNode) else None
+        sink = Sink(f"{self._name}/sink", output, clock, recent)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
             watcher = self._executor.graph.nodes[self._prodder.label]

@@ -370,12 +370,13 @@ class Executor:
         figures = {
             label: {**of, **self.graph.nodes[label].measured.figures()} for label, of in self.metrics().items()
         }
-        return Snapshot(self.clock.now(), figures)
+        return Snapshot(self.clock.now(), figures, type(self._cycle.strategy).__name__)
 
 
 #: Figures that every operator has.
 ENGINE_FIGURES = (
-    *("runs", "run_seconds", "cost", "selectivity", "growth", "heartbeat", "heartbeats", "registers"),
+    *("runs", "run_seconds", "rows_in", "rows_out", "last_run", "cost", "selectivity", "growth"),
+    *("heartbeat", "heartbeats", "registers"),
     *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
 )
 

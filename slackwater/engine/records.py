@@ -94,6 +94,9 @@ class Measured:
         return {
             "runs": self.runs,
             "run_seconds": round(self.seconds, 6),
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "last_run": self.last_run,
             "cost": self.cost,
             "selectivity": self.selectivity,
             "growth": self.growth,
@@ -107,6 +110,8 @@ class Snapshot:
     at: int
     """By the session's clock."""
     operators: dict[str, dict[str, Any]]
+    strategy: str = ""
+    """What chooses among ready operators."""
 
     def of(self, label: str) -> dict[str, Any]:
         """The figures of one operator; none if it is not there."""

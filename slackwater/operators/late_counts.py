@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
+from slackwater.operators.losses import OTHERS, Losses
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
@@ -41,6 +42,7 @@ class LateCounts:
         """By source: the lost pairs of each entry of that page."""
         self._by_source: Counter[str] = Counter()
         self._by_window: Counter[int] = Counter()
+        self._losses = Losses(spec, domain)
 
     def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> Report:
         """Take a page's rows by pane; gives the report for the source."""
@@ -114,19 +116,21 @@ class LateCounts:
 
     def _count_rows(self, late: pl.DataFrame) -> None:
         self.rows += int(late[ROWS].sum())
+        self._losses.count(late)
         if SOURCE in late.columns:
             for source, rows in late.group_by(SOURCE).agg(pl.col(ROWS).sum()).sort(SOURCE).iter_rows():
-                name = source if source in self._by_source or len(self._by_source) < MOST else "(others)"
+                name = source if source in self._by_source or len(self._by_source) < MOST else OTHERS
                 self._by_source[name] += rows
 
     def state(self) -> list[Any]:
         """As JSON values."""
         by_window = [[w, n] for w, n in sorted(self._by_window.items())]
-        return [self.rows, self.pairs, self.all_pairs, dict(self._by_source), by_window]
+        return [self.rows, self.pairs, self.all_pairs, dict(self._by_source), by_window, self._losses.state()]
 
     def restore(self, state: list[Any]) -> None:
         """Continue from an earlier `state()`."""
-        self.rows, self.pairs, self.all_pairs, by_source, by_window = state
+        self.rows, self.pairs, self.all_pairs, by_source, by_window, *losses = state
+        self._losses.restore(losses[0] if losses else [])
         self._by_source = Counter(by_source)
         self._by_window = Counter({w: n for w, n in by_window})
 
@@ -139,6 +143,7 @@ class LateCounts:
             "lost_share": self.pairs / self.all_pairs if self.all_pairs else 0.0,
             "late_by_source": dict(self._by_source.most_common(SHOWN)),
             "lost_by_window": {self._domain.show(self._spec.bounds(w)[0]): n for w, n in latest},
+            "losses": self._losses.figures(),
         }
 
 

@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 from slackwater.errors import RunError
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
-from slackwater.operators.payload import Payload, payload_rows
+from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
+from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
@@ -41,8 +42,11 @@ class Sink(Unary):
     An error of the output is told as the query's: which query, which output, and what to do.
     """
 
-    def __init__(self, label: str, output: Output, clock: Clock | None = None) -> None:
+    def __init__(
+        self, label: str, output: Output, clock: Clock | None = None, recent: RecentAnswers | None = None
+    ) -> None:
         super().__init__(label)
+        self._recent = recent
         self._to = output
         self._holder = output if isinstance(output, HoldsBack) else None
         self._clock = clock
@@ -55,6 +59,8 @@ class Sink(Unary):
         payload = page.payload()
         if payload_rows(payload):
             self._staged.append((payload, page.prod is not None))
+            if self._recent is not None and not isinstance(payload, Staged):
+                self._recent.take(payload)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """What it asked for has come before it."""
@@ -107,8 +113,9 @@ class Sink(Unary):
         self._next, self._rows = states[-1].values["next"], states[-1].values["rows"]
 
     def metrics(self) -> dict[str, Any]:
-        """Rows and commits so far."""
-        return {"rows": self._rows, "commits": self._next}
+        """Rows and commits so far, and the latest answers of windows."""
+        recent = {} if self._recent is None else {"recent": self._recent.figures()}
+        return {"rows": self._rows, "commits": self._next, **recent}
 
 
 def output_failed(query: str, rows: str, output: object, error: Exception) -> RunError:

@@ -31,6 +31,8 @@ from slackwater.progress.time_kinds import LatentTracker, StampTracker
 SKETCH_EVERY = 16
 #: Longer lists of names are kept as tables.
 _LONG = 256
+#: So many sources are named that hold time back.
+_SLOWEST = 5
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class _Promise:
     def now(self) -> Punctuation:
         """How far time has come by this policy."""
         return Punctuation(self.tracker.heartbeat, self.tracker.by_source() if self.by_source else None)
+
+    def slowest(self) -> dict[str, int]:
+        """The sources with the lowest heartbeats, where each has one."""
+        beats = self.tracker.by_source()
+        return {} if beats is None else beats.lowest(_SLOWEST)
 
 
 class Source(Unary):
@@ -376,8 +383,12 @@ class Source(Unary):
             "rows": self._rows,
             "missing_time": self._missing,
             "lateness": self._lateness.quantiles(),
+            "lateness_shares": self._lateness.shares(),
             "policies": {port: p.tracker.metrics() for port, p in self._promises.items()},
         }
+        slowest = {port: p.slowest() for port, p in self._promises.items() if p.by_source}
+        if any(slowest.values()):
+            figures["slowest_sources"] = slowest
         if own.tracker.promised_by_sender:
             figures["ungrammatical_rows"] = self._behind
         return figures

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
@@ -23,6 +25,15 @@ class SourceHeartbeats:
     """The heartbeat, as a tick, of every source that is not named, for it has not sent anything yet.
 
     MIN_TICK where nothing is promised of such a source (D10)."""
+
+    def lowest(self, most: int) -> dict[str, int]:
+        """The sources that are furthest behind, the last of them first.
+
+        >>> SourceHeartbeats(["a", "b", "c"], np.array([30, 10, 20]), 0).lowest(2)
+        {'b': 10, 'c': 20}
+        """
+        found = np.argpartition(self.ticks, most)[:most] if len(self.ticks) > most else np.arange(len(self.ticks))
+        return {self.names[i]: int(self.ticks[i]) for i in found[np.argsort(self.ticks[found], kind="stable")]}
 
 
 class Tracker(ABC):

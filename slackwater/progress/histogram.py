@@ -68,6 +68,12 @@ class LatenessHistogram:
         found = {f"p{share * 100:g}": _value(int(p)) for share, p in zip(_SHARES, places, strict=True)}
         return {**{name: min(v, self._most) for name, v in found.items()}, "max": self._most}
 
+    def shares(self) -> list[list[float]]:
+        """The bins that have rows, as lateness in ticks (the upper end of each) and the share of all rows."""
+        total = self._weights.sum()
+        used = np.flatnonzero(self._weights > total * 1e-6) if total else ()
+        return [[min(_value(int(p)), self._most), float(self._weights[p] / total)] for p in used]
+
     def state(self) -> list[Any]:
         """As JSON values; only the bins in use."""
         used = np.flatnonzero(self._weights > 1e-6)

@@ -1,0 +1,101 @@
+"""The latest answers of a query, early and final side by side: a few groups, a few windows, for people to look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_COLUMNS, WINDOW_END, high, low, seen
+
+#: So many groups are followed: the first that have an answer.
+GROUPS = 8
+#: So many windows of them are kept: the latest.
+WINDOWS = 48
+
+
+class RecentAnswers:
+    """Follows the first groups. What it shows of a window is the last early answer, and the final one."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = list(keys)
+        self._groups: list[str] = []
+        self._values: list[str] = []
+        self._kept: dict[Any, dict[str, dict[str, Any]]] = {}
+        """By the end of the window, then by the group."""
+        self._shown: dict[str, Any] | None = None
+
+    def take(self, rows: pa.Table) -> None:
+        """Some answers have come; rows without a window, as a projection may leave them, are passed over."""
+        names = rows.schema.names
+        if not {WINDOW_END, KIND} <= set(names) or not rows.num_rows:
+            return
+        self._values = self._values or _numbers(rows.schema, self._keys)
+        wanted = [n for v in self._values for n in (v, low(v), high(v), seen(v)) if n in names]
+        about = [n for n in (WINDOW_END, KIND, EMITTED_AT, COMPLETENESS) if n in names]
+        keys = [k for k in self._keys if k in names]
+        frame = pl.DataFrame(rows.select([*keys, *about, *wanted]))
+        text = pl.concat_str([pl.col(k).cast(pl.String).fill_null("null") for k in keys], separator=", ")
+        frame = frame.with_columns((text if keys else pl.lit("all")).alias("__group"))
+        self._follow(frame["__group"])
+        ends = frame[WINDOW_END].unique().sort(descending=True).head(WINDOWS)
+        here = frame.filter(pl.col("__group").is_in(self._groups), pl.col(WINDOW_END).is_in(ends.to_list()))
+        for row in here.iter_rows(named=True):
+            self._keep(row)
+        for end in sorted(self._kept)[:-WINDOWS]:
+            del self._kept[end]
+        self._shown = None
+
+    def _follow(self, groups: pl.Series) -> None:
+        if len(self._groups) < GROUPS:
+            new = [
+                g for g in groups.unique(maintain_order=True).head(GROUPS * 2).to_list() if g not in self._groups
+            ]
+            self._groups += new[: GROUPS - len(self._groups)]
+
+    def _keep(self, row: dict[str, Any]) -> None:
+        kept = self._kept.setdefault(row[WINDOW_END], {}).setdefault(row["__group"], {})
+        said: dict[str, Any] = {"at": _text(row.get(EMITTED_AT))}
+        if row[KIND] == "final":
+            kept["final"] = {**said, "values": {v: _number(row.get(v)) for v in self._values}}
+            return
+        names = {"estimate": lambda v: v, "low": low, "high": high, "seen": seen}
+        values = {v: {what: _number(row.get(name(v))) for what, name in names.items()} for v in self._values}
+        kept["early"] = {**said, "completeness": _number(row.get(COMPLETENESS)), "values": values}
+
+    def figures(self) -> dict[str, Any]:
+        """The answers, the oldest window first. The same object until others have come."""
+        if self._shown is None:
+            windows = [
+                {"window_end": _text(end), "group": group, **kept}
+                for end, groups in sorted(self._kept.items())
+                for group, kept in groups.items()
+            ]
+            self._shown = {"groups": list(self._groups), "values": list(self._values), "windows": windows}
+        return self._shown
+
+
+def _numbers(schema: pa.Schema, keys: Sequence[str]) -> list[str]:
+    """The columns that are aggregates and numbers."""
+    names = set(schema.names)
+    beside = {made(n) for n in names for made in (low, high, seen)} | {*keys, *RESULT_COLUMNS}
+    return [
+        f.name
+        for f in schema
+        if f.name not in beside
+        and (pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or pa.types.is_decimal(f.type))
+    ]
+
+
+def _number(value: Any) -> float | int | None:
+    if value is None or isinstance(value, int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value).removesuffix("+00:00")

@@ -1,0 +1,61 @@
+"""What is kept of a query's answers to look at: bounded, and equal to what the sink was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slackwater.operators.recent_answers import GROUPS, WINDOWS
+from slackwater.testing import Script, arrow_plan
+from tests.kit.streams import SAMPLE, frame
+
+
+def recent(script: Script) -> dict[str, Any]:
+    return script.metrics()["q/sink"]["recent"]
+
+
+def test_early_and_final_answers_stand_side_by_side_as_the_sink_got_them() -> None:
+    script = Script(arrow_plan(SAMPLE, range=10, slide=10, group_by=["g"], n="count(*)"))
+    script.page(frame([[1, "a"], [2, "a"], [3, "b"]])).prod()
+    found = recent(script)
+    assert found["groups"] == ["a", "b"] and found["values"] == ["n"]
+    given = {row["g"]: row for row in script.results}
+    for window in found["windows"]:
+        row = given[window["group"]]
+        told = window["early"]["values"]["n"]
+        wanted = {"estimate": row["n"], "low": row["n_low"], "high": row["n_high"], "seen": row["n_seen"]}
+        assert told == wanted and "final" not in window
+    script.page(frame([[4, "a"]])).drain()
+    finals = {row["g"]: row["n"] for row in script.results if row["kind"] == "final"}
+    windows = recent(script)["windows"]
+    assert {w["group"]: w["final"]["values"]["n"] for w in windows} == finals == {"a": 3, "b": 1}
+    assert {w["group"]: w["early"]["values"]["n"]["seen"] for w in windows} == {"a": 2, "b": 1}
+
+
+def test_a_query_without_groups_is_one_group() -> None:
+    script = Script(arrow_plan(SAMPLE, range=10, slide=10, n="count(*)")).page(frame([[1, "a"]])).drain()
+    assert [(w["group"], w["window_end"]) for w in recent(script)["windows"]] == [("all", "10")]
+
+
+def test_it_stays_small_whatever_the_number_of_groups_and_windows() -> None:
+    script = Script(arrow_plan(SAMPLE, range=10, slide=10, group_by=["g"], n="count(*)"))
+    script.page(frame([[t, f"g{n}"] for t in range(0, 2_000, 5) for n in range(40)])).drain()
+    found = recent(script)
+    assert len(found["groups"]) == GROUPS
+    ends = {int(w["window_end"]) for w in found["windows"]}
+    assert ends == set(range(2_000 - 10 * (WINDOWS - 1), 2_001, 10))
+    assert len(found["windows"]) == GROUPS * WINDOWS
+
+
+def test_the_same_object_is_shown_until_others_have_come() -> None:
+    script = Script(arrow_plan(SAMPLE, range=10, slide=10, n="count(*)")).page(frame([[1, "a"], [25, "a"]]))
+    before = recent(script)
+    script.page(frame([[26, "a"]]))
+    assert recent(script) is before
+    script.drain()
+    assert recent(script) is not before
+
+
+def test_a_projection_that_drops_the_window_is_passed_over() -> None:
+    plan = arrow_plan(SAMPLE, where="g = 'a'", select={"t": "t", "g": "g"})
+    script = Script(plan).page(frame([[1, "a"]])).drain()
+    assert "recent" not in script.metrics()["q/sink"]
