@@ -3,6 +3,7 @@
 from slackwater.engine.enabling import no_enabling, on_demand, periodic
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import early
+from slackwater.events import log_json
 from slackwater.plan.ask import prod
 from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
@@ -51,6 +52,7 @@ __all__ = [
     "internal",
     "latent",
     "learned",
+    "log_json",
     "max_delay",
     "memory_aware",
     "no_enabling",

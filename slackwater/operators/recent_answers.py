@@ -1,4 +1,4 @@
-"""The latest answers of a query, early and final side by side: a few groups, a few windows, for people to look at."""
+"""The latest answers of a query, early and final side by side: of a few groups and windows, to look at."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _Placed:
 
 def svg(boxes: Sequence[Box]) -> str:
     """The picture, as a document of its own."""
-    placed = _placed(_layers(boxes))
+    placed = _placed(layers(boxes))
     width = max((p.x + p.width for p in placed.values()), default=0) + _GAP
     height = max((p.y + p.height for p in placed.values()), default=0) + _GAP
     parts = [
@@ -43,7 +43,7 @@ def svg(boxes: Sequence[Box]) -> str:
     return "\n".join(parts)
 
 
-def _layers(boxes: Sequence[Box]) -> list[list[Box]]:
+def layers(boxes: Sequence[Box]) -> list[list[Box]]:
     """A box stands one layer below the lowest that feeds it; in a layer, boxes stand as those that feed them do."""
     by_label = {box.label: box for box in boxes}
     depth: dict[str, int] = {}
@@ -53,14 +53,14 @@ def _layers(boxes: Sequence[Box]) -> list[list[Box]]:
             depth[box.label] = 1 + max((of(by_label[f]) for f in box.feeds if f in by_label), default=-1)
         return depth[box.label]
 
-    layers: list[list[Box]] = [[] for _ in range(1 + max((of(b) for b in boxes), default=-1))]
+    found: list[list[Box]] = [[] for _ in range(1 + max((of(b) for b in boxes), default=-1))]
     for box in boxes:
-        layers[depth[box.label]].append(box)
+        found[depth[box.label]].append(box)
     place: dict[str, float] = {}
-    for layer in layers:
+    for layer in found:
         layer.sort(key=lambda b: _mean([place[f] for f in b.feeds if f in place]))
         place.update({box.label: n / max(1, len(layer) - 1) for n, box in enumerate(layer)})
-    return layers
+    return found
 
 
 def _mean(values: list[float]) -> float:

@@ -20,7 +20,7 @@ _TICKS = ("heartbeat", "heartbeats", "registers")
 #: What has come by a stream.
 _COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows")
 #: Figures that speak of the rows of the stream.
-_LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window")
+_LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window", "losses")
 
 
 def run_metrics(
@@ -43,7 +43,7 @@ def run_metrics(
         **_summed([_own(f) for f in mine.values() if "mapped_pages" in f]),
         **({"results_dropped": run.sink.dropped} if isinstance(run.sink, MemorySink) else {}),
         "queued": sum(f["queued"] for f in mine.values()),
-        "operators": {label: _of_operator(f, domain) for label, f in mine.items()},
+        "operators": {label: _of_operator(f, domain, now) for label, f in mine.items()},
         "spark_jobs": pages.jobs,
         "spark_seconds": round(pages.spark_seconds, 3),
     }
@@ -56,13 +56,20 @@ def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | No
     port = MAIN if own is None else own.describe()
     beat = source.get("heartbeats", {}).get(port, MIN_TICK)
     seconds = 1e-6 if stream.domain is TimeDomain.TIMESTAMP else 1
-    known = MIN_TICK < beat < MAX_TICK and stream.domain is TimeDomain.TIMESTAMP
+    highest = source.get("highest")
+    wait = None if highest is None or not MIN_TICK < beat < MAX_TICK else (highest - beat) * seconds
     return {
         "heartbeat": stream.domain.show(beat),
-        "lag_seconds": (now - beat) / 1e6 if known else None,
+        "lag_seconds": _lag(beat, stream.domain, now),
         **{k: source[k] for k in _COUNTS if k in source},
         "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
+        "lateness_shares": [
+            [round(ticks * seconds, 6), share] for ticks, share in source.get("lateness_shares", ())
+        ],
+        "wait": wait,
+        "disorder": (own or stream.disorder).describe(),
         "policy": source.get("policies", {}).get(port, {}),
+        "held_back_by": _held_back_by(source, port, stream.domain),
         "tick": beat,
     }
 
@@ -78,11 +85,25 @@ def _of_all_streams(streams: list[dict[str, Any]]) -> dict[str, Any]:
     return {**lag, **_summed([{k: f[k] for k in _COUNTS if k in f} for f in streams])}
 
 
-def _of_operator(figures: dict[str, Any], domain: TimeDomain) -> dict[str, Any]:
+def _lag(beat: int, domain: TimeDomain, now: int) -> float | None:
+    """Seconds by which a heartbeat is behind the clock, where it is a timestamp."""
+    return (now - beat) / 1e6 if MIN_TICK < beat < MAX_TICK and domain is TimeDomain.TIMESTAMP else None
+
+
+def _held_back_by(source: dict[str, Any], port: str, domain: TimeDomain) -> dict[str, str]:
+    """The sources of a stream that are furthest behind, with their heartbeats, where the policy knows sources."""
+    policy = source.get("policies", {}).get(port, {})
+    own = source.get("slowest_sources", {}).get(port) or policy.get("held_back_by") or policy.get("furthest_behind")
+    return {name: domain.show(tick) for name, tick in (own or {}).items()}
+
+
+def _of_operator(figures: dict[str, Any], domain: TimeDomain, now: int) -> dict[str, Any]:
     """What is said of every operator: how far time has come, what waits, what it costs."""
     shown = {name: figures[name] for name in ENGINE_FIGURES if name in figures and name not in _TICKS}
     return {
         "heartbeat": domain.show(figures["heartbeat"]),
+        "lag_seconds": _lag(figures["heartbeat"], domain, now),
+        "state_bytes": figures.get("state_bytes", 0),
         "registers": [domain.show(tick) for tick in figures["registers"]],
         **shown,
     }

@@ -75,8 +75,8 @@ class Run:
 
     @property
     def failure(self) -> str:
-        """What `exception()` says, without asking Spark."""
-        return str(self._error)
+        """What `exception()` says, without asking Spark; nothing if there is none."""
+        return "" if self._error is None else str(self._error)
 
     def wait(self, seconds: float) -> None:
         """Wait until it has ended, at most for some seconds."""

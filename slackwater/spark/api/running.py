@@ -21,6 +21,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.estimates.early import Early
+from slackwater.events import event
 from slackwater.operators.sink import Output
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
@@ -131,6 +132,7 @@ class Running:
             if new and self._journal is not None:
                 self._journal.forget(label)
             raise
+        event("query.started", query=label, streams=run.streams, plan=describe(plan))
         if play is None and not hold:
             self._open |= set(run.streams)
         if not self.missing():
@@ -308,6 +310,7 @@ class Running:
             self.loop.executor.answer_prods()
 
         self.loop.interrupt(ask)
+        event("query.prodded", query=run.name, until=until, where=where)
 
     # --- stop
 
@@ -327,6 +330,7 @@ class Running:
             self.loop.soon(retire)
         elif self.loop.error is None:
             self.loop.interrupt(retire)
+        event("query.stopped", query=run.name)
         self._stop_unread()
 
     def _over(self, run: Run, resumable: bool) -> None:
@@ -342,6 +346,7 @@ class Running:
         run._end(error)
         self._over(run, resumable)
         _log.error("%s", run.failure)
+        event("query.failed", query=name, error=run.failure, resumable=resumable)
         with contextlib.suppress(RunError):  # it may be the sink that has failed
             run.show()
         self._stop_unread()

@@ -9,8 +9,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.dashboard import LivePage
 from slackwater.engine.enabling import Enabling
+from slackwater.engine.records import History
 from slackwater.errors import QueryError, RunError
+from slackwater.events import event
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.disorder import Disorder
@@ -76,6 +79,7 @@ class Session(SpeaksSql):
         self._tables: dict[str, DataFrame] = {}
         """Stored relations as the user gave them."""
         self._stopped = False
+        self._pages: list[LivePage] = []
         try:
             self._running = Running(
                 self._catalogue,
@@ -190,6 +194,51 @@ class Session(SpeaksSql):
         self._check()
         run_available(self._running, drain, progress, speed)
 
+    def pause(self) -> None:
+        """Let all work stand after the run under way, until `resume()`.
+
+        What has been done is committed. Pages go on being let in, and wait; prods are answered from what the
+        windows have, and queries can be stopped. `run_available()` waits. It does not outlive the session.
+        """
+        self._set_paused(True)
+
+    def resume(self) -> None:
+        """Go on after `pause()`."""
+        self._set_paused(False)
+
+    def _set_paused(self, paused: bool) -> None:
+        self._check()
+        self._running.loop.set_paused(paused)
+        event("session.paused" if paused else "session.resumed")
+
+    @property
+    def paused(self) -> bool:
+        """Whether all work stands, because of `pause()`."""
+        return self._running.loop.paused
+
+    # --- to watch
+
+    @property
+    def history(self) -> History:
+        """The figures of all operators as they were last published, and earlier ones."""
+        return self._running.loop.history
+
+    def serve(self, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> LivePage:
+        """Serve the live page until the session stops; its `url` is the address to open.
+
+        It shows the operators, the queues, how late rows come, what was lost, and the answers, as they change; with
+        buttons to prod and to stop queries, and to pause. `/metrics` gives the figures to Prometheus.
+
+        Without `port` it takes one that is free. Only this machine can open it. With another `host`, as in
+        host="0.0.0.0", others can too: then they need the `token`, which is made if it is not given, and is part of
+        the `url`.
+        """
+        self._check()
+        page = LivePage(self, port, host, token)
+        self._pages.append(page)
+        event("page.served", port=page.port)
+        return page
+
     def stop(self) -> None:
         """Stop all queries and the session's thread; the journal keeps what a later session continues from.
 
@@ -198,7 +247,10 @@ class Session(SpeaksSql):
         """
         if not self._stopped:
             self._stopped = True
+            for page in self._pages:
+                page.stop()
             self._running.stop(self._close)
+            event("session.stopped")
         self._running.await_stop()
 
     def _close(self) -> None:

@@ -1,0 +1,175 @@
+"""The endpoints of the live page. Nothing that is sent to them can stop a query, but a request to stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from slackwater.dashboard.board import Board
+from slackwater.dashboard.feed import MOST_READERS, Feed
+from slackwater.dashboard.openmetrics import CONTENT_TYPE, openmetrics
+from slackwater.dashboard.watched import Watched, WatchedQuery
+from slackwater.errors import QueryError, SlackwaterError
+
+_log = logging.getLogger(__name__)
+ASSETS = files("slackwater") / "dashboard" / "assets"
+#: No body of a request is longer.
+_LONGEST_BODY = 16 * 1024
+#: So many requests may wait for the executor at once.
+_MOST_ASKED = 16
+
+
+class Endpoints:
+    """Answers requests. What may take long is done in threads of its own, so that the feed goes on."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._looking = ThreadPoolExecutor(1, "slackwater-page-look")
+        self._asking = ThreadPoolExecutor(4, "slackwater-page-ask")
+        self._asked = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.feed = Feed(Board(watched), lambda: watched.history.latest, self._looking)
+
+    def app(self) -> Starlette:
+        """The web application."""
+        routes = [
+            Route("/", self._index),
+            Route("/events", self._events),
+            Route("/state", self._state),
+            Route("/metrics", self._metrics),
+            Route("/queries/{name}/prod", self._prod, methods=["POST"]),
+            Route("/queries/{name}/stop", self._stop, methods=["POST"]),
+            Route("/pause", self._pause, methods=["POST"]),
+            Route("/resume", self._resume, methods=["POST"]),
+            Mount("/assets", StaticFiles(directory=str(ASSETS))),
+        ]
+        told = {HTTPException: _told, SlackwaterError: _mistake, Exception: _unforeseen}
+        return Starlette(routes=routes, exception_handlers=told, lifespan=self._lifespan)  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self._loop = asyncio.get_running_loop()
+        looking = asyncio.create_task(self.feed.run())
+        try:
+            yield
+        finally:
+            self._loop = None
+            await self.feed.end()
+            await looking
+            self._looking.shutdown(wait=False)
+            self._asking.shutdown(wait=False, cancel_futures=True)
+
+    def end(self) -> None:
+        """Let all readers go; called by another thread."""
+        if (loop := self._loop) is not None:
+            asyncio.run_coroutine_threadsafe(self.feed.end(), loop)
+
+    async def _index(self, request: Request) -> Response:
+        return Response((ASSETS / "index.html").read_bytes(), media_type="text/html")
+
+    async def _events(self, request: Request) -> Response:
+        if self.feed.readers >= MOST_READERS:
+            raise HTTPException(503, f"{MOST_READERS} readers watch already; close one of their pages")
+        return StreamingResponse(self.feed.follow(), media_type="text/event-stream")
+
+    async def _state(self, request: Request) -> Response:
+        sections, _ = await self.feed.look()
+        body = ",".join(f"{json.dumps(name)}:{text}" for name, text in sections.items())
+        return Response(f"{{{body}}}", media_type="application/json")
+
+    async def _metrics(self, request: Request) -> Response:
+        loop = asyncio.get_running_loop()
+        text = await loop.run_in_executor(self._looking, openmetrics, self._watched)
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+    async def _prod(self, request: Request) -> Response:
+        query, asked = self._query(request), await _body(request, ("until", "where"))
+        where, until = asked.get("where"), asked.get("until")
+        if where is not None and not isinstance(where, str):
+            raise HTTPException(
+                400, 'where is a condition on the group columns, as in {"where": "carrier = \'AA\'"}'
+            )
+        if isinstance(until, (bool, list, dict)):
+            raise HTTPException(400, 'until is a time of the stream, as in {"until": "2013-01-14 06:00"}')
+        await self._ask(lambda: query.prod(until, where or None))
+        return JSONResponse({"prodded": query.name})
+
+    async def _stop(self, request: Request) -> Response:
+        query = self._query(request)
+        await _body(request, ())
+        await self._ask(query.stop)
+        return JSONResponse({"stopped": query.name})
+
+    async def _pause(self, request: Request) -> Response:
+        await _body(request, ())
+        await self._ask(self._watched.pause)
+        return JSONResponse({"paused": True})
+
+    async def _resume(self, request: Request) -> Response:
+        await _body(request, ())
+        await self._ask(self._watched.resume)
+        return JSONResponse({"paused": False})
+
+    def _query(self, request: Request) -> WatchedQuery:
+        name = request.path_params["name"]
+        found = next((q for q in self._watched.queries() if q.name == name), None)
+        if found is None:
+            raise HTTPException(404, f"there is no query {name!r}")
+        return found
+
+    async def _ask(self, command: Callable[[], None]) -> None:
+        """Have a command carried out, which waits for the run under way; not too many at once."""
+        if self._asked >= _MOST_ASKED:
+            raise HTTPException(503, "many requests wait already; ask again when they have been answered")
+        self._asked += 1
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._asking, command)
+        finally:
+            self._asked -= 1
+
+
+async def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
+    """The request's body: nothing, or a JSON object with some of these fields."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LONGEST_BODY:
+            raise HTTPException(413, f"a body of more than {_LONGEST_BODY} bytes")
+    try:
+        value = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the body is no JSON") from None
+    if not isinstance(value, dict):
+        raise HTTPException(400, "the body is no JSON object")
+    unknown = sorted(set(value) - set(fields))
+    if unknown:
+        known = f"known are {', '.join(fields)}" if fields else "there are none here"
+        raise HTTPException(400, f"unknown field {unknown[0]!r}; {known}")
+    return value
+
+
+async def _told(request: Request, error: HTTPException) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _mistake(request: Request, error: SlackwaterError) -> Response:
+    """A user's mistake, or a query that has ended."""
+    return JSONResponse({"error": str(error)}, 400 if isinstance(error, QueryError) else 409)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    _log.error("the live page could not answer %s", request.url.path, exc_info=error)
+    return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)

@@ -1,0 +1,160 @@
+"""What the page shows, as sections of JSON text; each is sent only when it has changed."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slackwater.dashboard.rates import Rates
+from slackwater.dashboard.watched import Watched, WatchedQuery
+from slackwater.engine.records import Snapshot
+from slackwater.plan.boxes import Box
+from slackwater.plan.nodes import WindowNode, answering
+from slackwater.plan.svg import layers
+
+#: Spark is asked how a query stands at most so often.
+_STATUS_EVERY = 1.0
+#: Figures of a query that have a section of their own.
+_APART = ("operators", "streams")
+_RATES = {"rows_in": "rows_in_rate", "rows_out": "rows_out_rate", "runs": "runs_rate", "run_seconds": "busy"}
+
+
+class Board:
+    """Collects the sections from published figures. One thread at a time."""
+
+    def __init__(self, watched: Watched, clock: Callable[[], float] = time.monotonic) -> None:
+        self._watched = watched
+        self._clock = clock
+        self._rates = Rates()
+        self._status: dict[str, tuple[float, str, str]] = {}
+        self._answers: dict[str, tuple[object, str]] = {}
+        self._topology: tuple[object, str] = (None, "")
+
+    def sections(self) -> dict[str, str]:
+        """All sections by name."""
+        snapshot, now = self._watched.history.latest, self._clock()
+        self._rates.look(now, snapshot.operators)
+        queries = list(self._watched.queries())
+        figures = {query.name: query.metrics() for query in queries}
+        found = {
+            "session": _text(self._session(snapshot, figures)),
+            "graph": self._graph(snapshot),
+            "operators": _text(self._operators(snapshot, figures)),
+            "streams": _text(_streams(figures)),
+            "queries": _text([self._query(q, figures[q.name], snapshot, now) for q in queries]),
+        }
+        return found | self._recent(queries, snapshot)
+
+    def _session(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        last = next(iter(figures.values()), {})
+        taken = [label for label, of in snapshot.operators.items() if not of["feeds"] and "pages" in of]
+        return {
+            "at": snapshot.at,
+            "paused": self._watched.paused,
+            "strategy": snapshot.strategy,
+            "level": next((of["level"] for of in snapshot.operators.values()), ""),
+            "rows_rate": sum(self._rates.of(label)["rows_in"] for label in taken),
+            "memory": sum(memory(of) for of in snapshot.operators.values()),
+            "queued": sum(of["queued"] for of in snapshot.operators.values()),
+            "spark_jobs": last.get("spark_jobs"),
+            "spark_seconds": last.get("spark_seconds"),
+        }
+
+    def _graph(self, snapshot: Snapshot) -> str:
+        """The operators and the arcs between them, in layers; the same text as long as none comes or goes."""
+        key = [(label, of["feeds"], of["queries"], of["about"]) for label, of in snapshot.operators.items()]
+        if key != self._topology[0]:
+            boxes = [Box(label, (about,), tuple(feeds)) for label, feeds, _, about in key]
+            rows = [[box.label for box in layer] for layer in layers(boxes)]
+            nodes = {label: {"feeds": feeds, "queries": queries, "about": a} for label, feeds, queries, a in key}
+            self._topology = key, _text({"layers": rows, "nodes": nodes})
+        return self._topology[1]
+
+    def _operators(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        told = {label: of for f in figures.values() for label, of in f.get("operators", {}).items()}
+        return {
+            label: {
+                **{n: told.get(label, {}).get(n) for n in ("heartbeat", "lag_seconds")},
+                **{n: of[n] for n in ("queued", "queued_rows", "held", "rows_in", "rows_out", "runs", "last_run")},
+                **{n: of[n] for n in ("cost", "selectivity")},
+                **{shown: self._rates.of(label)[n] for n, shown in _RATES.items()},
+                "memory": memory(of),
+                "waits_for": waits_for(snapshot, label),
+            }
+            for label, of in snapshot.operators.items()
+        }
+
+    def _query(
+        self, query: WatchedQuery, figures: Mapping[str, Any], snapshot: Snapshot, now: float
+    ) -> dict[str, Any]:
+        asked, status, failure = self._status.get(query.name, (-math.inf, "", ""))
+        if now - asked >= _STATUS_EVERY:
+            status, failure = query.status, query.failure
+            self._status[query.name] = now, status, failure
+        top = answering(query.plan)
+        windowed = isinstance(top, WindowNode)
+        return {
+            "name": query.name,
+            "status": status,
+            "failure": failure,
+            "active": query.active,
+            "can_prod": windowed and query.active,
+            "groups": list(top.kernel.keys) if isinstance(top, WindowNode) else [],
+            "waits_for": waits_for(snapshot, f"{query.name}/sink"),
+            "streams": list(figures.get("streams", {})),
+            "figures": {name: value for name, value in figures.items() if name not in _APART},
+        }
+
+    def _recent(self, queries: list[WatchedQuery], snapshot: Snapshot) -> dict[str, str]:
+        """The latest answers of each query; those of a stopped one stay. Made into text when others have come."""
+        for query in queries:
+            recent = snapshot.of(f"{query.name}/sink").get("recent")
+            kept = self._answers.get(query.name)
+            if recent is not None and (kept is None or kept[0] is not recent):
+                self._answers[query.name] = recent, _text({"query": query.name, **recent})
+        return {f"answers/{name}": text for name, (_, text) in self._answers.items()}
+
+
+def memory(figures: Mapping[str, Any]) -> int:
+    """Bytes that an operator holds, and that wait before it."""
+    return int(figures.get("state_bytes", 0)) + int(figures["queued_bytes"])
+
+
+def waits_for(snapshot: Snapshot, label: str) -> str | None:
+    """The source whose time an operator goes by: back along the lowest register, again and again."""
+    seen = set[str]()
+    while (figures := snapshot.of(label)) and figures["feeds"] and label not in seen:
+        seen.add(label)
+        registers = figures["registers"]
+        lowest = min(range(len(registers)), key=registers.__getitem__) if registers else 0
+        label = figures["feeds"][min(lowest, len(figures["feeds"]) - 1)]
+    return label if figures else None
+
+
+def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each stream by each policy that a query goes by, once."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for query, of in figures.items():
+        for name, stream in of.get("streams", {}).items():
+            kept = found.setdefault((name, stream["disorder"]), {"name": name, "queries": [], **stream})
+            kept["queries"].append(query)
+    return list(found.values())
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_plain(value), default=str, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Without numbers that JSON does not know."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,116 @@
+"""A session's figures for machines: families of samples with labels, whoever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from slackwater.dashboard.board import memory
+from slackwater.dashboard.watched import Watched
+
+Kind = Literal["counter", "gauge"]
+Labels = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric: what it counts or measures, and its samples by label."""
+
+    name: str
+    kind: Kind
+    help: str
+    samples: list[tuple[Labels, float]]
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """How a metric is found among figures."""
+
+    name: str
+    kind: Kind
+    help: str
+    of: str | Callable[[Mapping[str, Any]], object]
+    unit: str = ""
+
+    def value(self, figures: Mapping[str, Any]) -> object:
+        """The figure, if it is there."""
+        return figures.get(self.of) if isinstance(self.of, str) else self.of(figures)
+
+
+_STREAM = (
+    _Figure("stream_rows", "counter", "Rows that have come.", "rows"),
+    _Figure("stream_pages", "counter", "Pages that have come.", "pages"),
+    _Figure("stream_missing_time_rows", "counter", "Rows without a time that could be read.", "missing_time"),
+    _Figure(
+        "stream_lag_seconds", "gauge", "By how much the heartbeat is behind the clock.", "lag_seconds", "seconds"
+    ),
+    _Figure("stream_wait", "gauge", "By how much the heartbeat is behind the largest time seen.", "wait"),
+)
+_QUERY = (
+    _Figure("query_active", "gauge", "1 while the query has neither been stopped nor failed.", "active"),
+    _Figure("query_lag_seconds", "gauge", "By how much the heartbeat is behind.", "lag_seconds", "seconds"),
+    _Figure("query_late_rows", "counter", "Rows that some window no longer took.", "late_rows"),
+    _Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
+    _Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
+    _Figure("query_windows", "counter", "Windows that were closed.", "windows"),
+    _Figure("query_results", "counter", "Final rows.", "results"),
+    _Figure("query_early_results", "counter", "Early rows.", "early_results"),
+    _Figure("query_prods", "counter", "Prods that the query has sent itself.", "prods"),
+    _Figure("query_queued", "gauge", "Elements that wait on its arcs.", "queued"),
+)
+_OPERATOR = (
+    _Figure("operator_rows_in", "counter", "Rows that it took.", "rows_in"),
+    _Figure("operator_rows_out", "counter", "Rows that it gave.", "rows_out"),
+    _Figure("operator_runs", "counter", "How often it ran.", "runs"),
+    _Figure("operator_run_seconds", "counter", "How long it ran.", "run_seconds", "seconds"),
+    _Figure("operator_queued", "gauge", "Elements that wait before it.", "queued"),
+    _Figure("operator_queued_rows", "gauge", "Rows that wait before it.", "queued_rows"),
+    _Figure("operator_memory_bytes", "gauge", "Bytes that it holds or that wait before it.", memory, "bytes"),
+)
+_OF_EARLY = (
+    ("estimate", "query_accuracy_ratio", "Mean accuracy of early answers."),
+    ("coverage", "query_coverage_ratio", "Share of the intervals that held."),
+)
+
+
+def families(watched: Watched) -> list[Family]:
+    """All metrics of a session."""
+    queries = {query.name: {**query.metrics(), "active": query.active} for query in watched.queries()}
+    streams: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for figures in queries.values():
+        for name, stream in figures.get("streams", {}).items():
+            streams.setdefault((name, stream["disorder"]), stream)
+    by_stream = [({"stream": n, "disorder": d}, of) for (n, d), of in streams.items()]
+    by_query = [({"query": name}, of) for name, of in queries.items()]
+    by_operator = [({"operator": label}, of) for label, of in watched.history.latest.operators.items()]
+    found = [Family("paused", "gauge", "1 while the session's work stands.", [({}, float(watched.paused))])]
+    for among, labelled in ((_STREAM, by_stream), (_QUERY, by_query), (_OPERATOR, by_operator)):
+        found += [_family(figure, labelled) for figure in among]
+    found += [_lateness(by_stream), *_accuracy(by_query)]
+    return [family for family in found if family.samples]
+
+
+def _family(figure: _Figure, labelled: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Family:
+    values = [(labels, figure.value(of)) for labels, of in labelled]
+    known = [(labels, float(v)) for labels, v in values if isinstance(v, (int, float))]
+    return Family(figure.name, figure.kind, figure.help, known, figure.unit)
+
+
+def _lateness(streams: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Family:
+    samples = [
+        ({**labels, "share": share}, float(v)) for labels, of in streams for share, v in of["lateness"].items()
+    ]
+    return Family("stream_lateness", "gauge", "Lateness that this share of the rows does not exceed.", samples)
+
+
+def _accuracy(queries: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Iterable[Family]:
+    told = [
+        ({**labels, "aggregate": name}, figures)
+        for labels, of in queries
+        for name, figures in of.get("accuracy", {}).items()
+    ]
+    for key, name, help in _OF_EARLY:
+        samples = [(labels, float(of[key])) for labels, of in told if isinstance(of.get(key), (int, float))]
+        yield Family(name, "gauge", help, samples, "ratio")

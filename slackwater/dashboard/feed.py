@@ -1,0 +1,109 @@
+"""The feed of server-sent events: one look at the figures for all who watch, at most ten times a second.
+
+Nothing is kept for a reader that is slow: it gets what has changed by the time it reads again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+
+from slackwater.dashboard.board import Board
+
+#: Seconds between two looks.
+EVERY = 0.1
+#: At least so often there is one, though nothing was published: the lag grows with the clock.
+_AT_LEAST = 1.0
+#: A look may take this share of the time; if it takes long, the next one comes later.
+_SHARE = 0.04
+#: So often something is sent, or the reader would take the connection for lost.
+_ALIVE = 10.0
+#: So many may watch at once.
+MOST_READERS = 32
+
+
+class Feed:
+    """Looks as long as somebody watches."""
+
+    def __init__(self, board: Board, latest: Callable[[], object], pool: Executor) -> None:
+        self._board = board
+        self._latest = latest
+        self._pool = pool
+        self._sections: dict[str, tuple[int, str]] = {}
+        self._version = 0
+        self._news = asyncio.Condition()
+        self._wanted = asyncio.Event()
+        self.readers = 0
+        self.looks = 0
+        self.ending = False
+
+    async def look(self) -> tuple[dict[str, str], float]:
+        """The sections now, and the processor's seconds that they took."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._look)
+
+    def _look(self) -> tuple[dict[str, str], float]:
+        began = time.thread_time()
+        return self._board.sections(), time.thread_time() - began
+
+    async def run(self) -> None:
+        """Look again and again, until the end."""
+        seen, looked = None, 0.0
+        while not self.ending:
+            await self._wanted.wait()
+            if self.readers == 0:
+                self._wanted.clear()
+                continue
+            latest, began = self._latest(), time.monotonic()
+            pause = EVERY
+            if latest is not seen or began - looked >= _AT_LEAST:
+                seen, looked = latest, began
+                sections, spent = await self.look()
+                await self._publish(sections)
+                pause = max(EVERY, spent / _SHARE)
+            await asyncio.sleep(pause)
+
+    async def _publish(self, sections: dict[str, str]) -> None:
+        self.looks += 1
+        changed = {n: text for n, text in sections.items() if self._sections.get(n, (0, ""))[1] != text}
+        if not changed:
+            return
+        async with self._news:
+            self._version += 1
+            self._sections = {
+                n: self._sections[n] for n in sections if n in self._sections and n not in changed
+            } | {n: (self._version, text) for n, text in changed.items()}
+            self._news.notify_all()
+
+    async def follow(self) -> AsyncIterator[str]:
+        """Events for one reader: at first all sections, then what changes."""
+        self.readers += 1
+        self._wanted.set()
+        try:
+            yield "retry: 1000\n\n"
+            had = 0
+            while not self.ending:
+                news = [(n, text) for n, (version, text) in self._sections.items() if version > had]
+                had = self._version
+                if news:
+                    yield "".join(f"event: {n.partition('/')[0]}\ndata: {text}\n\n" for n, text in news)
+                elif not await self._changed(had):
+                    yield ": alive\n\n"
+        finally:
+            self.readers -= 1
+
+    async def _changed(self, had: int) -> bool:
+        try:
+            async with asyncio.timeout(_ALIVE), self._news:
+                await self._news.wait_for(lambda: self._version > had or self.ending)
+        except TimeoutError:
+            return False
+        return True
+
+    async def end(self) -> None:
+        """Let all readers go."""
+        self.ending = True
+        self._wanted.set()
+        async with self._news:
+            self._news.notify_all()
