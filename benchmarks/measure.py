@@ -63,14 +63,9 @@ class Figures:
         return {**self.__dict__, "rows_per_second": self.rows_per_second}
 
 
-def read_progress(query: StreamingQuery, rows: int | None = None) -> Figures:
-    """Figures of a query that has ended. Batches without rows are not counted on either side.
-
-    Where the query reads its batches' files itself, Spark's reports know no rows: `rows` says how many all of
-    its batches, which are equally large, had together.
-    """
-    reports = _reports(query)
-    batches = [r for r in reports if (r["numInputRows"] > 0 if rows is None else "addBatch" in r["durationMs"])]
+def read_progress(query: StreamingQuery) -> Figures:
+    """Figures of a query that has ended. Batches without rows are not counted."""
+    batches = [r for r in _reports(query) if r["numInputRows"] > 0]
     cold = min(COLD, len(batches) // 2)
     warm = batches[cold:]
     if not warm:
@@ -80,8 +75,8 @@ def read_progress(query: StreamingQuery, rows: int | None = None) -> Figures:
     return Figures(
         batches=len(batches),
         warm_batches=len(warm),
-        warm_rows=_rows(warm) if rows is None else rows * len(warm) // len(batches),
-        rows=_rows(batches) if rows is None else rows,
+        warm_rows=_rows(warm),
+        rows=_rows(batches),
         seconds=sum(times) / 1e3,
         wall_seconds=_instant(warm[-1]) + times[-1] / 1e3 - _instant(warm[0]),
         total_seconds=sum(r["durationMs"]["triggerExecution"] for r in batches) / 1e3,

@@ -22,6 +22,7 @@ from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
+from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.results_as_rows import ResultsAsRows
 from slackwater.operators.rolling_aggregate import RollingAggregate
@@ -30,7 +31,7 @@ from slackwater.operators.rows_join import RowsJoin
 from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
-from slackwater.operators.source import Follower, Source
+from slackwater.operators.source import Source
 from slackwater.operators.stamp import Stamp
 from slackwater.operators.union import Union
 from slackwater.operators.where import Where

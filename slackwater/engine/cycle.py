@@ -64,11 +64,16 @@ class Cycle:
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
+        self._committed = self.stopwatch()
         self._ticked = {clock: clock.now() for clock in self._graph.clocks}
 
     def looked_at(self, clock: Clock) -> int:
         """What a clock said when operators were last told of it."""
         return self._ticked.get(clock, MIN_TICK)
+
+    def committed(self) -> None:
+        """All that has happened is safe."""
+        self.dirty, self.uncommitted, self._committed = False, 0, self.stopwatch()
 
     def next(self) -> Node | Act:
         """What to do: a node to run, or a commit first, or nothing but to wait."""
@@ -82,7 +87,8 @@ class Cycle:
                 self.dirty = True
                 self._inputs.present()
             nodes = {n.label: n for n in self._graph if n.operator.more(n.inputs) or n.operator.spare(n.inputs)}
-            situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets))
+            seconds = self.stopwatch() - self._committed
+            situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets), seconds)
             picked = self.strategy.pick([self._ready(n) for n in nodes.values()], situation)
             if isinstance(picked, Ready):
                 return nodes[picked.label]

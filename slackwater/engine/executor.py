@@ -17,19 +17,19 @@ from slackwater.engine.commit import Commits, Refused
 from slackwater.engine.cycle import Cycle
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
+from slackwater.engine.figures import figures
 from slackwater.engine.graph import Feed, Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
 from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
 from slackwater.errors import RunError
-from slackwater.operators.operator import MAIN, Operator
+from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page, Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
 from slackwater.operators.taking import OneByOne, Taking, Together
 from slackwater.progress.clock import Clock
-from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Act, Strategy
@@ -340,7 +340,7 @@ class Executor:
     def _commit(self) -> None:
         cycle = self._cycle
         if cycle.dirty:
-            cycle.dirty, cycle.uncommitted = False, 0
+            cycle.committed()
             self._commits.on_refused = None if self.on_failed is None else self._refused
             self._commits.commit(self._admission, self._backlog.settle)
             self._feed_back()
@@ -363,7 +363,7 @@ class Executor:
         """Figures of every operator, of what waits before it, and of how far time has come behind it."""
         self._inputs.assign()
         level = self._inputs.heartbeats.name
-        return {node.label: {**_figures(node), "level": level} for node in self.graph}
+        return {node.label: {**figures(node), "level": level} for node in self.graph}
 
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
@@ -371,31 +371,3 @@ class Executor:
             label: {**of, **self.graph.nodes[label].measured.figures()} for label, of in self.metrics().items()
         }
         return Snapshot(self.clock.now(), figures, type(self._cycle.strategy).__name__)
-
-
-#: Figures that every operator has.
-ENGINE_FIGURES = (
-    *("runs", "run_seconds", "rows_in", "rows_out", "last_run", "cost", "selectivity", "growth"),
-    *("heartbeat", "heartbeats", "registers"),
-    *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
-)
-
-
-def _figures(node: Node) -> dict[str, Any]:
-    said = node.times.get(MAIN, Punctuation.NONE)
-    if not node.outputs and not node.is_source and node.feeds:
-        said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
-    return {
-        **node.operator.metrics(),
-        "heartbeat": said.heartbeat.tick,
-        "heartbeats": {port: time.heartbeat.tick for port, time in node.times.items()},
-        "registers": [time.heartbeat.tick for time in node.registers],
-        "queued": sum(q.waiting for q in node.inputs),
-        "queued_rows": node.waiting()[0],
-        "queued_bytes": node.waiting()[1],
-        "label": sorted(source if port == MAIN else f"{source} ({port})" for source, port in node.goes_by.streams),
-        "held": sum(entry.is_page for queue in node.arcs for entry in queue.held),
-        "queries": sorted(node.queries),
-        "about": node.about,
-        "feeds": [feed[0] for feed in node.feeds if feed is not None],
-    }

@@ -6,7 +6,7 @@ It is what holds time back for a whole plan: no window closes before the source'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from slackwater.columns import BEFORE, SOURCE
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.operators.promise import Follower, Promise
 from slackwater.operators.taking import OneByOne, Taking
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
@@ -31,66 +32,6 @@ from slackwater.progress.time_kinds import LatentTracker, StampTracker
 SKETCH_EVERY = 16
 #: Longer lists of names are kept as tables.
 _LONG = 256
-#: So many sources are named that hold time back.
-_SLOWEST = 5
-
-
-@dataclass(frozen=True)
-class Follower:
-    """A query that goes by a policy."""
-
-    teller: str
-    """Label of the operator that tells what it made of a page."""
-    needs: frozenset[str]
-    by_source: bool
-    """Whether it closes its windows by source."""
-    reach: int = 0
-    """How far behind a row the last window ends that it belongs to, through all aggregates of the query."""
-
-
-class _Promise:
-    """One disorder policy at work: its tracker, and the queries that go by it."""
-
-    def __init__(self, tracker: Tracker) -> None:
-        self.tracker = tracker
-        self.followers: dict[tuple[str, str], Follower] = {}
-        """By query and by the operator that tells: a query may read a stream in several ways."""
-        self.beside: dict[str, str] = {}
-        """Streams that the policy goes by, by the labels of their sources."""
-
-    def away(self, away: int) -> int:
-        """By how much its clock is behind the session's."""
-        return 0 if self.tracker.absolute_clock else away
-
-    def reaches(self, wanted: Wanted) -> int | None:
-        """When the clock alone brings the heartbeat as far as it is wanted, by the policy's clock."""
-        tick = wanted(self.tracker.heartbeat.tick) if self.tracker.goes_on else None
-        return None if tick is None else self.tracker.reaches(tick)
-
-    def moves(self, now: int, wanted: Wanted) -> bool:
-        """Whether the policy should be told of the clock: not if that only carries time on for nobody."""
-        if not self.tracker.goes_on:
-            return True
-        return any(at is not None and at <= now for at in (self.reaches(wanted), self.tracker.wake_at()))
-
-    @property
-    def by_source(self) -> bool:
-        """Whether some query closes its windows by source."""
-        return any(follower.by_source for follower in self.followers.values())
-
-    @property
-    def reach(self) -> int:
-        """How far behind a row its last window ends."""
-        return max((follower.reach for follower in self.followers.values()), default=0)
-
-    def now(self) -> Punctuation:
-        """How far time has come by this policy."""
-        return Punctuation(self.tracker.heartbeat, self.tracker.by_source() if self.by_source else None)
-
-    def slowest(self) -> dict[str, int]:
-        """The sources with the lowest heartbeats, where each has one."""
-        beats = self.tracker.by_source()
-        return {} if beats is None else beats.lowest(_SLOWEST)
 
 
 class Source(Unary):
@@ -105,7 +46,7 @@ class Source(Unary):
     ) -> None:
         super().__init__(label)
         self._taking = taking or OneByOne()
-        self._promises = {MAIN: _Promise(tracker)}
+        self._promises = {MAIN: Promise(tracker)}
         self._needs = needs
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
@@ -133,7 +74,7 @@ class Source(Unary):
         `beside` names the streams that the policy goes by, by the labels of their sources.
         """
         if port not in self._promises:
-            self._promises[port] = _Promise(tracker)
+            self._promises[port] = Promise(tracker)
             if port in self._kept:
                 self._promises[port].tracker.restore(self._kept.pop(port))
         self._promises[port].followers[query, follower.teller] = follower

@@ -14,6 +14,9 @@ from enum import Enum
 from slackwater.scheduling.chart import Segment
 from slackwater.scheduling.paths import Plan
 
+#: Answers wait for a commit; in a backlog there is one when so many seconds have gone by.
+COMMIT_SECONDS = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -67,6 +70,8 @@ class Situation:
     """Runs since then."""
     senders: int = 0
     """Pages whose senders wait for a commit."""
+    seconds: float = 0.0
+    """Time since the last commit."""
 
 
 class Act(Enum):
@@ -109,7 +114,7 @@ class Ordered(Strategy):
     - A prod goes first: somebody waits for an answer.
     - What can wait for a lull waits for it.
     - Before expensive work there is a commit, so that pages are safe and answers are out.
-    - Senders do not wait for more than some runs.
+    - Senders do not wait for more than some runs, and answers not longer than a second or two.
     """
 
     def __init__(self, commit_every: int = 64) -> None:
@@ -123,6 +128,8 @@ class Ordered(Strategy):
     def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
         """By the rules, then by the order."""
         if now.senders and now.uncommitted >= self.commit_every:
+            return Act.COMMIT
+        if now.dirty and now.seconds >= COMMIT_SECONDS:
             return Act.COMMIT
         among = [r for r in ready if r.prodded] or [r for r in ready if not r.spare]
         if not among and now.lull:

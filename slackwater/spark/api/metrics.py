@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slackwater.engine.build import aggregate_labels, source_label
-from slackwater.engine.executor import ENGINE_FIGURES
+from slackwater.engine.figures import ENGINE_FIGURES
 from slackwater.engine.records import Snapshot
 from slackwater.operators.operator import MAIN
 from slackwater.plan.nodes import AggregateNode, StreamNode, aggregates_of, answers_of, first_aggregates

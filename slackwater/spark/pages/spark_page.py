@@ -31,6 +31,7 @@ from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp_sql
+from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, sketch_column
 from slackwater.spark.storage.place import Place
@@ -107,7 +108,10 @@ class SparkPage:
         table = kept.limit(rows).toArrow()
         frame = pages.spark.createDataFrame(table, kept.schema)
         arrival = Arrival(table.num_rows, 0, None, None, self.origin.at)
-        return SparkPage.known(frame, self.number, {}, arrival, Shape(), pages, self.prod)
+        hidden = self.origin.hidden
+        return SparkPage(
+            None, Origin(frame, self.number, arrival.at, Shape(), pages, hidden, arrival=arrival, prod=self.prod)
+        )
 
     def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Remember what will be asked for."""

@@ -1,0 +1,37 @@
+"""Figures of an operator that the engine knows, for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slackwater.engine.graph import Node
+from slackwater.operators.operator import MAIN
+from slackwater.progress.punctuation import Punctuation
+
+#: Figures that every operator has.
+ENGINE_FIGURES = (
+    *("runs", "run_seconds", "rows_in", "rows_out", "last_run", "cost", "selectivity", "growth"),
+    *("heartbeat", "heartbeats", "registers"),
+    *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
+)
+
+
+def figures(node: Node) -> dict[str, Any]:
+    """What waits before it, and how far time has come behind it."""
+    said = node.times.get(MAIN, Punctuation.NONE)
+    if not node.outputs and not node.is_source and node.feeds:
+        said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
+    return {
+        **node.operator.metrics(),
+        "heartbeat": said.heartbeat.tick,
+        "heartbeats": {port: time.heartbeat.tick for port, time in node.times.items()},
+        "registers": [time.heartbeat.tick for time in node.registers],
+        "queued": sum(q.waiting for q in node.inputs),
+        "queued_rows": node.waiting()[0],
+        "queued_bytes": node.waiting()[1],
+        "label": sorted(source if port == MAIN else f"{source} ({port})" for source, port in node.goes_by.streams),
+        "held": sum(entry.is_page for queue in node.arcs for entry in queue.held),
+        "queries": sorted(node.queries),
+        "about": node.about,
+        "feeds": [feed[0] for feed in node.feeds if feed is not None],
+    }
