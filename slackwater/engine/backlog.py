@@ -46,7 +46,7 @@ class Backlog:
             saved = page.save()
             self.keep(saved)
             # Those who share the work on a page know it by the object.
-            loaded = self._pages.load(saved)
+            loaded = page if page.kept else self._pages.load(saved)
             for entry in entries:
                 entry.saved, entry.element = saved, loaded
 

@@ -132,6 +132,7 @@ class Cycle:
         def emit(element: Element, port: str = MAIN) -> None:
             saved = None
             if not isinstance(element, (Punctuation, Prod)):
+                element = element.held() if self._will_wait(node) else element
                 taken = (q.taken for q in node.inputs if q.taken is not None)
                 saved = next((t.saved for t in taken if t.element is element), None)
                 saved = self._backlog.given(element) if saved is None else saved
@@ -150,6 +151,12 @@ class Cycle:
         for report in node.operator.report():
             if told is not None and told in self._graph:
                 self._graph.nodes[told].operator.hear(report)
+
+    def _will_wait(self, node: Node) -> bool:
+        """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first."""
+        if not (node.operator.extends and self.strategy.ends_segment(node.label)):
+            return False
+        return any(len(queue) for source in self._graph.sources_behind(node) for queue in source.inputs)
 
     def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page]) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]

@@ -61,6 +61,11 @@ class Loop:
                 self._changed.notify()
 
     @property
+    def works(self) -> bool:
+        """Whether it has not been stopped."""
+        return not self._stopping
+
+    @property
     def inside(self) -> bool:
         """Whether the caller is the loop's own thread, as a sink's function is."""
         return threading.current_thread() is self._thread

@@ -144,6 +144,15 @@ class Page(Protocol):
         """Run: the visible columns of all rows, for a sink."""
         ...
 
+    def held(self) -> Page:
+        """Run what has been put on the rows, if anything has: so they take only the room of what is left."""
+        ...
+
+    @property
+    def kept(self) -> bool:
+        """Whether memory has the rows as they are, also when they have been saved."""
+        ...
+
     def save(self) -> dict[str, Any]:
         """Run, and make the rows durable; what is given back, as JSON values, finds them again."""
         ...

@@ -235,6 +235,15 @@ class ArrowPage:
         """It lives in this process."""
         return None
 
+    def held(self) -> ArrowPage:
+        """Its rows are what they are."""
+        return self
+
+    @property
+    def kept(self) -> bool:
+        """It need not be: what is saved is found again."""
+        return False
+
     def save(self) -> dict[str, Any]:
         """The rows as text in the record itself; enough for a test."""
         self._execute()

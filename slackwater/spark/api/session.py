@@ -31,6 +31,7 @@ from slackwater.spark.api.running import Running
 from slackwater.spark.embedded import embedded, moved_to, private_copy
 from slackwater.spark.ingest.replay import read_replay
 from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.room import DISK, MEMORY, Room, read_size
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.place import Place
 
@@ -46,6 +47,8 @@ class Session(SpeaksSql):
     `heartbeats` says for which streams pages wait in a query over several: sw.operator_level() (as without it),
     sw.query_level() or sw.memory_aware() (S1 section 7).
     Waiting pages of one stream are taken as one where that is faster; with `together=False` each goes by itself.
+    Of what waits in the middle of a plan, so much is held in Spark's `memory`, the rest in files. When pages that
+    wait at sources take more than `disk`, senders are made to wait.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class Session(SpeaksSql):
         enabling: Enabling | None = None,
         heartbeats: Heartbeats | None = None,
         together: bool = True,
+        memory: str | int = MEMORY,
+        disk: str | int = DISK,
     ) -> None:
         if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
             raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
@@ -75,6 +80,7 @@ class Session(SpeaksSql):
         pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None, self.spark)
         self._catalogue = Catalogue(pages.spark, self.spark)
         pages.tables = self._catalogue.table
+        pages.room = Room(read_size(memory, "memory"), read_size(disk, "disk"))
         self._analysis = Analysis(self._catalogue)
         self._tables: dict[str, DataFrame] = {}
         """Stored relations as the user gave them."""

@@ -64,6 +64,7 @@ class Ingest:
         self._offered: int | None = None
         """Number of the last page that went by the spool."""
         self.spooling = False
+        self._stopping = False
         self.columns: set[str] = set()
         self._visible: list[str] = []
         """The same as Spark SQL, in the order of the stream."""
@@ -76,7 +77,7 @@ class Ingest:
         read from the source even if no query looks at it.
         """
         self.stop()
-        self.columns, self._tuned = columns, False
+        self.columns, self._tuned, self._stopping = columns, False, False
         self._offer_spooled()
         self._checkpoint.tidy()
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
@@ -119,6 +120,7 @@ class Ingest:
     def stop(self) -> None:
         """Stop after the batch that is under way."""
         if self.query is not None:
+            self._stopping = True
             with contextlib.suppress(Py4JError):  # Spark itself may have been stopped before
                 self.query.stop()
             self.query = None
@@ -151,6 +153,9 @@ class Ingest:
         node = self._loop.executor.graph.nodes.get(source_label(self.node.name))
         if node is None:
             raise RunError(f"no query reads stream {self.node.name!r} any more")
+        self._pages.room.wait(self.node.name, lambda: self._stopping or not self._loop.works)
+        if self._stopping:
+            raise RunError(f"stream {self.node.name!r} is read no more")
         source = node.operator
         assert isinstance(source, Source)
         page.expect(source.needs(page.number))

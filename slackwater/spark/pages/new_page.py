@@ -31,11 +31,12 @@ def arrived(
     shape: Shape,
     pages: SparkPages,
     columns: Sequence[str] = ("*",),
+    size: int | None = None,
 ) -> SparkPage:
     """A page as it comes from a source, with some of its columns."""
     hidden = _hidden(node)
     timed = _timed(frame, columns, hidden)
-    return SparkPage(None, Origin(timed, number, at, shape, pages, tuple(hidden)))
+    return SparkPage(None, Origin(timed, number, at, shape, pages, tuple(hidden), size=size))
 
 
 def by_reference(

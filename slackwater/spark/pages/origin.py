@@ -44,6 +44,10 @@ class Origin:
     prod: Prod | None = None
     saved: dict[str, Any] | None = None
     """Where the rows of the page as it came are durable."""
+    size: int | None = None
+    """Bytes of the rows, where they are known without files."""
+    count: int | None = None
+    """Rows, where they are not those that arrived."""
     unstamped: Origin | None = None
     """That of the same rows before they got their time: their arrival is known with this one's."""
     _kept: bool = False

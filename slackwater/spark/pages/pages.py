@@ -26,6 +26,7 @@ from slackwater.spark.pages.join_cells import JoinCells
 from slackwater.spark.pages.new_page import can_join, joined, load
 from slackwater.spark.pages.one_task import reader_of
 from slackwater.spark.pages.ordered_cells import OrderedCells
+from slackwater.spark.pages.room import Room
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.sorted_cells import SortedCells
 from slackwater.spark.pages.spark_page import SparkPage
@@ -63,6 +64,7 @@ class SparkPages:
         self._wide: dict[tuple[object, ...], WideFold] = {}
         self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
         """Finds stored relations."""
+        self.room = Room()
         self.jobs = 0
         self.spark_seconds = 0.0
 
@@ -157,8 +159,12 @@ class SparkPages:
         return joined([page for page in pages if isinstance(page, SparkPage)])
 
     def drop(self, saved: dict[str, Any]) -> None:
-        """Delete its rows."""
+        """Delete its rows, or the note of where they are."""
         self.root.child(saved["folder"]).delete()
+        kind, _, rest = saved["folder"].partition("/")
+        if kind == SPOOL:
+            stream, _, number = rest.rpartition("/")
+            self.room.take(stream, int(number))
 
     def sweep(
         self, queues: Mapping[str, Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -72,6 +72,8 @@ class SparkPage:
     @property
     def rows(self) -> int | None:
         """Rows on arrival, once known."""
+        if self.origin.count is not None:
+            return self.origin.count
         return None if self.origin.arrival is None else self.origin.arrival.rows
 
     @property
@@ -81,8 +83,32 @@ class SparkPage:
 
     @property
     def bytes(self) -> int | None:
-        """Size of its files, where it has some of its own."""
+        """The room of the rows as they came, or are kept: what is only to be done to them frees none."""
+        if self.origin.size is not None:
+            return self.origin.size
         return None if self.origin.saved is None else self.origin.saved["bytes"]
+
+    @property
+    def kept(self) -> bool:
+        """Whether Spark's memory has them."""
+        return self.origin.count is not None
+
+    def held(self) -> SparkPage:
+        """One job; the rows stay in Spark's memory if there is room, else they go to files."""
+        pages = self.origin.pages
+        if self.made is None:
+            return self
+        if not pages.room.has_memory(self.bytes or 0):
+            kept: SparkPage = pages.load(self.save())
+            return kept
+        with self._job() as frame:
+            rows = frame.persist()
+            count = rows.count()
+        plan: Any = rows._jdf.queryExecution().optimizedPlan()
+        size = int(str(plan.stats().sizeInBytes()))
+        origin = replace(self.origin, rows=rows, saved=None, size=size, count=count, unstamped=None)
+        pages.room.hold(rows, size, origin)
+        return SparkPage(None, origin)
 
     @property
     def saved(self) -> dict[str, Any] | None:
@@ -285,7 +311,10 @@ class SparkPage:
         with self._job() as frame, self.origin.pages.writing(place):
             frame.write.mode("overwrite").parquet(place.address)
         assert self.origin.arrival is not None
-        return self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())
+        saved = self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())
+        if self.kept and self.made is None:
+            self.origin.saved = saved
+        return saved
 
     def _kept(self, frame: DataFrame | None = None) -> DataFrame:
         """The rows that the filters have let pass."""

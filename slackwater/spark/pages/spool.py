@@ -22,6 +22,7 @@ class Spool:
     """The folder of one stream: a folder for each page, whole when the page's note is in it."""
 
     def __init__(self, stream: str, pages: SparkPages) -> None:
+        self._stream = stream
         self._name = f"{SPOOL}/{stream}"
         self._pages = pages
 
@@ -36,13 +37,15 @@ class Spool:
     def put(self, page: SparkPage) -> dict[str, Any]:
         """Save a page, or note where its rows are; after a crash `waiting` gives it again."""
         place = self._pages.root.child(self.folder(page.number))
-        saved, disk = page.saved, self._pages.disk
+        saved, disk, size = page.saved, self._pages.disk, 0
         if saved is None:
             saved = page.save(place)
+            size = saved["bytes"]
         else:
             disk.make_folder(place.path)
             disk.force_tree(place.path, self._pages.root.path, ())
         disk.write(f"{place.path}/{_NOTE}", json.dumps(saved).encode())
+        self._pages.room.put(self._stream, page.number, size)
         return saved
 
     def waiting(self, after: int | None) -> Iterator[dict[str, Any]]:
@@ -52,4 +55,6 @@ class Spool:
             place = self._place.child(str(number))
             if (after is None or number > after) and _NOTE in place.names():
                 with place.files.open_input_file(f"{place.path}/{_NOTE}") as note:
-                    yield json.loads(note.read())
+                    saved = json.loads(note.read())
+                self._pages.room.put(self._stream, number, 0 if "files" in saved else saved["bytes"])
+                yield saved

@@ -76,6 +76,15 @@ class TablePage:
         """The table itself."""
         return self._table
 
+    def held(self) -> TablePage:
+        """Its rows are what they are."""
+        return self
+
+    @property
+    def kept(self) -> bool:
+        """It need not be: what is saved is found again."""
+        return False
+
     def save(self) -> dict[str, Any]:
         """Write the rows to the journal's file system, without Spark."""
         place = self._pages.new("pages")

@@ -1,0 +1,97 @@
+"""How much room pages may take that wait: Spark's memory for some, the spool for the rest.
+
+When the spool is full, or too many pages wait, senders that can wait are made to: nothing is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from slackwater.errors import QueryError
+
+MEMORY = 512 * 2**20
+DISK = 32 * 2**30
+#: So many pages of a stream may wait, also such as take no room because they are files of the user.
+MOST_PAGES = 256
+_UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+
+
+def read_size(text: str | int, name: str) -> int:
+    """A size in bytes.
+
+    >>> read_size("512 MB", "memory") == 512 * 2**20
+    True
+    """
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        return text
+    number, _, unit = str(text).strip().partition(" ")
+    try:
+        return int(float(number) * _UNITS[unit.strip().upper()])
+    except (KeyError, ValueError, OverflowError):
+        raise QueryError(f"{name}={text!r} is no size; write a number and a unit, as in {name}='512 MB'") from None
+
+
+class Room:
+    """What waits in memory and in the spool, against what may."""
+
+    def __init__(self, memory: int = MEMORY, disk: int = DISK) -> None:
+        self.memory, self.disk = memory, disk
+        self.held = 0
+        """Bytes of pages in Spark's memory."""
+        self.spooled = 0
+        """Bytes of pages in the spool; such as are only noted there take none."""
+        self.pushed_back = 0.0
+        """Seconds for which senders were made to wait."""
+        self._spool: dict[str, dict[int, int]] = {}
+        """Bytes by stream and page."""
+        self._changed = threading.Condition()
+
+    # --- memory
+
+    def has_memory(self, size: int) -> bool:
+        """Whether a page of about this size may be held in Spark's memory."""
+        return self.held + size <= self.memory
+
+    def hold(self, frame: DataFrame, size: int, owner: object) -> None:
+        """Rows are in Spark's memory for as long as their owner lives."""
+        with self._changed:
+            self.held += size
+        weakref.finalize(owner, self._let_go, frame, size).atexit = False
+
+    def _let_go(self, frame: DataFrame, size: int) -> None:
+        # By whoever drops the last reference, in the middle of anything: so without a lock.
+        self.held -= size
+        frame.unpersist()
+
+    # --- the spool
+
+    def put(self, stream: str, number: int, size: int) -> None:
+        """A page waits in the spool."""
+        with self._changed:
+            pages = self._spool.setdefault(stream, {})
+            self.spooled += size - pages.get(number, 0)
+            pages[number] = size
+
+    def take(self, stream: str, number: int) -> None:
+        """It is there no more."""
+        with self._changed:
+            self.spooled -= self._spool.get(stream, {}).pop(number, 0)
+            self._changed.notify_all()
+
+    def full(self, stream: str) -> bool:
+        """Whether a stream should send no more for now."""
+        return self.spooled >= self.disk > 0 or len(self._spool.get(stream, ())) >= MOST_PAGES
+
+    def wait(self, stream: str, over: Callable[[], bool]) -> None:
+        """Wait, in the sender's thread, until there is room, or until all is over anyway."""
+        started = time.monotonic()
+        with self._changed:
+            while self.full(stream) and not over():
+                self._changed.wait(1.0)
+        if time.monotonic() - started > 0.001:
+            self.pushed_back += time.monotonic() - started

@@ -1,0 +1,117 @@
+"""Pages that wait: in Spark's memory up to a budget, then in files; and senders wait when there is no more room."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.engine.build import source_label
+from slackwater.spark.pages.new_page import arrived
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.room import MOST_PAGES, Room, read_size
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.storage.place import Place
+from tests.kit.streams_of_samples import A, plan
+
+KEEP = "i % 5 = 0"
+
+
+@pytest.mark.parametrize(("text", "size"), [("512 MB", 2**29), ("1.5 kb", 1536), (77, 77), ("2 GB", 2**31)])
+def test_sizes_are_read(text: str | int, size: int) -> None:
+    assert read_size(text, "memory") == size
+
+
+@pytest.mark.parametrize("text", ["512", "lots", "5 apples", -1, True, "nan MB"])
+def test_what_is_no_size_is_refused(text: str | int) -> None:
+    with pytest.raises(sw.QueryError, match=r"disk=.* is no size; write a number and a unit, as in disk='512 MB'"):
+        read_size(text, "disk")
+
+
+def test_a_sender_waits_until_the_spool_has_room() -> None:
+    room, begun, done = Room(disk=100), threading.Event(), threading.Event()
+
+    def send() -> None:
+        begun.set()
+        room.wait("a", lambda: False)
+        done.set()
+
+    room.put("a", 0, 60)
+    room.put("a", 1, 60)
+    room.put("a", 1, 60)
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    assert begun.wait(20) and room.full("a") and room.spooled == 120
+    room.take("a", 0)
+    sender.join(20)
+    assert done.is_set() and room.spooled == 60
+
+
+def test_not_too_many_pages_wait_that_take_no_room() -> None:
+    room = Room()
+    for n in range(MOST_PAGES):
+        assert not room.full("a")
+        room.put("a", n, 0)
+    assert room.full("a") and not room.full("b")
+    room.wait("a", lambda: True)  # all is over: nobody waits
+
+
+def page(spark: SparkSession, folder: Path) -> SparkPage:
+    rows = pl.DataFrame({"i": range(100), "t": range(100)}).to_arrow()
+    node = plan(A, {"a": sw.bounded(0)})
+    frame = spark.createDataFrame(rows)
+    return arrived(frame, node, 0, 0, Shape(), SparkPages(spark, Place.of(folder)), size=rows.nbytes)  # type: ignore[arg-type]
+
+
+@pytest.mark.spark
+def test_what_is_left_of_a_page_is_held_in_memory_while_it_is_needed(spark: SparkSession, tmp_path: Path) -> None:
+    whole = page(spark, tmp_path)
+    assert whole.held() is whole, "nothing would be freed"
+    room, kept = whole.origin.pages.room, whole.where(KEEP).held()
+    assert kept.kept and kept.rows == 20 and room.held == kept.bytes
+    assert whole.arrival() is not None and whole.rows == 100, "the source learns from it as ever"
+    assert kept.payload().num_rows == 20  # type: ignore[union-attr]
+    saved = kept.save()
+    assert kept.saved == saved
+    del kept, saved
+    gc.collect()
+    assert room.held == 0
+
+
+@pytest.mark.spark
+def test_beyond_the_budget_it_goes_to_files(spark: SparkSession, tmp_path: Path) -> None:
+    whole = page(spark, tmp_path)
+    whole.origin.pages.room = Room(memory=10)
+    kept = whole.where(KEEP).held()
+    assert kept.saved is not None and not kept.kept
+    assert kept.payload().num_rows == 20  # type: ignore[union-attr]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("memory", ["1 GB", 0])
+def test_chain_holds_filtered_pages_and_answers_the_same(
+    spark: SparkSession, tmp_path: Path, memory: str | int
+) -> None:
+    for n in range(6):
+        pl.DataFrame({"t": range(10 * n, 10 * n + 10), "i": range(10)}).write_parquet(tmp_path / f"{n}.parquet")
+    folder = spark.readStream.schema("t BIGINT, i BIGINT").option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
+    held: list[bool] = []
+    with sw.Session(spark, strategy=sw.chain(), memory=memory, together=False) as s:
+        rows = s.stream("rows", folder, time="t", disorder=sw.bounded(100))
+        kept = rows.where(KEEP).map(lambda batch: batch, schema="t BIGINT, i BIGINT")
+        run = kept.window(20, 20).agg(n="count(*)").start(hold=True)
+        executor = s._running.loop.executor
+        executor._cycle.on_ran = lambda ran: held.append(bool(s._running.pages.room.held))
+        strategy = executor._cycle.strategy
+        strategy.ends_segment = lambda label: "where" in label  # type: ignore[method-assign]
+        s.run_available()
+        assert [r["n"] for r in run.results().to_pylist()] == [4, 4, 4]
+        assert source_label("rows") in executor.graph
+        assert run.metrics()["memory_bytes"] == 0
+    assert any(held) == bool(memory)
