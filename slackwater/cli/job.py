@@ -16,9 +16,12 @@ from slackwater.cli.follow import follow, interrupt, to_the_end
 from slackwater.cli.quiet import quiet
 from slackwater.cli.show import say, show, status
 from slackwater.errors import QueryError
+from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.greedy import greedy
 from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level, query_level
 from slackwater.scheduling.round_robin import round_robin
+from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.interpreter import at
 from slackwater.spark.api.prods import check_settings
 from slackwater.spark.api.run import Run
@@ -27,7 +30,12 @@ from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import Scope
 
-_STRATEGIES = {"fifo": fifo, "round_robin": round_robin}
+_STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "fifo": fifo,
+    "round_robin": round_robin,
+    "greedy": greedy,
+    "chain": chain,
+}
 _HEARTBEATS: dict[str, Callable[[], Heartbeats]] = {
     "operator_level": operator_level,
     "query_level": query_level,
@@ -48,12 +56,21 @@ class Job:
         """The session that it runs in."""
         journal = self.settings.get("journal")
         place = journal if journal is None or "://" in journal else str(self.folder / journal)
-        strategy = _STRATEGIES[self.settings.get("strategy", "fifo")]
+        strategy = self.strategy()
         heartbeats = _HEARTBEATS[self.settings.get("heartbeats", "operator_level")]
         with quiet():
-            made = Session(journal=place, strategy=strategy(), heartbeats=heartbeats())
+            made = Session(journal=place, strategy=strategy, heartbeats=heartbeats())
         made.interpreter.folder = self.folder
         return made
+
+    def strategy(self) -> Strategy:
+        """What it runs by."""
+        name, longest = self.settings.get("strategy", "fifo"), self.settings.get("max_wait")
+        if longest is None:
+            return _STRATEGIES[name]()
+        if name != "chain":
+            raise QueryError(f"SET max_wait = {longest!r} goes with SET strategy = 'chain', not {name!r}")
+        return chain(longest)
 
 
 def read_file(file: Path) -> Job:

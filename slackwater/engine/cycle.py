@@ -60,7 +60,7 @@ class Cycle:
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
         self._waits = Waits(lambda: self.stopwatch())
-        self._statistics = Statistics(graph, strategy, lambda: self.stopwatch())
+        self.statistics = Statistics(graph, strategy, lambda: self.stopwatch())
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
@@ -78,7 +78,7 @@ class Cycle:
     def next(self) -> Node | Act:
         """What to do: a node to run, or a commit first, or nothing but to wait."""
         self._tick()
-        self._statistics.tell(self.runs)
+        self.statistics.tell(self.runs)
         self._waits.look(self._admission.number)
         lull = False
         while True:
@@ -139,7 +139,7 @@ class Cycle:
                 out.append(element)
             node.send(element, admission(), port, saved, source())
 
-        self._statistics.before(node)
+        self.statistics.before(node)
         started = self.stopwatch()
         node.operator.run(node.inputs, emit)
         seconds = self.stopwatch() - started
@@ -165,7 +165,7 @@ class Cycle:
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)
-        self._statistics.ran(run)
+        self.statistics.ran(run)
         self.on_ran(run)
 
     def emitter(self, node: Node) -> Callable[..., None]:

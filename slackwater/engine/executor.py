@@ -362,12 +362,12 @@ class Executor:
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of every operator, of what waits before it, and of how far time has come behind it."""
         self._inputs.assign()
-        level = self._inputs.heartbeats.name
-        return {node.label: {**figures(node), "level": level} for node in self.graph}
+        level, told = self._inputs.heartbeats.name, self._cycle.statistics.figures
+        return {node.label: {**figures(node), "level": level, **told(node.label)} for node in self.graph}
 
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
         figures = {
             label: {**of, **self.graph.nodes[label].measured.figures()} for label, of in self.metrics().items()
         }
-        return Snapshot(self.clock.now(), figures, type(self._cycle.strategy).__name__)
+        return Snapshot(self.clock.now(), figures, self._cycle.strategy.name)

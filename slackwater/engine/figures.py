@@ -13,6 +13,7 @@ ENGINE_FIGURES = (
     *("runs", "run_seconds", "rows_in", "rows_out", "last_run", "cost", "selectivity", "growth"),
     *("heartbeat", "heartbeats", "registers"),
     *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
+    *("strategy", "chain", "slope", "unit", "charted"),
 )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from slackwater.engine.calibration import Calibration, Sampled
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.records import Ran
 from slackwater.operators.operator import LATE
-from slackwater.scheduling.paths import Plan, Work
+from slackwater.scheduling.paths import Plan, Work, unit
 from slackwater.scheduling.strategy import Strategy
 
 #: A statistics window is so many runs; the first ones are shorter.
 WINDOW = 32
+#: What charts go by.
+CHARTED = ("cost", "selectivity", "growth", "width")
 
 
 class Statistics:
@@ -23,6 +26,7 @@ class Statistics:
         self._calibration = Calibration(graph, stopwatch)
         self._graph = graph
         self._strategy = strategy
+        self._plan: Plan = {}
         self._changes = -1
         """Of the graph, when the strategy was last told."""
         self._due = 0
@@ -37,7 +41,19 @@ class Statistics:
             return
         # The first pages teach most.
         self._due, self._window = runs + self._window, min(WINDOW, 2 * self._window)
-        self._strategy.learn(plan_of(self._graph, self._calibration.of))
+        self._plan = plan_of(self._graph, self._calibration.of)
+        self._strategy.learn(self._plan)
+
+    def figures(self, label: str) -> dict[str, Any]:
+        """For a person: the strategy, the chain of an operator, and what is charted of it."""
+        segment, work = self._strategy.segment(label), self._plan.get(label)
+        return {
+            "strategy": self._strategy.name,
+            "chain": [] if segment is None else list(segment.labels),
+            "slope": None if segment is None else segment.slope,
+            "unit": unit(self._plan),
+            "charted": {} if work is None else {name: getattr(work, name) for name in CHARTED},
+        }
 
     def before(self, node: Node) -> None:
         """An operator is about to run."""

@@ -61,7 +61,14 @@ def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:
     held = f"{figures['held']} pages held back" if figures["held"] else ""
     runs = f"{figures['runs']} runs in {figures['run_seconds']:.3f} s" if figures["runs"] else ""
     cost = f"{figures['cost'] * 1e6:.2f} µs a row" if figures["cost"] else ""
-    return (*figures["about"].splitlines(), *(part for part in (time, by, waits, held, runs, cost) if part))
+    chain = _chain(figures) if figures["chain"] else ""
+    return (*figures["about"].splitlines(), *(part for part in (time, by, waits, held, runs, cost, chain) if part))
+
+
+def _chain(figures: Mapping[str, Any]) -> str:
+    """The operators that run together, and what that is good for (S2)."""
+    freed = f"{figures['slope']:.3g} {figures['unit']} a second"
+    return f"{figures['strategy']}: runs with {', '.join(figures['chain'])}, which free {freed}"
 
 
 def _says_more(figures: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from slackwater.scheduling.chart import ProgressChart, Step, chart, in_order
 
@@ -72,10 +73,15 @@ def readers(plan: Plan) -> dict[str, list[str]]:
     return fed
 
 
+def unit(plan: Plan) -> Literal["bytes", "rows"]:
+    """What sizes are counted in: bytes if those of all streams' rows are known."""
+    return "bytes" if all(work.width for work in plan.values() if not work.inputs) else "rows"
+
+
 def trees(plan: Plan) -> dict[str, Step]:
     """For each source the way of its rows, which branches where several operators read the same."""
     known, fed = _filled(plan), readers(plan)
-    in_bytes = all(plan[label].width for label in plan if not plan[label].inputs)
+    in_bytes = unit(plan) == "bytes"
     made: dict[str, Step] = {}
     for source in (label for label, work in plan.items() if not work.inputs):
         width = (plan[source].width or 1.0) if in_bytes else 1.0

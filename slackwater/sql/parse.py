@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early, early
 from slackwater.plan.explain import Format
+from slackwater.progress.time import microseconds
 from slackwater.sql import statements as S
 from slackwater.sql.create_stream import read_create_stream, read_create_table
 from slackwater.sql.cursor import Cursor
@@ -21,10 +22,10 @@ from slackwater.sql.values import read_count, read_length, read_share, read_span
 from slackwater.windows.sideline import sideline
 
 _FORMATS: dict[str, Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
-_SETTINGS = ("journal", "strategy", "heartbeats")
+_SETTINGS = ("journal", "strategy", "max_wait", "heartbeats")
 #: Settings that have one of some values, and what such a value is.
 _CHOICES = {
-    "strategy": ("strategy", ("fifo", "round_robin")),
+    "strategy": ("strategy", ("fifo", "round_robin", "greedy", "chain")),
     "heartbeats": ("level of heartbeats", ("operator_level", "query_level", "memory_aware")),
 }
 
@@ -268,4 +269,9 @@ class _Statements:
             hint = did_you_mean(value, known)
             wrong = f"there is no {kind} {value!r}{hint}; there are {', '.join(known)}"
             raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
+        if name == "max_wait":
+            try:
+                microseconds(value)
+            except QueryError as error:
+                raise cursor.error(f"max_wait: {error}", cursor.tokens[cursor.at - 1 : cursor.at]) from None
         return S.SetSession(name, value)

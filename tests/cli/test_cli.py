@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 
 from slackwater.cli import app
 from slackwater.cli.follow import follow
+from slackwater.cli.job import read_text
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import pass_on, quiet
 from slackwater.cli.show import status
-from slackwater.errors import RunError
+from slackwater.errors import QueryError, RunError
+from slackwater.scheduling.chain import BoundedChain
 from slackwater.spark.api.session import Session
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -85,6 +87,15 @@ def test_settings_stand_first(tmp_path: Path) -> None:
     file = tmp_path / "calls.sql"
     file.write_text(f"{REPLAY}SET journal = 'state';")
     assert "SET stands before all other statements" in invoke("run", file).stderr
+
+
+def test_a_file_says_what_runs_next(tmp_path: Path) -> None:
+    job = read_text("SET strategy = 'chain'; SET max_wait = '5 seconds'; SHOW STREAMS", tmp_path)
+    strategy = job.strategy()
+    assert isinstance(strategy, BoundedChain) and strategy.max_wait == 5
+    assert read_text("SET strategy = 'greedy'; SHOW STREAMS", tmp_path).strategy().name == "greedy"
+    with pytest.raises(QueryError, match="SET max_wait = '5 seconds' goes with SET strategy = 'chain', not 'fifo'"):
+        read_text("SET max_wait = '5 seconds'; SHOW STREAMS", tmp_path).strategy()
 
 
 @pytest.mark.spark

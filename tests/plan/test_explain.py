@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def figures(about: str, *feeds: str, **more: Any) -> dict[str, Any]:
     plain = {"queued": 0, "queued_rows": 0, "runs": 0, "run_seconds": 0.0, "cost": 0.0, "registers": []}
-    plain |= {"level": "operator level", "label": ["source:s"], "held": 0}
+    plain |= {"level": "operator level", "label": ["source:s"], "held": 0, "strategy": "fifo", "chain": []}
     return {"about": about, "feeds": list(feeds), "queries": ["q"], "heartbeat": "12:00", **plain, **more}
 
 
@@ -49,6 +49,13 @@ def test_a_running_query_shows_time_and_figures_of_each_operator() -> None:
         "    sink",
         "    reads q/window; heartbeat 12:00; 2.50 µs a row",
     ]
+
+
+def test_a_running_query_shows_the_chain_of_an_operator() -> None:
+    chained = figures("where", strategy="chain", chain=["source:s", "q/where0"], slope=1.25e6, unit="bytes")
+    assert explain({"q/where0": chained}, "q").splitlines()[-1] == (
+        "    heartbeat 12:00; chain: runs with source:s, q/where0, which free 1.25e+06 bytes a second"
+    )
 
 
 def test_a_running_query_shows_the_streams_that_its_pages_wait_for() -> None:

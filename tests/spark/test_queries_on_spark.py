@@ -139,7 +139,7 @@ def test_many_queries_over_one_stream_are_one_read_and_one_job_a_page(spark: Spa
         assert len(metrics["operators"]["source:rows"]["queries"]) == 10
 
 
-@pytest.mark.parametrize("strategy", [sw.fifo(), sw.round_robin()])
+@pytest.mark.parametrize("strategy", [sw.fifo(), sw.round_robin(), sw.chain(max_wait="10 seconds")])
 def test_the_strategy_changes_no_result(spark: SparkSession, strategy: Any) -> None:
     with sw.Session(spark, strategy=strategy) as s:
         rows = stream(s).where("v > 1")
@@ -200,7 +200,7 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         (lambda q: q.window(10, 10).agg(n=F.count("*")), r"agg\(n=.*write Spark SQL as text"),
         (lambda q: q.start(name=""), "a query's name is a text without a slash"),
         (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),
-        (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy=sw\.fifo\(\)"),  # type: ignore[arg-type]
+        (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy= with sw\.fifo\(\)"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_meant_is_refused_where_it_is_written(spark: SparkSession, write: Any, words: str) -> None:

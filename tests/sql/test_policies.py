@@ -70,8 +70,10 @@ ENABLING = {"no_enabling", "on_demand", "periodic"}
 
 def test_every_policy_of_the_package_has_its_words() -> None:
     others = {
+        "chain",
         "early",
         "fifo",
+        "greedy",
         "parquet",
         "prod",
         "round_robin",

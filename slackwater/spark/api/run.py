@@ -11,6 +11,7 @@ from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.nodes import PlanNode, streams_of
+from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.plays import Play
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.parquet_sink import ParquetSink
@@ -114,12 +115,15 @@ class Run:
         """
         return self._running.metrics(self) if self._last is None else self._last
 
-    def explain(self, format: Format = "text") -> str:
+    def explain(self, format: Format = "text", chart: bool = False) -> str:
         """The operators of the query, each with its heartbeat, what waits before it and what it costs.
 
-        `format` is "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture).
+        `format` is "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture). With
+        `chart=True` it gives the progress charts of the query (S2), as text or as a picture: what is left of a row
+        behind each operator, and after how much work.
         """
-        return explain(self.metrics()["operators"], self.name, format)
+        operators = self.metrics()["operators"]
+        return explain_charts(operators, format) if chart else explain(operators, self.name, format)
 
     def prod(self, until: object = None, where: str | None = None) -> None:
         """Ask for an answer now (S5): early results of the open windows, from what has arrived.

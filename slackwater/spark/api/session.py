@@ -64,8 +64,9 @@ class Session(SpeaksSql):
         memory: str | int = MEMORY,
         disk: str | int = DISK,
     ) -> None:
-        if strategy is not None and (isinstance(strategy, type) or not hasattr(strategy, "pick")):
-            raise QueryError(f"strategy={strategy!r}: write strategy=sw.fifo() or strategy=sw.round_robin()")
+        if strategy is not None and not isinstance(strategy, Strategy):
+            known = "sw.fifo(), sw.chain(max_wait='10 seconds'), sw.greedy() or sw.round_robin()"
+            raise QueryError(f"strategy={strategy!r}: write strategy= with {known}")
         if enabling is not None and not isinstance(enabling, Enabling):
             raise QueryError(
                 f"enabling={enabling!r}: write enabling=sw.on_demand(), sw.periodic('1 second') or sw.no_enabling()"
