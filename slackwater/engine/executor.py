@@ -365,6 +365,10 @@ class Executor:
         level, told = self._inputs.heartbeats.name, self._cycle.statistics.figures
         return {node.label: {**figures(node), "level": level, **told(node.label)} for node in self.graph}
 
+    def measure_by(self, stopwatch: Callable[[], float]) -> None:
+        """Measure what runs take by other seconds than the machine's, as a simulation does."""
+        self._cycle.stopwatch = stopwatch
+
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
         figures = {

@@ -1,0 +1,267 @@
+"""S2's simulation: the engine's own executor on operators that cost virtual time, on a clock that is moved by hand.
+
+A page is a number of rows. An operator takes some microseconds a row and passes a share of them on; pages come
+meanwhile. So a run of minutes takes seconds, and is the same for the same seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slackwater.engine.executor import Executor
+from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary, Wanted
+from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.clock import ManualClock
+from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time_kinds import StampTracker
+from slackwater.scheduling.strategy import Strategy
+from slackwater.testing.ordered_union import OrderedUnion
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A page: so many rows of a byte each, which came at some instant."""
+
+    number: int
+    rows: int
+    entered: int
+
+    prod: ClassVar[None] = None
+    saved: ClassVar[None] = None
+
+    @property
+    def bytes(self) -> int:
+        """As many as rows."""
+        return self.rows
+
+    def arrival(self) -> Arrival:
+        """All is known of it."""
+        return Arrival(self.rows, 0, self.entered, self.entered, self.entered)
+
+
+@dataclass(frozen=True)
+class Virtual:
+    """An operator: what feeds it, its microseconds a row, and the rows that it gives for one.
+
+    One with two inputs is a join of windows (S2 section 5.1), which takes rows in the order of time.
+    """
+
+    label: str
+    inputs: tuple[str, ...]
+    cost: float
+    selectivity: float = 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """Queries: streams, and operators behind them. What comes out of one that nobody reads leaves the system."""
+
+    streams: tuple[str, ...]
+    operators: tuple[Virtual, ...]
+
+    def work(self, stream: str) -> float:
+        """Microseconds of work that a row of a stream brings with it."""
+        readers = [o for o in self.operators if stream in o.inputs]
+        return sum(o.cost + o.selectivity * self.work(o.label) for o in readers)
+
+
+@dataclass(frozen=True, order=True)
+class Comes:
+    """A page comes to a stream at some instant."""
+
+    at: int
+    stream: str
+    rows: int
+
+
+@dataclass
+class Outcome:
+    """What a run has shown."""
+
+    times: list[int] = field(default_factory=list)
+    """Instants at which the memory was another than before, in microseconds."""
+    memory: list[int] = field(default_factory=list)
+    """Rows in all queues from then on."""
+    latencies: list[int] = field(default_factory=list)
+    """Of each page that came out at the end of a path, in microseconds."""
+    departed: dict[str, int] = field(default_factory=dict)
+    """Rows that came out, by the last operator."""
+
+    @property
+    def peak(self) -> int:
+        """The most rows that ever waited."""
+        return max(self.memory, default=0)
+
+    @property
+    def mean(self) -> float:
+        """Rows that waited, on the average over time."""
+        if len(self.times) < 2:
+            return 0.0
+        return float(np.average(self.memory[:-1], weights=np.diff(self.times)))
+
+    def at(self, instant: int) -> int:
+        """Rows that waited at an instant, with those that came then."""
+        found = int(np.searchsorted(self.times, instant, side="right")) - 1
+        return self.memory[found] if found >= 0 else 0
+
+
+class _Source(Unary):
+    """Lets pages in; its time is the clock's, so that a join need not wait for a stream that is silent."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self._tracker = StampTracker()
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Send it on."""
+        emit(page)
+
+    def output(self, times: object) -> None:
+        """Its pages tell the time."""
+
+    def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
+        """Nothing will come below the clock any more."""
+        wake = self.wake_for(wanted)
+        if wake is not None and wake <= now:
+            self._tracker.tick(now)
+            emit(Punctuation(self._tracker.heartbeat))
+
+    def wake_for(self, wanted: Wanted) -> int | None:
+        """When the clock is where it is wanted."""
+        tick = wanted(self._tracker.heartbeat.tick)
+        return None if tick is None else self._tracker.reaches(tick)
+
+
+class _Work:
+    """What a page costs an operator, and what it leaves; part of a row waits until it is a whole one."""
+
+    def __init__(self, of: Virtual, clock: ManualClock, done: Callable[[Virtual, Load, int], None]) -> None:
+        self._of = of
+        self._clock = clock
+        self._done = done
+        self._spent = self._rest = 0.0
+
+    def on(self, page: Any, emit: Emit) -> None:
+        """Take the time, and send on what is left."""
+        self._spent += self._of.cost * page.rows
+        self._clock.advance(int(self._spent))
+        self._spent %= 1
+        self._rest += self._of.selectivity * page.rows + 1e-9
+        rows, self._rest = int(self._rest), self._rest % 1
+        self._done(self._of, page, rows)
+        if rows:
+            left: Any = Load(page.number, rows, page.entered)
+            emit(left)
+
+
+class _Filter(Unary):
+    def __init__(self, of: Virtual, work: _Work) -> None:
+        super().__init__(of.label)
+        self._work = work
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Work on it."""
+        self._work.on(page, emit)
+
+
+class _Join(OrderedUnion):
+    def __init__(self, of: Virtual, work: _Work) -> None:
+        super().__init__(of.label, len(of.inputs))
+        self._work = work
+
+    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
+        """Work on the next page in the order of time."""
+        chosen = self._next(inputs)
+        assert chosen is not None
+        element = inputs[chosen].pop()
+        if isinstance(element, (Punctuation, Prod)):
+            emit(element)
+        else:
+            self._work.on(element, emit)
+
+
+class Simulation:
+    """One run of a case under a strategy."""
+
+    def __init__(self, case: Case, comes: Sequence[Comes], strategy: Strategy) -> None:
+        self._comes = sorted(comes)
+        self._came = self._counted = 0
+        """Pages that have been let in, and that have been counted as waiting."""
+        self._start = 0
+        self._clock = ManualClock()
+        self._numbers = dict.fromkeys(case.streams, -1)
+        self._waiting = 0
+        self._read = {label for of in case.operators for label in of.inputs}
+        self.outcome = Outcome()
+        self._executor = Executor(self._clock, strategy=strategy)
+        self._executor.measure_by(lambda: self._clock.now() / 1e6)
+        for stream in case.streams:
+            self._executor.add(_Source(stream))
+        for of in case.operators:
+            work = _Work(of, self._clock, self._worked)
+            operator: Operator = _Join(of, work) if len(of.inputs) > 1 else _Filter(of, work)
+            self._executor.add(operator, [(label, MAIN) for label in of.inputs])
+        self._warm_up(case)
+        self._executor.between = self._enter
+
+    def _warm_up(self, case: Case) -> None:
+        """S2's preliminary pass over the data: what operators cost and leave is known at the beginning."""
+        comes, self._comes = self._comes, [Comes(0, s, 1_000) for s in case.streams for _ in range(8)]
+        self._enter()
+        self._executor.run_until_idle()
+        self._comes, self._came, self._counted = comes, 0, 0
+        self.outcome, self._start = Outcome(), self._clock.now()
+
+    def run(self) -> Outcome:
+        """Until all pages have come and gone."""
+        while self._came < len(self._comes):
+            self._clock.set(self._start + self._comes[self._came].at)
+            self._enter()
+            self._executor.run_until_idle()
+        return self.outcome
+
+    def _enter(self) -> None:
+        """Let in what has come by now: an operator cannot be left in the middle, so some may have come before."""
+        self._count()
+        for page in self._comes[self._came : self._counted]:
+            number = self._numbers[page.stream] = self._numbers[page.stream] + 1
+            load: Any = Load(number, page.rows, self._start + page.at)
+            self._executor.admit(page.stream, load)
+        self._came = self._counted
+
+    def _count(self) -> None:
+        """Pages wait from the instant at which they come."""
+        now = self._clock.now() - self._start
+        while self._counted < len(self._comes) and self._comes[self._counted].at <= now:
+            page, self._counted = self._comes[self._counted], self._counted + 1
+            self._note(page.at, page.rows)
+
+    def _worked(self, of: Virtual, page: Load, rows: int) -> None:
+        self._count()
+        now = self._clock.now()
+        if of.label in self._read:
+            self._note(now - self._start, rows - page.rows)
+            return
+        self._note(now - self._start, -page.rows)
+        self.outcome.latencies.append(now - page.entered)
+        self.outcome.departed[of.label] = self.outcome.departed.get(of.label, 0) + page.rows
+
+    def _note(self, at: int, change: int) -> None:
+        """So many rows more or less wait."""
+        self._waiting += change
+        if self.outcome.times and self.outcome.times[-1] == at:
+            self.outcome.memory[-1] = self._waiting
+        else:
+            self.outcome.times.append(at)
+            self.outcome.memory.append(self._waiting)
+
+
+def simulate(case: Case, comes: Sequence[Comes], strategy: Strategy) -> Outcome:
+    """Run a case."""
+    return Simulation(case, comes, strategy).run()

@@ -1,0 +1,80 @@
+"""S2's simulation: its example through the whole engine, and what holds under every strategy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import slackwater as sw
+from slackwater.scheduling.strategy import Strategy
+from slackwater.testing.simulation import Case, Comes, Virtual, simulate
+from tests.kit.strategies import STRATEGIES
+
+#: Example 1.1 in pages of 1,000 rows; a unit of time is a millisecond.
+EXAMPLE = Case(("s",), (Virtual("O1", ("s",), 1.0, 0.2), Virtual("O2", ("O1",), 5.0)))
+BURST = [Comes(1_000 * t, "s", 1_000) for t in range(7)]
+
+JOIN = Case(
+    ("r", "s"),
+    (
+        Virtual("where", ("r",), 2.0, 0.9),
+        Virtual("join", ("where", "s"), 2.0, 1.5),
+        Virtual("selective", ("join",), 1.0, 0.1),
+        Virtual("slow", ("selective",), 9.0),
+    ),
+)
+
+
+def table(strategy: Strategy) -> list[float]:
+    out = simulate(EXAMPLE, BURST, strategy)
+    assert out.memory[-1] == 0 and out.times[-1] == 14_000
+    return [out.at(1_000 * t) / 1_000 for t in range(7)]
+
+
+@pytest.mark.parametrize("strategy", [sw.greedy(), sw.chain()])
+def test_example_1_1_greedy(strategy: Strategy) -> None:
+    assert table(strategy) == [1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]
+
+
+def test_example_1_1_fifo() -> None:
+    assert table(sw.fifo()) == [1, 1.2, 2.0, 2.2, 3.0, 3.2, 4.0]
+
+
+def bursty(streams: tuple[str, ...], pages: int, seed: int) -> list[Comes]:
+    rng = np.random.default_rng(seed)
+    instants = np.cumsum(rng.exponential(300, pages) * rng.choice([0.1, 3.0], pages))
+    return [Comes(round(at), str(rng.choice(streams)), 100) for at in instants]
+
+
+def test_all_strategies_do_the_same_work_and_let_out_the_same_rows() -> None:
+    comes = bursty(("r", "s"), 120, 3)
+    outs = [simulate(JOIN, comes, strategy) for strategy in STRATEGIES]
+    assert all(out.memory[-1] == 0 for out in outs)
+    rows = [out.departed["slow"] for out in outs]
+    assert rows[0] > 0 and rows == [rows[0]] * len(rows)
+    busy = [max(out.times) for out in outs]
+    assert max(busy) - min(busy) <= 1, "none of them rests while there is work"
+
+
+def test_a_join_takes_pages_in_the_order_of_time() -> None:
+    out = simulate(JOIN, bursty(("r", "s"), 120, 4), sw.chain())
+    left = np.asarray(out.latencies)
+    assert len(left) == 120 and left.min() > 0
+
+
+def test_chain_keeps_a_burst_smaller_than_fifo() -> None:
+    comes = [Comes(at, "s", 100) for at in range(0, 8_000, 100)]
+    chain, fifo = (simulate(EXAMPLE, comes, strategy) for strategy in (sw.chain(), sw.fifo()))
+    assert chain.peak < 0.5 * fifo.peak and chain.mean < fifo.mean
+
+
+def test_no_page_waits_longer_than_the_bound_though_chain_alone_lets_it_wait() -> None:
+    case = Case(("a", "b"), (Virtual("steep", ("a",), 1.0), Virtual("flat", ("b",), 10.0)))
+    # The steep query takes all the time there is, for 30 ms; a page of the flat one waits for 1 ms of work.
+    comes = [Comes(100 * n, "a", 100) for n in range(300)] + [Comes(50, "b", 100)]
+    chain, bound = simulate(case, comes, sw.chain()), simulate(case, comes, sw.chain(max_wait="5 ms"))
+    assert max(chain.latencies) > 30_000
+    assert max(bound.latencies) <= 5_000
+    assert all(earlier < later for earlier, later in pairwise(bound.times))
