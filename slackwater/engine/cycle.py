@@ -213,6 +213,7 @@ class Cycle:
             cost=node.measured.cost,
             selectivity=node.measured.selectivity,
             last_run=node.measured.last_run,
+            seconds=node.measured.seconds,
             prodded=node.prodded() and operator.more(inputs),
             spare=not operator.more(inputs),
             expensive=operator.expensive(inputs),

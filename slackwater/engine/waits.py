@@ -11,7 +11,7 @@ from slackwater.engine.queue import Entry
 from slackwater.scheduling.strategy import Waiting
 
 #: The pages before an operator are told in at most so many groups.
-GROUPS = 16
+GROUPS = 8
 #: Admissions before the last so many count as those; a page that old goes first anyway.
 MOST = 10_000
 

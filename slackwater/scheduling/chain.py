@@ -42,8 +42,9 @@ class BoundedChain(Chain):
     """Chain, until a page has no more time to lose; then Chain among the pages that are as old or older.
 
     The time that a page can lose is what is left of `max_wait`, less the work on it and on all pages before it. All
-    strategies that never rest have the same work before them. So if that work always takes less than `max_wait`,
-    by the longest run, no page is in the system for longer than `max_wait`. If it takes more, the oldest go first.
+    strategies that never rest have the same work before them. So if that work always takes less than `max_wait`, by
+    two of the longest runs, no page is in the system for longer than `max_wait`: a run cannot be left in the
+    middle, and what comes meanwhile is seen at its end. If the work takes more, the oldest go first.
 
     Memory is never more than `factor` times that of Chain, and a page that is being worked on. That is how much
     more room a second of work to come may take at one operator than at another.
@@ -73,14 +74,26 @@ class BoundedChain(Chain):
 
     def _hurried(self, ready: Sequence[Ready]) -> list[Ready] | None:
         """The operators with pages that are as old as the first that can lose no more time; None if all can."""
-        waiting = sorted(
-            (w.admission, w.seconds, w.rows * self._remaining.get(r.label, 0.0)) for r in ready for w in r.waits
-        )
-        work = 0.0
-        for admission, seconds, of_it in waiting:
+        # Most of the time it is enough to take all pages before an operator to be as old as the oldest.
+        seconds = [self._remaining.get(r.label, 0.0) for r in ready]
+        oldest = [
+            (r.waits[0].admission, r.waits[0].seconds, s * sum([w.rows for w in r.waits]))
+            for r, s in zip(ready, seconds, strict=True)
+            if r.waits
+        ]
+        if self._first_hurried(oldest) is None:
+            return None
+        pages = [(w.admission, w.seconds, w.rows * s) for r, s in zip(ready, seconds, strict=True) for w in r.waits]
+        admission = self._first_hurried(pages)
+        return None if admission is None else [r for r in ready if r.oldest <= admission]
+
+    def _first_hurried(self, waiting: list[tuple[int, float, float]]) -> int | None:
+        """Of pages by admission, seconds waited and seconds of work, the first that can lose no more time."""
+        work, left = 0.0, self.max_wait - 2 * self._longest
+        for admission, seconds, of_it in sorted(waiting):
             work += of_it
-            if self.max_wait - seconds - work < self._longest:
-                return [r for r in ready if r.oldest <= admission]
+            if seconds + work > left:
+                return admission
         return None
 
 

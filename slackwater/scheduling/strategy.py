@@ -48,6 +48,8 @@ class Ready:
     """Rows out for each row in, as measured."""
     last_run: int = 0
     """Number of its last run among those of all operators."""
+    seconds: float = 0.0
+    """That its runs have taken so far."""
     prodded: bool = False
     """Whether a prod waits for it."""
     spare: bool = False

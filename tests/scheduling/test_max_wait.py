@@ -17,9 +17,9 @@ UNTIL = 160
 
 
 def bound(system: System, whole: bool) -> int:
-    """The shortest that the load fits into: the most work that ever waits, and the longest run."""
+    """The shortest that the load fits into: the most work that ever waits, and two of the longest runs."""
     longest = max(time for path in system.paths for time in path.times) if whole else 1
-    return max(play(sw.fifo(), system.paths, system.tuples, UNTIL, whole).backlog) + longest
+    return max(play(sw.fifo(), system.paths, system.tuples, UNTIL, whole).backlog) + 2 * longest
 
 
 @settings(max_examples=200)
@@ -58,7 +58,7 @@ def test_without_it_a_tuple_may_wait_for_as_long_as_others_come() -> None:
 def test_an_overload_is_worked_off_oldest_first() -> None:
     system = [Path((1, 3), (0.1, 0.0))]
     tuples = [Tuple(0, 0) for _ in range(20)]
-    left = play(BoundedChain(2), system, tuples, 100).left
+    left = play(BoundedChain(3), system, tuples, 100).left
     assert [left[n] for n in range(20)] == [4 * (n + 1) for n in range(20)]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import slackwater as sw
+from slackwater.errors import QueryError
 from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation
 from tests.kit.strategies import STRATEGIES
 
@@ -47,6 +50,18 @@ def test_fifo_finishes_a_page_before_the_next() -> None:
         Ready("sink", oldest=1, depth=3),
     ]
     assert sw.fifo().pick(ready, BUSY) == ready[2]
+
+
+def test_a_turn_of_round_robin_ends_with_its_quantum_or_when_nothing_is_left() -> None:
+    strategy = sw.round_robin(quantum="1 second")
+    a, b = Ready("a", last_run=1), Ready("b", last_run=2)
+    assert strategy.pick([a, b], BUSY) == a
+    later = replace(a, last_run=3, seconds=0.5)
+    assert strategy.pick([later, b], BUSY) == later
+    assert strategy.pick([b], BUSY) == b
+    assert strategy.pick([later, replace(b, last_run=4, seconds=1.0)], BUSY) == later
+    with pytest.raises(QueryError, match="must be longer than nothing"):
+        sw.round_robin(quantum="0 seconds")
 
 
 def test_round_robin_gives_every_operator_its_turn() -> None:
