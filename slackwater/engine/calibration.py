@@ -45,13 +45,17 @@ class Calibration:
         self._stopwatch = stopwatch
         self._spent = self._worked = 0.0
 
+    def forget_others(self) -> None:
+        """Operators have come or gone; what comes back under an old label may be something else."""
+        self.of = {label: seen for label, seen in self.of.items() if label in self._graph}
+
     def worked(self, seconds: float) -> None:
         """So much time has gone into work."""
         self._worked += seconds
 
     def look(self, source: Node) -> None:
         """A page is about to leave its source: take a sample, if there is need of one and it is cheap enough."""
-        behind = [node for node in self._readers(source) if node.operator.extends]
+        behind = self._extending(source)
         new = any(node.label not in self.of for node in behind)
         if not behind or not (new or self._spent <= SHARE * self._worked):
             return
@@ -88,6 +92,13 @@ class Calibration:
             seconds = self._stopwatch() - started
         assert not isinstance(payload, Staged), "a sample is small"
         return seconds, payload.num_rows, payload.nbytes
+
+    def _extending(self, source: Node) -> list[Node]:
+        """The operators that a sample can go through."""
+        found = [source]
+        for node in found:
+            found += [r for r in self._readers(node) if r.operator.extends and r not in found]
+        return found[1:]
 
     def _readers(self, node: Node) -> list[Node]:
         arcs = [arc for port, arcs in node.outputs.items() if port != LATE for arc in arcs]

@@ -37,6 +37,7 @@ class Statistics:
         """Tell it, if it is time: there have been so many runs."""
         if self._changes != self._graph.changes:
             self._changes, self._window = self._graph.changes, 1
+            self._calibration.forget_others()
         elif runs < self._due:
             return
         # The first pages teach most.

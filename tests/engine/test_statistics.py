@@ -153,3 +153,15 @@ def test_what_fails_on_a_sample_is_left_to_the_run(monkeypatch: pytest.MonkeyPat
     executor.drain()
     assert sum(row["n"] for row in sink.rows) == 40
     assert strategy.plans[-1]["q/where0"].inputs == ("source:s",)
+
+
+def test_an_operator_that_comes_later_gets_a_sample_of_its_own() -> None:
+    strategy, _, executor = sampled(3)
+    later = arrow_plan(SAMPLE, 10, 10, where="h >= 8", select={"t": "t", "h": "h"}, disorder=bounded(0), n="max(h)")
+    add_query(executor, "p", later, ListSink())
+    for number in range(3, 6):
+        rows = frame([[10 * number + n, "a", n] for n in range(10)])
+        executor.admit("source:s", Counted(rows, number, 0, "t"))
+        executor.run_until_idle()
+    mine = strategy.plans[-1]["p/select1"]
+    assert mine.inputs == ("q/where0",) and mine.growth is not None and 0 < mine.growth < 1
