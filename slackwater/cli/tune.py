@@ -55,8 +55,8 @@ def _with_spark(path: str, settings: dict[str, Any]) -> Report:
 
 
 def _with_bar(data: Any, settings: dict[str, Any]) -> Report:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns, console = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()), Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
 
         def progress(what: str, done: int, steps: int) -> None:

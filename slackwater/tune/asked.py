@@ -40,6 +40,11 @@ class Asked:
     policies: tuple[Disorder, ...] = ()
     """Policies to be tried too."""
 
+    @property
+    def target(self) -> float:
+        """The share that the advice is for: the one in the middle."""
+        return sorted(self.targets)[(len(self.targets) - 1) // 2]
+
     def check(self) -> None:
         """Refuse settings that cannot be tried, before any row is read."""
         for target in self.targets:

@@ -24,8 +24,10 @@ FAR, LEAST_FAR = 50, DAY
 DEVIATIONS, PART = 6 * 1.4826, 0.5
 #: Sources with fewer rows are not judged; so many are named.
 ENOUGH, NAMED = 20, 4
-#: A pause is so many times as long as nine of ten distances between pages.
-PAUSE = 4
+#: A source is slow, and its clock not behind, when half of its rows are off by so many times what the quickest are.
+SLOWER = 3
+#: A pause is so many times as long as nine of ten distances between pages, and so many rows should have come in it.
+PAUSE, MISSED = 4, 20
 #: A delay is shorter without something when it is at most this part of it.
 SHORTER = 0.7
 
@@ -146,15 +148,16 @@ def _apart(seen: Seen) -> Iterator[Finding]:
     names = np.array(by[SOURCE].to_list(), dtype=object)
     least, middle, most = (by[q].to_numpy() for q in ("q0.05", "q0.5", "q0.95"))
     within = float(np.median(most - least))
-    offset = least - _rest(least)
+    offset, slower = least - _rest(least), middle - _rest(middle)
     clocks = np.abs(offset) > max(DEVIATIONS * _deviation(least), PART * within, SECOND / 1_000)
+    # A clock that is off moves all rows of its source by as much; a slow way moves some of them far more.
+    clocks &= slower < SLOWER * np.abs(offset)
     for kind, far in (("ahead", clocks & (offset < 0)), ("behind", clocks & (offset > 0))):
         why = {
             "ahead": "Its times push the watermark, so rows of all others are late",
             "behind": "Its clock is slow, or its rows take longer; all windows wait for it",
         }[kind]
         yield from _named(seen, kind, names[far], offset[far], f"runs {{}} {kind}{_OF[kind]} the rest. {why}.")
-    slower = middle - _rest(middle)
     slow = ~clocks & (slower > max(DEVIATIONS * _deviation(middle), within))
     yield from _named(
         seen, "slow", names[slow], slower[slow], "is slow: half of its rows take {} longer than usual."
@@ -220,6 +223,7 @@ def _pauses(seen: Seen) -> Iterator[Finding]:
     if len(apart) < 10:
         return
     least = PAUSE * max(int(np.quantile(apart, 0.9)), seen.pages.page)
+    least = max(least, MISSED * int(apart.sum()) // int(seen.pages.rows.sum()))
     pauses = apart[apart >= least]
     if len(pauses):
         longest = int(apart.argmax())

@@ -80,6 +80,8 @@ class Report:
     pages: int
     chosen: tuple[str, ...]
     """What nobody wrote and was chosen: "windows", "page"."""
+    target: float
+    """The share that the lines to copy keep to."""
     findings: tuple[Finding, ...]
     fixed: tuple[Fixed, ...]
     tried: tuple[Tried, ...]
@@ -88,11 +90,6 @@ class Report:
     curve: tuple[tuple[float, float, float], ...]
     """Fixed delays in seconds, the share lost, the mean wait in seconds."""
     timeline: Timeline
-
-    @property
-    def target(self) -> float:
-        """The share that the lines to copy keep to: the one in the middle."""
-        return sorted(f.target for f in self.fixed)[(len(self.fixed) - 1) // 2]
 
     def fixed_for(self, target: float) -> Fixed:
         """The fixed delay for a target."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from slackwater.tune.asked import Asked
 from slackwater.tune.backtest import Told, backtest
 from slackwater.tune.by_source import backtest_by_source
 from slackwater.tune.durations import write
-from slackwater.tune.findings import Seen, findings
+from slackwater.tune.findings import Finding, Seen, findings
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
@@ -76,48 +76,49 @@ def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
     return tried
 
 
-def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, steps: None) -> Report:
-    """Try all policies on the rows."""
+def cut(rows: Rows, asked: Asked) -> tuple[Extent, Pages]:
+    """The rows in pages, as a replay would cut them."""
     asked.check()
     extent = checked(rows, asked.time, asked.arrival)
     spec, page = asked.spec(extent), asked.page_length(extent)
+    return extent, Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
+
+
+def look(rows: Rows, asked: Asked, extent: Extent, pages: Pages) -> list[Finding]:
+    """What is odd about the rows."""
+    delays = rows.delays(by_source=False).row(0, named=True)
+    by_source = rows.delays(by_source=True) if asked.source is not None else None
+    ideal = fixed(pages, written(hindsight(pages, asked.target)))
+    return findings(Seen(pages, extent, delays, by_source, asked.source, asked.target, ideal))
+
+
+def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, steps: None) -> Report:
+    """Try all policies on the rows."""
     progress("reading", 0, 1)
-    pages = Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
+    extent, pages = cut(rows, asked)
     progress("reading", 1, 1)
     exact = {target: hindsight(pages, target) for target in asked.targets}
     delays = {target: written(delay) for target, delay in exact.items()}
     outcomes = _try(candidates(asked, delays), pages, progress)
-    ideal = {target: fixed(pages, delays[target]) for target in asked.targets}
-    report = Report(
-        asked.time,
-        asked.arrival,
-        asked.source,
-        extent.rows,
-        extent.first,
-        extent.last,
-        (spec.range, spec.slide),
-        page,
-        len(pages),
-        tuple(w for w, said in (("windows", asked.windows), ("page", asked.page)) if said is None),
-        (),
-        tuple(_fixed(target, exact[target], delays[target], ideal[target]) for target in asked.targets),
-        tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
-        _lateness(rows, pages),
-        tuple((delay / 1e6, share, wait) for delay, share, wait in curve(pages)),
-        _timeline(pages, extent, {c.label: o for c, o in outcomes if c.target == _middle(asked)}),
+    return Report(
+        time=asked.time,
+        arrival=asked.arrival,
+        source=asked.source,
+        rows=extent.rows,
+        first=extent.first,
+        last=extent.last,
+        window=(pages.spec.range, pages.spec.slide),
+        page=pages.page,
+        pages=len(pages),
+        chosen=tuple(w for w, said in (("windows", asked.windows), ("page", asked.page)) if said is None),
+        target=asked.target,
+        findings=tuple(look(rows, asked, extent, pages)),
+        fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in asked.targets),
+        tried=tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
+        lateness=_lateness(rows, pages),
+        curve=tuple((delay / 1e6, share, wait) for delay, share, wait in curve(pages)),
+        timeline=_timeline(pages, {c.label: o for c, o in outcomes if c.target == asked.target}),
     )
-    return _with_findings(report, rows, pages, extent, ideal[report.target])
-
-
-def _middle(asked: Asked) -> float:
-    return sorted(asked.targets)[(len(asked.targets) - 1) // 2]
-
-
-def _with_findings(report: Report, rows: Rows, pages: Pages, extent: Extent, ideal: Outcome) -> Report:
-    delays = rows.delays(by_source=False).row(0, named=True)
-    by_source = rows.delays(by_source=True) if report.source is not None else None
-    seen = Seen(pages, extent, delays, by_source, report.source, report.target, ideal)
-    return replace(report, findings=tuple(findings(seen)))
 
 
 def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
@@ -152,7 +153,7 @@ def _lateness(rows: Rows, pages: Pages) -> tuple[tuple[float, float, int], ...]:
     return ((0.0, 0.0, punctual), *bars)
 
 
-def _timeline(pages: Pages, extent: Extent, outcomes: dict[str, Outcome]) -> Timeline:
+def _timeline(pages: Pages, outcomes: dict[str, Outcome]) -> Timeline:
     ats = pages.ats
     length = max(1, -(-(int(ats[-1]) - int(ats[0]) + 1) // PARTS))
     part = (ats - ats[0]) // length

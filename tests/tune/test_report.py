@@ -1,0 +1,166 @@
+"""What a report says: the table, the lines to copy, JSON, and a page that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import slackwater as sw
+from slackwater.cli import app
+from slackwater.tune.report import Report
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+SETTINGS = {"time": "sent", "arrival": "received", "windows": ("1 minute", "20 seconds"), "page": "10 seconds"}
+
+
+def rows(n: int = 2_000) -> pl.DataFrame:
+    rng = np.random.default_rng(11)
+    arrival = np.sort(rng.uniform(0, 2_000, n))
+    late = rng.exponential(9, n) * (rng.random(n) < 0.3)
+    return pl.DataFrame(
+        {
+            "sent": [NOON + timedelta(seconds=s) for s in (arrival - late).tolist()],
+            "received": [NOON + timedelta(seconds=s) for s in arrival.tolist()],
+            "device": [f"<d&{d}>" for d in rng.integers(0, 3, n)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    settings = {
+        **SETTINGS,
+        "source": "device",
+        "delays": "30 seconds",
+        "policies": sw.sensors("9 s", timeout="1 min"),
+    }
+    return sw.tune(rows(), **settings)  # type: ignore[arg-type]
+
+
+def test_every_target_has_its_fixed_delay_and_policies(report: Report) -> None:
+    assert [f.target for f in report.fixed] == [0.001, 0.01, 0.05]
+    for fixed in report.fixed:
+        assert fixed.figures.lost_share <= fixed.target
+        (tried,) = [
+            t for t in report.tried if t.policy == f"bounded({fixed.native!r})" and t.target == fixed.target
+        ]
+        assert tried.figures == fixed.figures
+        assert {t.policy.partition("(")[0] for t in report.tried if t.target == fixed.target} == {
+            "bounded",
+            "drop_ratio",
+            "disorder_control",
+        }
+    free = {(t.policy.partition("(")[0], t.by_source) for t in report.tried if t.target is None}
+    both = {("learned", False), ("learned", True), ("sensors", False), ("sensors", True)}
+    assert free == both | {("bounded", False), ("max_delay", False)}
+
+
+def test_what_is_lost_an_hour(report: Report) -> None:
+    for fixed in report.fixed:
+        hours = 2_000 / 3_600
+        assert fixed.lost_per_hour == pytest.approx(fixed.figures.lost_rows / hours, rel=0.02)
+        assert fixed.worst_hour_rows <= fixed.figures.lost_rows
+        assert fixed.worst_hour == "2024-05-01 12:00:00"
+
+
+def test_the_best_policy_kept_to_the_target(report: Report) -> None:
+    best = report.best
+    assert best.target in (None, 0.01)
+    assert best.figures.lost_share <= 0.01
+    rivals = [t for t in report.tried if t.target in (None, 0.01) and not t.policy.startswith("bounded")]
+    assert best.figures.wait_mean == min(t.figures.wait_mean for t in rivals if t.figures.lost_share <= 0.01)
+
+
+def test_the_lines_can_be_copied(report: Report) -> None:
+    own, native = report.lines["slackwater"], report.lines["native"]
+
+    class Session:
+        def stream(self, name: str, df: object, **settings: object) -> dict[str, object]:
+            return settings
+
+    said = eval(own, {"s": Session(), "df": None, "sw": sw})
+    assert said["time"] == "sent"
+    assert said["source"] == "device"
+    assert said["disorder"].describe().startswith(report.best.policy.partition("(")[0])
+    assert native == f'df.withWatermark("sent", "{report.fixed_for(0.01).native}")'
+
+
+def test_the_screen_shows_it(report: Report) -> None:
+    lines = str(report).splitlines()
+    assert len(lines) < 40
+    assert lines[0].startswith("2,000 rows, arrived 2024-05-01 12:00:0")
+    assert lines[0].endswith("windows of 1 minute every 20 seconds; 200 pages of 10 seconds")
+    assert sum("= withWatermark" in line for line in lines) == 3
+    assert sum(", by device" in line for line in lines) >= 5
+    assert lines[-2].strip() == f"Slackwater    {report.lines['slackwater']}"
+
+
+def test_what_was_chosen_is_said() -> None:
+    report = sw.tune(rows(50), time="sent", arrival="received", targets=0.01)
+    assert report.chosen == ("windows", "page")
+    assert "Chosen, since nobody said: windows and page." in str(report)
+
+
+def test_json_has_all_of_it(report: Report) -> None:
+    read = json.loads(report.json())
+    assert read["rows"] == 2_000
+    assert len(read["policies"]) == len(report.tried)
+    assert read["lines"] == report.lines
+    assert read["fixed"][1]["delay_seconds"] == report.fixed[1].delay / 1e6
+    assert sum(bar["rows"] for bar in read["lateness"]) == 2_000
+
+
+def test_the_page_needs_nothing_else_and_is_well_formed(report: Report, tmp_path: Path) -> None:
+    file = tmp_path / "tune.html"
+    text = report.html(file)
+    assert file.read_text(encoding="utf-8") == text
+    assert not any(word in text for word in ("http://", "https://", "<script", "@import", "url("))
+    assert "prefers-color-scheme:dark" in text
+    assert 'name="viewport"' in text
+    ElementTree.fromstring(report._repr_html_().partition("</style>")[2])
+    assert text.count("<svg") == 4
+    assert text.count("<circle") == sum(
+        t.figures.lost_share > 0 and not t.policy.startswith("bounded") for t in report.tried
+    )
+    assert text.count("<tr") == 1 + len(report.tried)
+
+
+def tune(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["tune", *(str(a) for a in arguments)])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, page = tmp_path / "rows.parquet", tmp_path / "page.html"
+    rows(400).write_parquet(file)
+    columns = ("--time", "sent", "--arrival", "received", "--target", "0.02")
+    shown = tune(file, *columns, "--window", "30 seconds", "--page", "20 seconds", "--html", page)
+    assert shown.exit_code == 0, shown.output
+    assert "drop_ratio(0.02)" in shown.stdout
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    told = tune(file, *columns, "--json", "--delay", "40 seconds")
+    assert "bounded('40 seconds')" in {p["policy"] for p in json.loads(told.stdout)["policies"]}
+
+
+def test_mistakes_of_the_command_are_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    rows(10).write_parquet(file)
+    for arguments, said in (
+        ((file, "--time", "snet", "--arrival", "received"), "there is no column 'snet' (did you mean 'sent'?)"),
+        ((file, "--time", "sent"), "arrival= is missing: name the column that says when each row came in"),
+        ((tmp_path / "row.parquet", "--time", "a", "--arrival", "b"), "there is no file"),
+        ((file, "--time", "sent", "--arrival", "received", "--slide", "1 minute"), "write --window too"),
+        ((file, "--time", "sent", "--arrival", "received", "--html", "no/where.html"), "there is no folder 'no'"),
+    ):
+        result = tune(*arguments)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: ")
+        assert len(result.stderr.splitlines()) == 1
+        assert said in result.stderr
