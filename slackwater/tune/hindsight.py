@@ -45,7 +45,7 @@ def written(delay: int) -> int:
     """A delay as a person would write it: rounded up to a unit, so that it loses no more.
 
     >>> written(10_800_000_001) / 60_000_000, written(31_000_001), written(0)
-    (181.0, 32000000, 0)
+    (181.0, 31100000, 0)
     """
     unit = next((u for u in _UNITS if u * _PARTS <= delay), _MILLISECOND)
     return -(-delay // unit) * unit

@@ -22,14 +22,14 @@ NATIVE = " = withWatermark"
 def show(report: Report, console: Console | None = None) -> None:
     """Print a report."""
     # A pipe has no width, and a cut cell would be of no use there.
-    console = console or Console(width=None if sys.stdout.isatty() else 160)
+    console = console or Console(width=None if sys.stdout.isatty() else 200)
     console.print(rendered(report))
 
 
 def as_text(report: Report) -> str:
     """The same as plain text."""
     text = io.StringIO()
-    Console(file=text, width=160, color_system=None).print(rendered(report))
+    Console(file=text, width=200, color_system=None).print(rendered(report))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
@@ -63,11 +63,15 @@ def percent(share: float) -> str:
     return f"{float(f'{share * 100:.2g}'):g} %"
 
 
+def _count(rows: float) -> str:
+    return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
+
+
 def cells(report: Report, tried: Tried) -> list[str]:
     """A row of the table."""
     figures = tried.figures
     fixed = [f for f in report.fixed if f.target == tried.target and tried.policy == f"bounded({f.native!r})"]
-    hour = f"{fixed[0].lost_per_hour:,.2g}, worst {fixed[0].worst_hour_rows:,}" if fixed else ""
+    hour = f"{_count(fixed[0].lost_per_hour)}, worst {fixed[0].worst_hour_rows:,}" if fixed else ""
     name = tried.policy + (NATIVE if fixed else "") + (f", by {report.source}" if tried.by_source else "")
     waits = (say(s * 1e6) for s in (figures.wait_mean, figures.wait_p95, figures.wait_p99))
     held = f"{figures.held_mean:,.0f} (max {figures.held_max:,})"
@@ -94,8 +98,8 @@ def advice(report: Report) -> str:
     kept = "keeps to" if best.keeps(report.target) else "comes nearest to"
     return (
         f"For {percent(report.target)}: {best.policy} {kept} it with a mean wait of "
-        f"{say(best.figures.wait_mean * 1e6)}{grouped}, and follows when delays change. The fixed delay "
-        f"({say(fixed.figures.wait_mean * 1e6)}) was fitted to these rows, and will not fit others as well."
+        f"{say(best.figures.wait_mean * 1e6)}{grouped}, and follows when delays change. A delay of {fixed.native} "
+        f"would have waited {say(fixed.figures.wait_mean * 1e6)}; it was fitted to these rows."
     )
 
 
