@@ -1,5 +1,6 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
+from slackwater.dashboard.telemetry import export_metrics
 from slackwater.engine.enabling import no_enabling, on_demand, periodic
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import early
@@ -46,6 +47,7 @@ __all__ = [
     "disorder_control",
     "drop_ratio",
     "early",
+    "export_metrics",
     "fifo",
     "global_counter",
     "greedy",

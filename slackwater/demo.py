@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from rich.console import Console, Group, RenderableType
@@ -19,7 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.errors import SinkError
+from slackwater.estimates.early import early
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.session import Session
 from slackwater.spark.storage.parquet_sink import parquet
 
@@ -30,9 +31,12 @@ AIRPORTS = ("EWR", "JFK", "LGA")
 RANGE, SLIDE, LOST = "3 hours", "1 hour", 0.01
 #: A page costs nearly the same however few rows it has, so these two decide how long the demonstration takes.
 DAYS, PAGE = 60, "3 hours"
+#: Where somebody watches, early answers are asked for when so much of a slide has passed.
+EARLY_AT = 0.75
 
 _MARK = ".slackwater-demo"
 _SHOWN_WINDOWS = 8
+_COLUMNS = ("origin", "flights", "delay", "window_start", "window_end", "emitted_at")
 _DRAW_EVERY, _LINE_EVERY = 0.2, 5.0
 
 
@@ -77,10 +81,12 @@ def replay(
     page: str = PAGE,
     starting: Callable[[], AbstractContextManager[object]] = nullcontext,
     drive: Callable[[Callable[[], None]], None] = lambda work: work(),
+    watch: Callable[[Session], Callable[[], None]] | None = None,
 ) -> Summary:
     """Replay the first days of the year, show it, and leave the results as Parquet under `out`.
 
-    `starting` surrounds the start of Spark, `drive` is given the replay to do.
+    `starting` surrounds the start of Spark, `drive` is given the replay to do. `watch` is told of the session, and
+    gives what to do at the end; with it there are early answers too.
     """
     prepare(out)
     started = time.perf_counter()
@@ -104,13 +110,18 @@ def replay(
             .group_by("origin")
             .agg(flights="count(*)", delay="avg(delay_min)")
         )
-        run = query.start(sink=parquet(out, every="1 second"), name="delays")
+        asked = None if watch is None else early(at=EARLY_AT)
+        run = query.start(sink=parquet(out, every="1 second"), name="delays", early=asked)
         ready = time.perf_counter()
         board = Board(console, out, run.metrics)
+        stay = None if watch is None else watch(session)
         with board:
             drive(lambda: session.run_available(progress=lambda page: board.show(page["clock"])))
+        ended = time.perf_counter()
         figures = run.metrics()
-    ended = time.perf_counter()
+        if stay is not None:
+            run.show()
+            stay()
     median, longest = waits(out)
     return Summary(
         rows=figures["rows"],
@@ -131,9 +142,9 @@ def waits(folder: Path) -> tuple[timedelta | None, timedelta | None]:
 
     The last commit is left out: the end of the replay closed its windows, whatever the time.
     """
-    if not any(folder.glob("*.parquet")):
+    answers = _finals(sorted(folder.glob("*.parquet"))).select("window_end", "emitted_at").unique()
+    if not answers.height:
         return None, None
-    answers = pl.scan_parquet(folder / "*.parquet").select("window_end", "emitted_at").unique().collect()
     waited = answers.filter(pl.col("emitted_at") < answers["emitted_at"].max()).select(
         wait=pl.col("emitted_at") - pl.col("window_end")
     )["wait"]
@@ -143,10 +154,17 @@ def waits(folder: Path) -> tuple[timedelta | None, timedelta | None]:
     return median, longest
 
 
+def _finals(files: Sequence[Path]) -> pl.DataFrame:
+    """The final answers of some files; early ones have more columns."""
+    parts = [pl.read_parquet(file, columns=[*_COLUMNS, "kind"]) for file in files]
+    rows = pl.concat(parts) if parts else pl.DataFrame(schema=[*_COLUMNS, "kind"])
+    return rows.filter(pl.col("kind") == "final").drop("kind")
+
+
 class Board:
     """Shows a replay: a table that is drawn again and again, or a line now and then where there is no terminal."""
 
-    def __init__(self, console: Console, folder: Path, metrics: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, console: Console, folder: Path, metrics: Callable[[], Metrics]) -> None:
         self._console = console
         self._metrics = metrics
         self._answers = Answers(folder)
@@ -185,7 +203,7 @@ class Board:
             soft_wrap=True,
         )
 
-    def _draw(self, clock: int, figures: dict[str, Any]) -> RenderableType:
+    def _draw(self, clock: int, figures: Metrics) -> RenderableType:
         state = Table(box=None, padding=(0, 2, 0, 0))
         cells = {
             "clock (UTC)": instant(clock),
@@ -225,10 +243,11 @@ class Answers:
         fresh = [n for n in names if n > self._last][-_SHOWN_WINDOWS:]
         if fresh:
             self._last = fresh[-1]
-            frames = [self._kept, *(pl.read_parquet(self._folder / n) for n in fresh)]
-            rows = pl.concat([f for f in frames if f.height])
-            oldest = rows["window_start"].unique().sort(descending=True).head(_SHOWN_WINDOWS).min()
-            self._kept = rows.filter(pl.col("window_start") >= oldest)
+            frames = [self._kept, _finals([self._folder / n for n in fresh])]
+            rows = pl.concat([f for f in frames if f.height] or frames[:1])
+            if rows.height:
+                oldest = rows["window_start"].unique().sort(descending=True).head(_SHOWN_WINDOWS).min()
+                self._kept = rows.filter(pl.col("window_start") >= oldest)
         if not self._kept.height:
             return []
         windows = self._kept.partition_by("window_start", as_dict=True)

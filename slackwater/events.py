@@ -23,9 +23,9 @@ def event(name: str, **fields: Any) -> None:
 class JsonLines(logging.Formatter):
     """A record as one line of JSON: time, level, logger, event and its fields; else the message.
 
-    >>> record = logging.makeLogRecord({"created": 0, "event": "query.stopped", "fields": {"query": "q1"}})
-    >>> JsonLines().format(record)
-    '{"at": "1970-01-01T00:00:00+00:00", "level": "NOTSET", "event": "query.stopped", "query": "q1"}'
+    >>> told = {"created": 0, "levelname": "INFO", "event": "query.stopped", "fields": {"query": "q1"}}
+    >>> JsonLines().format(logging.makeLogRecord(told))
+    '{"at": "1970-01-01T00:00:00+00:00", "level": "INFO", "event": "query.stopped", "query": "q1"}'
     """
 
     def format(self, record: logging.LogRecord) -> str:

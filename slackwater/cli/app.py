@@ -14,8 +14,10 @@ from slackwater.cli.follow import to_the_end
 from slackwater.cli.job import check_job, read_file, read_text, run_job
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import quiet
+from slackwater.cli.served import served
 from slackwater.cli.show import told
 from slackwater.cli.tune import tune_file
+from slackwater.events import log_json as write_events
 from slackwater.spark.api.session import Session
 
 app = typer.Typer(
@@ -24,6 +26,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+_PAGE = Annotated[bool, typer.Option("--page", help="Serve the live page, until Ctrl-C.")]
+_PORT = Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 is any that is free.")]
+_HOST = Annotated[str, typer.Option(help="Its address; others than this machine's need the token.")]
 _FILE = typer.Argument(metavar="FILE.sql", help="The job: SQL statements.")
 
 
@@ -52,15 +57,19 @@ def demo(
     days: Annotated[
         int, typer.Option(min=1, max=demonstration.YEAR, help="How many days of the year to replay.")
     ] = demonstration.DAYS,
-    page: Annotated[
+    step: Annotated[
         str, typer.Option(help="How much arrival time comes at once: longer is faster, and answers wait longer.")
     ] = demonstration.PAGE,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/demo"),
+    page: _PAGE = False,
+    port: _PORT = 0,
+    host: _HOST = "127.0.0.1",
 ) -> None:
     """Replay departures from New York, late as they were, and watch windows close (about a minute)."""
     console = Console()
     with told():
-        summary = demonstration.replay(out, console, days, page, starting=quiet, drive=to_the_end)
+        watch = served(port, host) if page else None
+        summary = demonstration.replay(out, console, days, step, starting=quiet, drive=to_the_end, watch=watch)
         demonstration.report(summary, out, console)
 
 
@@ -88,10 +97,18 @@ def check(file: Annotated[Path, _FILE]) -> None:
 
 
 @app.command()
-def run(file: Annotated[Path, _FILE]) -> None:
+def run(
+    file: Annotated[Path, _FILE],
+    page: _PAGE = False,
+    port: _PORT = 0,
+    host: _HOST = "127.0.0.1",
+    log_json: Annotated[Path | None, typer.Option(help="File for events, as lines of JSON.")] = None,
+) -> None:
     """Run a SQL file."""
     with told():
-        run_job(read_file(file))
+        if log_json is not None:
+            write_events(log_json)
+        run_job(read_file(file), served(port, host) if page else None)
 
 
 @app.command()

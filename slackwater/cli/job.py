@@ -14,6 +14,7 @@ import typer
 
 from slackwater.cli.follow import follow, interrupt, to_the_end
 from slackwater.cli.quiet import quiet
+from slackwater.cli.served import Watch
 from slackwater.cli.show import say, show, status
 from slackwater.errors import QueryError
 from slackwater.scheduling.chain import chain
@@ -119,13 +120,16 @@ def _checked(session: Session, statement: S.Select | S.Insert) -> str:
     return query.describe()
 
 
-def run_job(job: Job) -> None:
-    """Carry out the statements; what was started and not run is run at the end."""
+def run_job(job: Job, watch: Watch | None = None) -> None:
+    """Carry out the statements; what was started and not run is run at the end. Then, perhaps, wait for a user."""
     with job.session() as session:
+        stay = None if watch is None else watch(session)
         runner = Runner(session, journaled="journal" in job.settings)
         for statement in job.statements:
             runner.execute(statement)
         runner.finish()
+        if stay is not None and not runner.interrupted:
+            stay()
 
 
 class Runner:
@@ -137,6 +141,8 @@ class Runner:
         self._started: list[Run] = []
         self._shown: list[Run] = []
         self._ran = 0
+        self.interrupted = False
+        """Whether a user has ended a run that goes on."""
         self._began = time.perf_counter()
 
     def execute(self, statement: S.Statement) -> None:
@@ -182,7 +188,7 @@ class Runner:
 
         if run.continuously:
             say("running until Ctrl-C")
-            follow(work, interrupt(), self._tell)
+            self.interrupted = not follow(work, interrupt(), self._tell)
         else:
             to_the_end(work, self._tell)
         self._tell(f", {time.perf_counter() - self._began:.1f} s")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 import typer
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.errors import SlackwaterError, SqlError
+from slackwater.spark.api.metric_types import Metrics
 
 _SHOWN_ROWS = 40
 
@@ -43,7 +43,7 @@ def told() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def status(figures: dict[str, Any]) -> str:
+def status(figures: Metrics) -> str:
     """How a query stands, in one line."""
     lag = figures["lag_seconds"]
     late = f" ({figures['missing_time']:,} without a time)" if figures["missing_time"] else ""

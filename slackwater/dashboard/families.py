@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ from slackwater.dashboard.watched import Watched
 
 Kind = Literal["counter", "gauge"]
 Labels = dict[str, str]
+#: Figures, each with its labels.
+Labelled = Sequence[tuple[Labels, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class _Figure:
         return figures.get(self.of) if isinstance(self.of, str) else self.of(figures)
 
 
+_SESSION = (_Figure("paused", "gauge", "1 while the session's work stands.", "paused"),)
 _STREAM = (
     _Figure("stream_rows", "counter", "Rows that have come.", "rows"),
     _Figure("stream_pages", "counter", "Pages that have come.", "pages"),
@@ -76,7 +79,7 @@ _OF_EARLY = (
 
 
 def families(watched: Watched) -> list[Family]:
-    """All metrics of a session."""
+    """All metrics of a session that have a value."""
     queries = {query.name: {**query.metrics(), "active": query.active} for query in watched.queries()}
     streams: dict[tuple[str, str], Mapping[str, Any]] = {}
     for figures in queries.values():
@@ -85,27 +88,30 @@ def families(watched: Watched) -> list[Family]:
     by_stream = [({"stream": n, "disorder": d}, of) for (n, d), of in streams.items()]
     by_query = [({"query": name}, of) for name, of in queries.items()]
     by_operator = [({"operator": label}, of) for label, of in watched.history.latest.operators.items()]
-    found = [Family("paused", "gauge", "1 while the session's work stands.", [({}, float(watched.paused))])]
-    for among, labelled in ((_STREAM, by_stream), (_QUERY, by_query), (_OPERATOR, by_operator)):
+    return [f for f in _all([({}, {"paused": watched.paused})], by_stream, by_query, by_operator) if f.samples]
+
+
+def _all(session: Labelled, streams: Labelled, queries: Labelled, operators: Labelled) -> list[Family]:
+    found: list[Family] = []
+    for among, labelled in ((_SESSION, session), (_STREAM, streams), (_QUERY, queries), (_OPERATOR, operators)):
         found += [_family(figure, labelled) for figure in among]
-    found += [_lateness(by_stream), *_accuracy(by_query)]
-    return [family for family in found if family.samples]
+    return [*found, _lateness(streams), *_accuracy(queries)]
 
 
-def _family(figure: _Figure, labelled: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Family:
+def _family(figure: _Figure, labelled: Labelled) -> Family:
     values = [(labels, figure.value(of)) for labels, of in labelled]
     known = [(labels, float(v)) for labels, v in values if isinstance(v, (int, float))]
     return Family(figure.name, figure.kind, figure.help, known, figure.unit)
 
 
-def _lateness(streams: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Family:
+def _lateness(streams: Labelled) -> Family:
     samples = [
         ({**labels, "share": share}, float(v)) for labels, of in streams for share, v in of["lateness"].items()
     ]
     return Family("stream_lateness", "gauge", "Lateness that this share of the rows does not exceed.", samples)
 
 
-def _accuracy(queries: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Iterable[Family]:
+def _accuracy(queries: Labelled) -> Iterable[Family]:
     told = [
         ({**labels, "aggregate": name}, figures)
         for labels, of in queries
@@ -114,3 +120,7 @@ def _accuracy(queries: Iterable[tuple[Labels, Mapping[str, Any]]]) -> Iterable[F
     for key, name, help in _OF_EARLY:
         samples = [(labels, float(of[key])) for labels, of in told if isinstance(of.get(key), (int, float))]
         yield Family(name, "gauge", help, samples, "ratio")
+
+
+#: Every metric that there may be, without samples.
+DESCRIBED = _all([], [], [], [])

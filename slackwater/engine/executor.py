@@ -372,6 +372,6 @@ class Executor:
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
         figures = {
-            label: {**of, **self.graph.nodes[label].measured.figures()} for label, of in self.metrics().items()
+            label: {**self.graph.nodes[label].measured.figures(), **of} for label, of in self.metrics().items()
         }
         return Snapshot(self.clock.now(), figures, self._cycle.strategy.name)

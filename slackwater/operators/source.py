@@ -322,6 +322,9 @@ class Source(Unary):
             "pages": self._pages,
             **self._taking.metrics(),
             "rows": self._rows,
+            # A page's rows are counted by the work on it, so its run does not know them.
+            "rows_in": self._rows,
+            "rows_out": self._rows,
             "missing_time": self._missing,
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +24,9 @@ from slackwater.cli.follow import follow
 from slackwater.cli.job import read_text
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import pass_on, quiet
+from slackwater.cli.served import served
 from slackwater.cli.show import status
+from slackwater.dashboard import LivePage
 from slackwater.errors import QueryError, RunError
 from slackwater.scheduling.chain import BoundedChain
 from slackwater.spark.api.session import Session
@@ -165,6 +171,37 @@ def test_run_gives_early_answers_where_the_file_says(spark: SparkSession, job: P
 
 
 @pytest.mark.spark
+def test_run_serves_the_live_page_and_writes_events(
+    spark: SparkSession, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[str] = []
+
+    class Seen(threading.Event):
+        """A user who looks at the page when the work is done, and then leaves."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            (page,) = pages
+            figures.extend(httpx.get(f"{page.url}metrics").text.splitlines())
+            return True
+
+    pages: list[LivePage] = []
+    serve = Session.serve
+
+    def noted(self: Session, *given: Any) -> LivePage:
+        pages.append(serve(self, *given))
+        return pages[-1]
+
+    monkeypatch.setattr(Session, "serve", noted)
+    monkeypatch.setattr(sys.modules["slackwater.cli.app"], "served", lambda port, host: served(port, host, Seen))
+    done = invoke("run", job, "--page", "--log-json", tmp_path / "events.jsonl")
+    assert done.exit_code == 0 and f"the live page is at {pages[0].url}" in done.stderr
+    assert 'slackwater_query_late_rows_total{query="q1"} 1' in figures
+    assert not pages[0].active
+    told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in told] == ["page.served", "query.started", "session.stopped"]
+    assert told[1]["query"] == "q1" and told[1]["streams"] == ["calls"]
+
+
 def test_run_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "calls.sql"
     file.write_text(f"SET journal = 'state';\n{LIVE}INSERT INTO 'out' AS calls {QUERY}; RUN WITHOUT DRAIN;")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import polars as pl
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +15,7 @@ from rich.console import Console
 
 from slackwater import demo
 from slackwater.errors import SinkError
+from slackwater.spark.api.session import Session
 
 DAYS = 3
 
@@ -97,7 +100,14 @@ def test_answers_reads_each_file_once_and_keeps_the_latest_windows(tmp_path: Pat
     for n in range(12):
         start = datetime(2013, 1, 1, n, tzinfo=UTC)
         end = start + timedelta(hours=3)
-        row = {"origin": "JFK", "flights": n, "delay": 1.5, "window_start": start, "window_end": end}
+        row = {
+            "origin": "JFK",
+            "flights": n,
+            "delay": 1.5,
+            "window_start": start,
+            "window_end": end,
+            "kind": "final",
+        }
         pl.DataFrame([row | {"emitted_at": end + timedelta(hours=2)}]).write_parquet(
             tmp_path / f"part-x-{n:06d}.parquet"
         )
@@ -125,3 +135,29 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_no_answers_no_waits(tmp_path: Path) -> None:
     assert demo.waits(tmp_path) == (None, None)
+
+
+def test_somebody_who_watches_sees_early_answers_and_the_board_shows_final_ones_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    console, text = screen(terminal=True)
+    seen: list[str] = []
+
+    def watch(session: Session) -> Callable[[], None]:
+        url = session.serve().url
+
+        def stay() -> None:
+            state = httpx.get(f"{url}state").json()
+            seen.extend(q["status"] for q in state["queries"])
+            recent = state["answers/delays"]["windows"]
+            assert {w["group"] for w in recent} == set(demo.AIRPORTS)
+            assert any("early" in w for w in recent) and any("final" in w for w in recent)
+
+        return stay
+
+    summary = demo.replay(tmp_path / "out", console, days=DAYS, page="6 hours", watch=watch)
+    assert seen == ["finished"]
+    rows = [pl.read_parquet(file, columns=["kind"]) for file in (tmp_path / "out").glob("*.parquet")]
+    kinds = pl.concat(rows)["kind"].value_counts().rows()
+    assert dict(kinds)["final"] == summary.results and dict(kinds)["early"] > 0
+    assert summary.median_wait is not None and "latest final windows" in text.getvalue()

@@ -2,7 +2,7 @@
 
 import { QueryCard, StreamCard } from "./cards.js";
 import { Figures, keyed, make, mark, write } from "./dom.js";
-import { bytes, number, rate, seconds } from "./format.js";
+import { bytes, number, rate, seconds, stamp } from "./format.js";
 import { Plan } from "./plan.js";
 
 const SECTIONS = ["session", "graph", "operators", "streams", "queries", "answers"];
@@ -90,7 +90,7 @@ function drawStreams() {
 
 const COLUMNS = [
   ["operator", (label) => label],
-  ["heartbeat", (label, of) => of.heartbeat ?? "–"],
+  ["heartbeat", (label, of) => stamp(of.heartbeat)],
   ["lag", (label, of) => seconds(of.lag_seconds)],
   ["queued", (label, of) => number(of.queued)],
   ["rows in", (label, of) => number(of.rows_in)],

@@ -2,7 +2,7 @@
 
 import { Answers, Lag, Lateness, Lost } from "./charts.js";
 import { Figures, make, mark, write } from "./dom.js";
-import { instant, isInstant, number, seconds, share } from "./format.js";
+import { instant, isInstant, number, seconds, share, stamp } from "./format.js";
 
 const KEPT_LAGS = 600;
 
@@ -91,7 +91,7 @@ export class QueryCard {
     if (query.groups.length) this.where.placeholder = `only some groups, by ${query.groups.join(", ")}`;
     this.halt.disabled = !query.active;
     this.figures.show([
-      ["heartbeat", "heartbeat", f.heartbeat, f.heartbeat],
+      ["heartbeat", "heartbeat", f.heartbeat, stamp(f.heartbeat)],
       ["lag_seconds", "lag", f.lag_seconds, seconds(f.lag_seconds)],
       ["rows", "rows", f.rows, number(f.rows)],
       ["queued", "queued", f.queued, number(f.queued)],
@@ -209,7 +209,7 @@ export class StreamCard {
     write(this.policy, stream.disorder);
     const timed = isInstant(stream.heartbeat), text = timed ? seconds : number;
     this.figures.show([
-      ["heartbeat", "heartbeat", stream.heartbeat, stream.heartbeat],
+      ["heartbeat", "heartbeat", stream.heartbeat, stamp(stream.heartbeat)],
       ["lag_seconds", "lag", stream.lag_seconds, seconds(stream.lag_seconds)],
       ["wait", "policy waits", stream.wait, text(stream.wait)],
       ["rows", "rows", stream.rows, number(stream.rows)],
@@ -229,7 +229,7 @@ export class StreamCard {
     const key = JSON.stringify(held);
     if (key !== this.key) {
       this.key = key;
-      this.behind.replaceChildren(...held.map(([name, at]) => make("tr", {}, make("td", {}, name), make("td", {}, at))));
+      this.behind.replaceChildren(...held.map(([name, at]) => make("tr", {}, make("td", {}, name), make("td", {}, stamp(at)))));
     }
   }
 }

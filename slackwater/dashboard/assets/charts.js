@@ -1,7 +1,7 @@
 // Charts, drawn by uPlot; each is drawn again at most four times a second, and only while it is to be seen.
 
 import uPlot from "./uplot/uPlot.esm.js";
-import { isInstant, number, seconds } from "./format.js";
+import { number, seconds } from "./format.js";
 
 const DRAW_EVERY = 250;
 const charts = new Set();
@@ -16,6 +16,22 @@ const seen = new IntersectionObserver((entries) => {
   }
 });
 const sized = new ResizeObserver((entries) => entries.forEach((entry) => entry.target.chart.resize()));
+
+// Times on an axis, of 24 hours and in UTC, from years down to milliseconds.
+const CLOCK = [
+  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [0.001, ":{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+];
+const SHOWN = "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}";
+const utc = (stamp) => uPlot.tzDate(new Date(stamp * 1e3), "Etc/UTC");
+
+function times(axis, timed) {
+  return timed ? { ...axis, values: CLOCK, space: 70 } : axis;
+}
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -169,16 +185,16 @@ export class Answers extends Chart {
     const edge = { stroke: "transparent", points: { show: false }, value };
     return {
       scales: { x: { time: this.data.timed } },
-      tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1e3), "Etc/UTC"),
+      tzDate: utc,
       series: [
-        { label: "window end" },
+        { label: "window end", ...(this.data.timed ? { value: SHOWN } : {}) },
         { ...edge, label: "low" },
         { ...edge, label: "high" },
         { label: "early", stroke: colour("--early"), points: { ...dot, fill: colour("--early") }, value },
         { label: "final", stroke: colour("--final"), width: 2, points: { ...dot, fill: colour("--final") }, value },
       ],
       bands: [{ series: [2, 1], fill: colour("--band") }],
-      axes: [axis, { ...axis, size: 64 }],
+      axes: [times(axis, this.data.timed), { ...axis, size: 64 }],
     };
   }
 }
@@ -199,13 +215,18 @@ export class Lost extends Chart {
 
   options(axis) {
     return {
-      scales: { x: { time: this.data.timed, range: (plot, low, high) => (low === high ? [low - 60, high + 60] : [low, high]) },
+      scales: { x: { time: this.data.timed, range: (plot, low, high) => this.range(low, high) },
         y: { range: (plot, low, high) => [0, Math.max(1, high * 1.1)] } },
-      tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1e3), "Etc/UTC"),
-      series: [{ label: "minute" }, { label: "rows lost", stroke: colour("--bad"), fill: colour("--bad"),
+      tzDate: utc,
+      series: [{ label: "minute", ...(this.data.timed ? { value: SHOWN } : {}) }, { label: "rows lost", stroke: colour("--bad"), fill: colour("--bad"),
         paths: uPlot.paths.bars({ size: [0.7, 30] }), points: { show: false } }],
-      axes: [axis, { ...axis, size: 56 }],
+      axes: [times(axis, this.data.timed), { ...axis, size: 56 }],
     };
+  }
+
+  range(low, high) {
+    const one = low === high ? 60 : (high - low) / Math.max(1, this.data.minutes.length - 1);
+    return [low - one, high + one];
   }
 }
 
@@ -224,9 +245,7 @@ export class Lag extends Chart {
       legend: { show: false },
       scales: { y: { range: (plot, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1) * 1.1] } },
       series: [{}, { stroke: colour("--accent"), width: 1.5, points: { show: false } }],
-      axes: [axis, { ...axis, size: 64, values: (plot, ticks) => ticks.map((tick) => seconds(tick)) }],
+      axes: [times(axis, true), { ...axis, size: 64, values: (plot, ticks) => ticks.map((tick) => seconds(tick)) }],
     };
   }
 }
-
-export { isInstant };

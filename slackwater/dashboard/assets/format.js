@@ -38,6 +38,11 @@ export function instant(text) {
   return Number.isFinite(stamp) ? stamp : null;
 }
 
+// A time without more digits than anybody reads.
+export function stamp(text) {
+  return text === null || text === undefined ? "–" : String(text).replace(/(\.\d{3})\d+$/, "$1");
+}
+
 export function isInstant(text) {
   return typeof text === "string" && /^\d{4}-\d\d-\d\d/.test(text);
 }

@@ -1,7 +1,7 @@
 // The plan: operators as boxes in layers, arcs between them. It is laid out only when an operator comes or goes.
 
 import { make, mark, write } from "./dom.js";
-import { bytes, number, rate, seconds } from "./format.js";
+import { bytes, number, rate, seconds, stamp } from "./format.js";
 
 const WIDE = 212, HIGH = 104, GAP = 22, STEP = 44;
 
@@ -64,7 +64,7 @@ export class Plan {
       const of = operators[label];
       if (!of) continue;
       const [time, queue, speed, size] = lines;
-      write(time, `♥ ${of.heartbeat ?? "–"}${of.lag_seconds === null ? "" : ` · lag ${seconds(of.lag_seconds)}`}`);
+      write(time, `♥ ${stamp(of.heartbeat).replace(/^\d{4}-/, "")}${of.lag_seconds === null ? "" : ` · lag ${seconds(of.lag_seconds)}`}`);
       write(queue, `queue ${number(of.queued)}${of.queued_rows ? ` (${number(of.queued_rows)} rows)` : ""}` +
         (of.held ? ` · ${of.held} held back` : ""));
       write(speed, `${rate(of.rows_in_rate)} in · ${rate(of.rows_out_rate)} out`);

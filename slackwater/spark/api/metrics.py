@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from slackwater.engine.build import aggregate_labels, source_label
 from slackwater.engine.figures import ENGINE_FIGURES
@@ -11,6 +11,7 @@ from slackwater.engine.records import Snapshot
 from slackwater.operators.operator import MAIN
 from slackwater.plan.nodes import AggregateNode, StreamNode, aggregates_of, answers_of, first_aggregates
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
+from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.run import Run
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.memory_sink import MemorySink
@@ -25,7 +26,7 @@ _LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_win
 
 def run_metrics(
     run: Run, snapshot: Snapshot, now: int, pages: SparkPages, prod_streams: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Metrics:
     """What `run.metrics()` gives: all from what the executor's thread has published."""
     pairs = first_aggregates(run.plan)
     streams = {stream.name: _of_stream(snapshot, stream, first, now) for stream, first in reversed(pairs)}
@@ -33,7 +34,7 @@ def run_metrics(
     domain = pairs[0][0].domain
     mine = {label: f for label, f in snapshot.operators.items() if run.name in f["queries"]}
     aggregates = _with_refused(_aggregate_figures(run, snapshot), run)
-    return {
+    figures: dict[str, Any] = {
         **_of_all_streams(list(streams.values())),
         "streams": {name: streams[name] for name in run.streams},
         **aggregates,
@@ -52,6 +53,7 @@ def run_metrics(
         "spark_jobs": pages.jobs,
         "spark_seconds": round(pages.spark_seconds, 3),
     }
+    return cast(Metrics, figures)
 
 
 def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | None, now: int) -> dict[str, Any]:

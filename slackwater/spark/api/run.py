@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from slackwater.operators.sink import output_failed
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
+from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.plays import Play
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.parquet_sink import ParquetSink
@@ -45,7 +46,7 @@ class Run:
         self.resumable = False
         """Whether the journal keeps what it takes to go on in a later session."""
         self._running = running
-        self._last: dict[str, Any] | None = None
+        self._last: Metrics | None = None
         self._ended = threading.Event()
         self._error: RunError | None = None
 
@@ -106,12 +107,12 @@ class Run:
             )
         return self.sink.table(since)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Metrics:
         """Figures of the run.
 
         Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
         policy has to say (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
-        Those of a query that has ended stay as they were.
+        Those of a query that has ended stay as they were. docs/metrics.md says what each of them means.
         """
         return self._running.metrics(self) if self._last is None else self._last
 

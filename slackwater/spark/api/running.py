@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from typing import Any
 
 from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.enabling import Enabling
@@ -31,6 +30,7 @@ from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
+from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
 from slackwater.spark.api.prod_streams import Control
@@ -294,7 +294,7 @@ class Running:
 
     # --- figures and prods
 
-    def metrics(self, run: Run) -> dict[str, Any]:
+    def metrics(self, run: Run) -> Metrics:
         """Figures of a query, from what the executor's thread has published."""
         now = (self._clock if run.play is None else run.play.clock).now()
         return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run.play))

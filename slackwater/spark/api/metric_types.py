@@ -1,0 +1,188 @@
+"""The figures of a run, field by field. What `docs/metrics.md` tells is made of the words here."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Loss(TypedDict):
+    """Lost rows of one minute and one source."""
+
+    minute: str
+    """Of the stream's time; where that is no timestamp, the slide of the windows."""
+    source: str | None
+    """None where the rows are not counted by source."""
+    rows: int
+    """Rows that were lost."""
+
+
+class AccuracyMetrics(TypedDict, total=False):
+    """How good the early answers of one aggregate have been; only `pairs` while none has become final."""
+
+    pairs: int
+    """Early values that a final one has come for."""
+    seen: float
+    """Mean accuracy of S5's values, those of what had arrived."""
+    estimate: float
+    """Mean accuracy of the estimates."""
+    recent: float
+    """The same, the last windows counting most."""
+    worst_seen: float
+    """The least accuracy of S5's values."""
+    worst_estimate: float
+    """The least accuracy of the estimates."""
+    coverage: float | None
+    """Share of the intervals that held the final value."""
+    intervals: int
+    """Intervals that were given."""
+    latency_gain: float
+    """Seconds by which early answers came before final ones, in the mean."""
+
+
+class StreamMetrics(TypedDict, total=False):
+    """A stream, by the disorder policy that the query goes by. Spans are seconds, or numbers as the time is."""
+
+    heartbeat: str
+    """No row at or below it comes any more."""
+    lag_seconds: float | None
+    """By how much the heartbeat is behind the clock; None where time is no timestamp, or there is none yet."""
+    pages: int
+    """Pages that have come."""
+    rows: int
+    """Rows that have come."""
+    missing_time: int
+    """Rows whose time is null or cannot be read."""
+    ungrammatical_rows: int
+    """Rows behind the punctuation of their own source; only with `punctuated`."""
+    lateness: dict[str, float]
+    """How far rows come behind the largest time seen: what 50, 90, 99 and 99.9 % do not exceed, and the most."""
+    lateness_shares: list[list[float]]
+    """The same as a histogram: the upper end of each bin, and its share of the rows."""
+    wait: float | None
+    """By how much the heartbeat is behind the largest time seen: rows that come later than this may be lost."""
+    disorder: str
+    """The policy, as a user writes it."""
+    policy: dict[str, Any]
+    """What the policy has to say of itself."""
+    held_back_by: dict[str, str]
+    """The sources inside the stream with the lowest heartbeats, five at most, where the policy knows sources."""
+
+
+class OperatorMetrics(TypedDict):
+    """One operator."""
+
+    heartbeat: str
+    """How far time has come behind it."""
+    lag_seconds: float | None
+    """By how much that is behind the clock."""
+    registers: list[str]
+    """How far time has come on each of its inputs."""
+    queued: int
+    """Elements that wait before it."""
+    queued_rows: int
+    """Rows that wait before it, as far as they are known."""
+    queued_bytes: int
+    """Their bytes."""
+    held: int
+    """Pages held back until time has come to their rows."""
+    state_bytes: int
+    """Bytes that it keeps."""
+    rows_in: int
+    """Rows that it took, as far as they are known."""
+    rows_out: int
+    """Rows that it gave."""
+    runs: int
+    """How often it ran."""
+    run_seconds: float
+    """How long it ran."""
+    last_run: int
+    """The number of its last run among those of all operators."""
+    cost: float | None
+    """Seconds a row, over the last runs."""
+    selectivity: float | None
+    """Rows out for each row in, over the last runs."""
+    level: str
+    """The level of heartbeats that the session has."""
+    label: list[str]
+    """The streams whose heartbeats it goes by."""
+    queries: list[str]
+    """The queries that it works for."""
+    about: str
+    """What it does."""
+    feeds: list[str]
+    """The operators before it."""
+
+
+class Metrics(StreamMetrics, total=False):
+    """A run. It has the figures of its stream; of several streams, the lowest heartbeat and sums."""
+
+    streams: dict[str, StreamMetrics]
+    """Each stream by its name."""
+    late_rows: int
+    """Rows that some window, or a join, no longer took."""
+    lost_pairs: int
+    """Pairs of a row and a window that had been answered without it."""
+    lost_share: float
+    """Their share of all pairs."""
+    late_by_source: dict[str, int]
+    """The sources with most late rows, ten at most; where windows are closed by source."""
+    lost_by_window: dict[str, int]
+    """The latest windows that lost rows, by their start."""
+    losses: list[Loss]
+    """The latest lost rows by minute and source, thirty at most."""
+    windows: int
+    """Windows that were closed."""
+    results: int
+    """Final rows."""
+    early_results: int
+    """Early rows."""
+    accuracy: dict[str, AccuracyMetrics]
+    """How good early answers have been, by aggregate; after the first early answer."""
+    prods: int
+    """Prods that the query has sent itself, because of `early=`."""
+    prodded_at: float
+    """Where in the slide it prods: S5's 1 − aggressiveness."""
+    running_accuracy: float
+    """The recent accuracy at that place."""
+    target_reachable: bool
+    """Whether the target accuracy can be had before final answers come; with `early(accuracy=…)`."""
+    prods_refused: int
+    """Prods that made no sense for the query."""
+    prod_streams: dict[str, dict[str, int]]
+    """Prods of each stream of prods, and how many were refused."""
+    store: str
+    """Where the state is: "resident" in the driver, or "spilled" to files."""
+    panes: int
+    """Panes that are kept."""
+    partials: int
+    """Partial aggregates in them."""
+    state_bytes: int
+    """Bytes of the state."""
+    slack_rows: int
+    """Rows above the heartbeat, in windows for each row."""
+    window_rows: int
+    """Rows below it that later windows still need."""
+    waiting_rows: int
+    """Rows that wait for their turn before an ordered sink."""
+    joins: dict[str, dict[str, Any]]
+    """Late rows and state of each join."""
+    inner: list[dict[str, Any]]
+    """Figures of the aggregates below others."""
+    parts: list[dict[str, Any]]
+    """Figures of each of several windows whose results the query gives."""
+    mapped_pages: int
+    """Pages that a `map` has worked on."""
+    sidelined_pages: int
+    """Pages that were set aside in a burst."""
+    sideline: int
+    """Pages that wait there now."""
+    results_dropped: int
+    """Rows that `results()` has no room for any more."""
+    queued: int
+    """Elements that wait on the query's arcs."""
+    operators: dict[str, OperatorMetrics]
+    """Each operator by its label."""
+    spark_jobs: int
+    """Spark jobs of the session."""
+    spark_seconds: float
+    """How long they took."""
