@@ -172,7 +172,7 @@ function held(query, streams) {
   if (!query.active || !query.waits_for) return "";
   const name = query.waits_for.replace(/^source:/, "");
   const stream = streams.find((of) => of.name === name && of.queries.includes(query.name));
-  const sources = Object.keys(stream?.held_back_by ?? {});
+  const sources = Object.keys(stream?.held_back_by ?? {}).slice(0, 3);
   return `Time waits for ${name}${sources.length ? `, there for ${sources.join(", ")}` : ""}.`;
 }
 
