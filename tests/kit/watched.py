@@ -22,11 +22,12 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.prods import read_prod
+from slackwater.spark.pages.room import Room
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 
 SECOND = 1_000_000
-NO_SPARK: Any = SimpleNamespace(jobs=0, spark_seconds=0.0)
+NO_SPARK: Any = SimpleNamespace(jobs=0, spark_seconds=0.0, room=Room())
 SAMPLE = pl.DataFrame({"t": [0], "carrier": ["a"], "delay": [0.0]})
 
 

@@ -101,6 +101,18 @@ class OperatorMetrics(TypedDict):
     """Seconds a row, over the last runs."""
     selectivity: float | None
     """Rows out for each row in, over the last runs."""
+    growth: float | None
+    """Bytes out for each byte in, over the last runs."""
+    strategy: str
+    """What decides which operator runs next."""
+    chain: list[str]
+    """The operators of its chain (S2), where the strategy has chains."""
+    slope: float | None
+    """What the chain frees in a second."""
+    unit: str
+    """In what that is counted: bytes, or rows."""
+    charted: dict[str, float | None]
+    """What the chart goes by: cost, selectivity, growth, width."""
     level: str
     """The level of heartbeats that the session has."""
     label: list[str]
@@ -180,6 +192,16 @@ class Metrics(StreamMetrics, total=False):
     """Rows that `results()` has no room for any more."""
     queued: int
     """Elements that wait on the query's arcs."""
+    queued_rows: int
+    """Rows that wait there, as far as they are known."""
+    queued_bytes: int
+    """Their bytes; files of a source that are only noted count as what they take where they are."""
+    memory_bytes: int
+    """Bytes of waiting pages that the session holds in Spark's memory (`Session(memory=…)`)."""
+    spool_bytes: int
+    """Bytes of waiting pages that it has copied to files (`Session(disk=…)`)."""
+    pushed_back_seconds: float
+    """For how long senders were made to wait because there was no more room."""
     operators: dict[str, OperatorMetrics]
     """Each operator by its label."""
     spark_jobs: int
