@@ -161,7 +161,9 @@ class Cycle:
     def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page]) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
         pages: list[Any] = [t.element for t in took if t.is_page]
-        run = Ran(node.label, seconds, *_sizes(pages, out, "rows"), *_sizes(pages, out, "bytes"))
+        rows_in, rows_out = _sizes(pages, out, "rows")
+        rows_out += node.operator.counted()
+        run = Ran(node.label, seconds, rows_in, rows_out, *_sizes(pages, out, "bytes"))
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from slackwater.operators.page import Page
-from slackwater.operators.waiting_rows import KeptRows
+from slackwater.operators.waiting_rows import MadeRows
 
 
-class JoinState(KeptRows, Protocol):
+class JoinState(MadeRows, Protocol):
     """Rows are added page by page; matches are looked for between what was added last and the other side.
 
     Pages that it gives may be lazy: what they are made of stays until nobody reads them.

@@ -173,6 +173,10 @@ class Operator(ABC):
         """
         return None
 
+    def counted(self) -> int:
+        """Rows that it has given and that were counted only since this was last asked, as those of a lazy page."""
+        return 0
+
     def report(self) -> list[Report]:
         """What the last `run` made of a page: the executor carries it back to the sources."""
         return []

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Protocol
 from slackwater.operators.operator import Emit, Input, State
 from slackwater.operators.page import Page
 from slackwater.operators.several import Several
-from slackwater.operators.waiting_rows import WaitingRows
+from slackwater.operators.waiting_rows import MadeRows, WaitingRows
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 
 
-class OrderedRows(WaitingRows, Protocol):
+class OrderedRows(WaitingRows, MadeRows, Protocol):
     """The rows of both sides: those that wait, and those that may still find partners."""
 
     def add(self, side: int, page: Page, after: int) -> int:
@@ -75,6 +75,10 @@ class RowsJoin(Several):
     def wanted(self, tick: int) -> int | None:
         """The time of the next row that waits."""
         return self._rows.next_time(tick)
+
+    def counted(self) -> int:
+        """As the store knows them."""
+        return self._rows.counted()
 
     def state(self, whole: bool) -> State:
         """The heartbeat, counts, and the rows."""

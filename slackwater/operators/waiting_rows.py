@@ -29,6 +29,14 @@ class KeptRows(Protocol):
         ...
 
 
+class MadeRows(KeptRows, Protocol):
+    """Rows that others are made of: pairs."""
+
+    def counted(self) -> int:
+        """Rows of pages that were lazy when they were given, and have been counted since this was last asked."""
+        ...
+
+
 class WaitingRows(KeptRows, Protocol):
     """Rows that wait until time has passed them."""
 

@@ -119,6 +119,10 @@ class WindowJoin(Several):
 
         return asked
 
+    def counted(self) -> int:
+        """As the store knows them."""
+        return self._kept.counted()
+
     # --- the journal
 
     def state(self, whole: bool) -> State:

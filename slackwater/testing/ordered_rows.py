@@ -88,6 +88,10 @@ class OrderedRowsHere:
         for side, table in states[-1].tables.items():
             self._rows[int(side)] = frame_of(table)
 
+    def counted(self) -> int:
+        """Pages know their rows at once."""
+        return 0
+
     def settle(self) -> None:
         """There is nothing outside."""
 

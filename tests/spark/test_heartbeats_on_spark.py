@@ -65,6 +65,29 @@ def test_live_pages_wait_at_the_query_level_without_keeping_the_next_batch_from_
         assert [(r["window_start"], r["n"]) for r in results][3:] == [(40, 2)]
 
 
+def test_what_a_join_gives_is_counted_where_pages_wait_by_it(spark: SparkSession) -> None:
+    """A row finds seven partners. Behind the join rows wait for time, so what multiplies them waits instead."""
+    rows = [(n, n % 2) for n in range(24)]
+    with sw.Session(spark, heartbeats=sw.memory_aware()) as session:
+        streams = []
+        for name, columns in (("a", "t INT, k INT"), ("b", "u INT, k INT"), ("c", "v INT, k INT")):
+            df = spark.createDataFrame(rows, columns).selectExpr("*", f"timestamp_seconds({columns[0]}) AS at")
+            stream = session.stream(
+                name, df, time=columns[0], arrival="at", page="8 seconds", disorder=sw.bounded(0)
+            )
+            streams.append(stream.select(columns[0], "k"))
+        a, b, c = streams
+        pairs = a.window(range=8).join(b.window(range=8), on="k").where("t <= u")
+        run = pairs.window(range=4).join(c.window(rows=2), on="k").start(name="q")
+        session.run_available()
+        figures = run.metrics()["operators"]
+    (label,) = [label for label, f in figures.items() if "range 8" in f["about"]]
+    given = sum(1 for t, _ in rows for u, _ in rows if (t - u) % 2 == 0 and abs(t - u) < 8)
+    # A mean over the last runs, each with what the page before it gave.
+    assert abs(figures[label]["selectivity"] - given / 48) < 1
+    assert len(figures[label]["label"]) == 3, "the first join goes by all three streams"
+
+
 def test_what_is_no_level_is_refused(spark: SparkSession) -> None:
     for wrong in ("query", sw.query_level):
         with pytest.raises(QueryError, match=r"heartbeats=.*sw\.query_level\(\) or sw\.memory_aware\(\)"):

@@ -115,6 +115,10 @@ class JoinCells:
         for cells, kept in zip(self._sides, values["sides"], strict=True):
             cells.restore(kept)
 
+    def counted(self) -> int:
+        """As pages have been run."""
+        return self._made.counted()
+
     def settle(self) -> None:
         """Delete what is needed no more."""
         for cells in self._sides:

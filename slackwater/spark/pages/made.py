@@ -13,7 +13,7 @@ from slackwater.plan.nodes import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.cell_files import CellFiles
 from slackwater.spark.pages.expressions import column, named
-from slackwater.spark.pages.origin import Origin
+from slackwater.spark.pages.origin import Counter, Origin
 from slackwater.spark.pages.shape import ManyTasks
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.types import spark_schema
@@ -48,6 +48,7 @@ class Made:
         self._pages = pages
         self._files = files
         self._shape = ManyTasks()
+        self._counted = 0
 
     def visible(self, side: int) -> list[Column]:
         """The columns of a side."""
@@ -65,10 +66,21 @@ class Made:
             rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
         columns = [*self._node.columns, *hidden.items()]
         frame = rows.select(*(named(sql, name) for name, sql in columns))
+        counter = Counter(self._count) if self._pages.counts_pairs else None
+        frame = frame if counter is None else counter.watching(frame)
         self.given += 1
         # Its rows are not counted before they are needed, and move no time.
         unknown = Arrival(0, 0, None, None, at)
-        origin = Origin(frame, self.given, at, self._shape, self._pages, tuple(hidden), arrival=unknown)
+        hides = tuple(hidden)
+        origin = Origin(frame, self.given, at, self._shape, self._pages, hides, arrival=unknown, counter=counter)
         for cells in self._files:
             cells.read_by(origin)
         return SparkPage(None, origin)
+
+    def counted(self) -> int:
+        """Rows of its pages that jobs have counted since this was last asked."""
+        counted, self._counted = self._counted, 0
+        return counted
+
+    def _count(self, rows: int) -> None:
+        self._counted += rows

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -23,6 +24,27 @@ from slackwater.windows.frames import frame_of
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
+
+
+class Counter:
+    """Counts the rows of a lazy page while the first job runs on it."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell = tell
+        self._seen = Observation()
+
+    def watching(self, frame: DataFrame) -> DataFrame:
+        """The rows, counted on their way. No filter behind this is moved before it."""
+        return frame.observe(self._seen, F.count(F.lit(1)).alias("rows"))
+
+    def rows(self) -> int | None:
+        """How many there were, after a job; None if Spark saw that it needs none of them."""
+        try:
+            counted: int = self._seen.get["rows"]
+        except Py4JJavaError:
+            return None
+        self._tell(counted)
+        return counted
 
 
 @dataclass
@@ -50,6 +72,8 @@ class Origin:
     """Rows, where they are not those that arrived."""
     unstamped: Origin | None = None
     """That of the same rows before they got their time: their arrival is known with this one's."""
+    counter: Counter | None = None
+    """What counts the rows as they came, where somebody wants to know."""
     _kept: bool = False
 
     @cached_property
@@ -89,6 +113,13 @@ class Origin:
         if self._kept:
             self._kept = False
             self.source.unpersist()
+
+    def ran(self, seconds: float) -> None:
+        """A job over the rows is over, after so long."""
+        self.pages.spent(seconds)
+        if self.counter is not None and self.arrival is not None:
+            rows, self.counter = self.counter.rows(), None
+            self.arrival = self.arrival if rows is None else replace(self.arrival, rows=rows)
 
     def sketched(self, frame: DataFrame) -> tuple[DataFrame, Observation | None]:
         """The frame, with the sketch of times observed on the way if it is wanted and not known yet."""

@@ -65,6 +65,8 @@ class SparkPages:
         self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
         """Finds stored relations."""
         self.room = Room()
+        self.counts_pairs = False
+        """Whether to count what joins give; heartbeats that go by selectivities need it."""
         self.jobs = 0
         self.spark_seconds = 0.0
 

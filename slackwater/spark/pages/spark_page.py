@@ -183,7 +183,7 @@ class SparkPage:
                 self.origin.measure()
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
-        self.origin.pages.spent(seconds)
+        self.origin.ran(seconds)
         partials = frame_of(table)
         if self.origin.many_sources and not by_source:
             partials = partials.with_columns(kernel.source_of.alias(SOURCE))
@@ -365,7 +365,7 @@ class SparkPage:
         return self._kept(self.frame.observe(statistics, *wanted)), statistics
 
     def _ran(self, started: float, statistics: Observation | None) -> None:
-        self.origin.pages.spent(time.perf_counter() - started)
+        self.origin.ran(time.perf_counter() - started)
         if statistics is None:
             return
         try:

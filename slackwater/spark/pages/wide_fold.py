@@ -132,7 +132,7 @@ class WideFold:
                 origin.measure()
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
-        origin.pages.spent(seconds)
+        origin.ran(seconds)
         table = self._unpacked(table)
         if unknown:
             origin.arrived(self._seen(table, carrier, origin.many_sources), sketch)
