@@ -157,7 +157,7 @@ KINDS = [
 FIRST = KINDS.index(next(k for k in KINDS if isinstance(k.query, L.Select)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     first=st.integers(0, 80),
