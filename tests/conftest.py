@@ -7,8 +7,9 @@ import os
 # Frames of tests are tiny: handing them between threads takes longer than the work. Set before polars is loaded.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # Java's second compiler takes a third of Spark's processor time at first, and makes up for it too late: without it
-# seven files took an eighth less in all, the first ones 40 % less, some of the last ones more.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# seven files took an eighth less in all, the first ones 40 % less, some of the last ones more. Nor is there a core
+# to spare for garbage beside the work: collected in turn, two files took 90 seconds of processor instead of 96.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 from collections.abc import Iterator

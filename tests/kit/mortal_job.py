@@ -1,0 +1,111 @@
+"""A job on Spark that dies in the middle: python -m tests.kit.mortal_job FOLDER ACT N kills itself, Spark and all.
+
+One session reads two live streams into Parquet sinks. It has a window with resident panes and one with spilled
+panes, a window over both streams, which waits for the slower of them, and a join, which keeps rows of both.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.spark.embedded import embedded
+from slackwater.spark.ingest import streams as ingest
+from slackwater.spark.pages import cell_files, join_cells, spark_page, spilled_panes
+from slackwater.spark.storage import sinks
+from slackwater.spark.storage.disk import Disk
+from slackwater.spark.storage.journal_files import FileJournal
+
+#: What the job does to the outside, or what the outside has it do.
+ACTS: tuple[tuple[Any, str], ...] = (
+    (Disk, "write"),
+    (FileJournal, "commit"),
+    (sinks.ParquetSink, "write"),
+    (sinks.ParquetSink, "_show"),
+    (ingest.Ingest, "_batch"),
+    (spark_page.SparkPage, "fold"),
+    (spark_page.SparkPage, "spill"),
+    (spilled_panes.SpilledPanes, "results"),
+    (spilled_panes.SpilledPanes, "settle"),
+    (join_cells.JoinCells, "add"),
+    (cell_files.CellFiles, "settle"),
+)
+#: Windows, and whether late rows are kept.
+QUERIES = {"resident": True, "spilled": True, "union": False, "join": False}
+
+
+@contextmanager
+def watched(point: Callable[[str], None]) -> Iterator[None]:
+    """Inside, `point` is told before and after each act."""
+    real = {(owner, name): getattr(owner, name) for owner, name in ACTS}
+    for (owner, name), act in real.items():
+        setattr(owner, name, _with_points(act, f"{owner.__name__}.{name}", point))
+    try:
+        yield
+    finally:
+        for (owner, name), act in real.items():
+            setattr(owner, name, act)
+
+
+def _with_points(act: Callable[..., Any], name: str, point: Callable[[str], None]) -> Callable[..., Any]:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        point(f"before {name}")
+        result = act(*args, **kwargs)
+        point(f"after {name}")
+        return result
+
+    return wrapped
+
+
+def work(spark: SparkSession, root: str) -> None:
+    """The whole job, or what is left of it."""
+    with sw.Session(spark, journal=f"{root}/journal") as s:
+        frames = [
+            spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{root}/{name}")
+            for name, schema in (("rows", "t BIGINT, k STRING, v DOUBLE"), ("others", "t BIGINT, k STRING"))
+        ]
+        rows, others = (
+            s.stream(name, df, time="t", disorder=sw.bounded(15))
+            for name, df in zip(("rows", "others"), frames, strict=True)
+        )
+        aggregates = {"n": "count(*)", "total": "sum(v)", "sd": "stddev(v)", "d": "approx_count_distinct(v)"}
+        keyed = rows.window(range=20, slide=5).group_by("k")
+        both = rows.select("t", "k").union(others)
+        pairs = rows.window(range=9).join(others.select(u="t", l="k").window(range=4), on="k = l", how="full")
+        queries = {
+            "resident": keyed.agg(**aggregates, f="first(v)"),
+            # Nothing is late here: what would be depends on how the pages of both streams follow each other.
+            "union": both.window(range=20, slide=5, disorder=sw.bounded(60)).group_by("k").agg(n="count(*)"),
+            "join": pairs.select("t", "u", "v"),
+            "spilled": keyed.agg(**aggregates, f="first(v)"),
+        }
+        for name, query in queries.items():
+            if name == "spilled":
+                s._running._resident_limit = 0
+            late = f"{root}/late-{name}" if QUERIES[name] else None
+            query.start(sink=f"{root}/out-{name}", late=late, name=name, hold=True)
+        s.run_available(drain=True)
+
+
+def main(root: str, fatal: str, times: int) -> None:
+    """Work, and die at this point when it is reached for the n-th time."""
+
+    def point(name: str) -> None:
+        nonlocal times
+        times -= name == fatal
+        if not times:
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    with watched(point):
+        work(embedded("local[2]", driver_memory="1g"), root)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
