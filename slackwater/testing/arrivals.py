@@ -65,6 +65,22 @@ def regimes(*parts: tuple[float, Delay]) -> Delay:
     return draw
 
 
+def walking(mean: float, step: float = 0.03) -> Delay:
+    """Exponential delays whose mean goes up or down by chance, each second by about the share `step`."""
+
+    def draw(rng: np.random.Generator, made: Floats) -> Floats:
+        second = made.astype(np.int64)
+        walk = np.cumsum(rng.normal(0, step, int(second.max(initial=0)) + 1))
+        return rng.exponential(mean, len(made)) * np.exp(walk[second])
+
+    return draw
+
+
+def seasons(mean: float, period: float, depth: float = 0.8) -> Delay:
+    """Exponential delays whose mean rises and falls with a period in seconds, by the share `depth`."""
+    return lambda rng, made: rng.exponential(mean, len(made)) * (1 + depth * np.sin(2 * np.pi * made / period))
+
+
 def outages(delay: Delay, every: float, lasting: float) -> Delay:
     """What is made in an outage comes after its end, beside the new rows, within a tenth of its length."""
 
@@ -85,11 +101,17 @@ def arrivals(
     sources: int = 50,
     slow: Delay | None = None,
     bursts: tuple[float, float] | None = None,
+    gaps: tuple[float, float] | None = None,
+    zipf: float | None = None,
+    offset: float = 0,
 ) -> pl.DataFrame:
     """A stream of `rate` rows a second as columns arrival, time (int64 microseconds) and source.
 
     With `slow`, the last of the sources has delays of its own. With `bursts=(every, factor)`, the first tenth of
-    every so many seconds brings `factor` times the rows of the rest.
+    every so many seconds brings `factor` times the rows of the rest. With `gaps=(every, lasting)`, nothing is made
+    in the last part of every so many seconds. With `zipf`, the k-th source sends k ** -zipf times as much as the
+    first, and the delays of each are longer or shorter by a factor of its own. With `offset`, each source's clock
+    is wrong by up to so many seconds, ahead or behind.
 
     >>> arrivals(exponential(2), seconds=10, rate=5, seed=1).select("arrival", "time").row(0)
     (1895951, 395928)
@@ -100,12 +122,21 @@ def arrivals(
         every, factor = bursts
         kept = (made % every < every / 10) | (rng.random(len(made)) < 1 / factor)
         made = made[kept]
-    source = rng.integers(0, sources, len(made))
-    delays = delay(rng, made)
+    if gaps is not None:
+        made = made[made % gaps[0] < gaps[0] - gaps[1]]
+    if zipf is None:
+        source = rng.integers(0, sources, len(made))
+        delays = delay(rng, made)
+    else:
+        weights = np.arange(1, sources + 1) ** -zipf
+        source = rng.choice(sources, len(made), p=weights / weights.sum())
+        delays = delay(rng, made) * rng.lognormal(0, 1, sources)[source]
     if slow is not None:
         delays = np.where(source == sources - 1, slow(rng, made), delays)
     time = (made * SECOND).astype(np.int64)
     arrival = time + (delays * SECOND).astype(np.int64)
+    if offset:
+        time = time + (rng.uniform(-offset, offset, sources) * SECOND).astype(np.int64)[source]
     order = np.argsort(arrival, kind="stable")
     # What would come after the end is left out: a stream that only brings stragglers is another stream.
     order = order[: np.count_nonzero(arrival < seconds * SECOND)]

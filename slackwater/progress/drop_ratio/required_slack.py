@@ -17,12 +17,14 @@ from slackwater.progress.report import Report
 
 Floats = NDArray[np.float64]
 
-#: The share aimed at, of the share allowed; more is kept in reserve where a slack COST times as long buys it.
-FULL, RESERVE, COST = 0.94, 0.6, 1.07
+#: The share aimed at, of the share allowed.
+FULL = 0.94
 #: The part of a budget that is planned with: the pages to come may be smaller than those before.
 PLANNED = 0.94
 #: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
 FREE, LEAST, FEW = 1.5, 0.5, 2.5
+#: In this part of a stretch losses cannot be answered, for they have not been seen; what chance does later can.
+UNSEEN = 0.2
 #: So many closings in a stretch count as much as the lateness of its rows.
 CLOSINGS = 10.0
 #: The rest of the budget must do for these parts of a stretch.
@@ -32,7 +34,7 @@ MOST = 256
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
 
 
-def kept_free(budget: Floats | float, dispersion: float, deviations: float) -> Floats:
+def kept_free(budget: Floats | float, dispersion: Floats | float, deviations: float) -> Floats:
     """What may be expected to be lost, so that with so many standard deviations it is still within the budget."""
     budget = np.maximum(budget, 0.0)
     half = deviations * deviations * dispersion / 2
@@ -140,7 +142,6 @@ class RequiredSlack:
         dispersion = exact * _dispersion(exactly) + (1 - exact) * _dispersion(lateness)
         # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
         dispersion = min(dispersion, 3 * max(1.0, total / max(float(rows.rows.sum()), 1.0)))
-        slack = max(slack, min(least(RESERVE * share / lumps), COST * slack))
         return max(slack, least(budget.share(share, dispersion) / lumps))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -201,7 +202,8 @@ class Budget:
 
     def share(self, share: float, dispersion: float) -> float:
         """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
-        rest = kept_free(PLANNED * share * self._pairs - self._lost, dispersion, FREE)
+        unseen = dispersion * np.minimum(1.0, UNSEEN / AHEAD)
+        rest = kept_free(PLANNED * share * self._pairs - self._lost, unseen, FREE)
         return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
 
 

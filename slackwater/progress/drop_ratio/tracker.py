@@ -1,0 +1,324 @@
+"""The tracker of `drop_ratio`: cells of pages, the slack that they ask for, and when time stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from datasketches import kll_doubles_sketch
+
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
+from slackwater.progress.drop_ratio.required_slack import AHEAD, Budget, RequiredSlack, Rows
+from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.reference import Reference
+from slackwater.progress.report import Report
+from slackwater.progress.time import MIN_TICK
+
+#: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
+CELLS = 100
+#: At the start and after a change, time moves when it has gone on for so long that the slack is at most this part,
+BEGUN, SEEN = 0.8, 0.6
+#: by all cells since the change and by so many of the newest alone, of whose rows 80 % are at most half of it late,
+NEWEST = 4
+#: or not so much later than those of all cells.
+GROWN = 1.25
+#: A stream begins with the time that this share of its first page lies below.
+OLDEST = 0.05
+#: Cells that there must be at least before time moves for the first time.
+FIRST = 5
+#: After a change for the better only the newest cells count, if so many rows of theirs may be lost.
+ENOUGH = 5
+#: The name under which rows count when no query reports.
+_ROWS = ""
+
+
+class DropRatioTracker(Tracker):
+    """Keeps the heartbeat behind the reference by the slack that the query with the largest need asks for.
+
+    It is for a stream or for a class of its sources. It holds time back while rows come later than they did, until
+    what is still to come can be judged.
+    """
+
+    def __init__(self, p: float, stretch: int, by_time: bool, timeout: int | None) -> None:
+        self._p, self._stretch, self._by_time, self._timeout = p, stretch, by_time, timeout
+        self._cell_length = max(1, -(-stretch // CELLS))
+        self._reference = Reference()
+        self._lateness = Lateness(CELLS)
+        self._queries: dict[str, RequiredSlack] = {}
+        # Of each cell: where it lies (page number or arrival), the reference before it, how far that then moved.
+        self._places: list[int] = []
+        self._before: list[int] = []
+        self._moved: list[int] = []
+        # The reference that admitted pages met: of those that have not arrived, and of the last ones by number.
+        self._waiting: list[int | None] = []
+        self._met: dict[int, int | None] = {}
+        self._pages = 0
+        self._began: int | None = None
+        self._last_arrival = MIN_TICK
+        # How many of the newest cells count; None: all. Since which reference lateness can be seen.
+        self._recent = 0
+        self._since: int | None = None
+        # Cells since a change for the worse while it is still unknown how late rows will be.
+        self._onset = 0
+        self._warned = False
+        self._unknown = True
+        self._slack: int | None = None
+        self._heartbeat = Heartbeat.NONE
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """The slack and one tick behind the reference; never goes back."""
+        return self._heartbeat
+
+    def admit(self, page: int) -> None:
+        """Note the reference that the page meets."""
+        self._waiting.append(self._reference.time)
+        self._met[page] = self._reference.time
+        if len(self._met) > 2 * CELLS:
+            del self._met[next(iter(self._met))]
+
+    def hear(self, report: Report) -> None:
+        """Note what the pages' pairs would have needed."""
+        if report.query not in self._queries:
+            self._queries[report.query] = RequiredSlack(CELLS)
+        self._queries[report.query].hear(report, self._met.get(report.page))
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take a page's times; then see how far the heartbeat may go."""
+        met = self._waiting.pop(0) if self._waiting else self._reference.time
+        if arrival.rows:
+            self._last_arrival = max(self._last_arrival, arrival.at)
+        self._pages += 1
+        place = self._last_arrival if self._by_time else self._pages
+        self._began = place if self._began is None else self._began
+        if arrival.highest is None or not arrival.timed:
+            return
+        jumped = self._take(arrival, met, place)
+        self._judge(jumped, place)
+        if self._slack is not None and self._reference.time is not None:
+            self._raise(self._reference.time - self._slack - 1)
+
+    def _take(self, arrival: Arrival, met: int | None, place: int) -> bool:
+        assert arrival.highest is not None
+        sketch = None if arrival.sketch is None else kll_doubles_sketch.deserialize(arrival.sketch)
+
+        def times(ranks: Floats) -> Floats:
+            if sketch is None:
+                return np.full(len(ranks), float(arrival.highest or 0))
+            return np.asarray(sketch.get_quantiles(ranks), dtype=np.float64)
+
+        old = self._reference.time
+        jumped = self._reference.pass_arrival(arrival)
+        now = self._reference.time
+        assert now is not None
+        new_cell = not self._places or place // self._cell_length > self._places[-1] // self._cell_length
+        # After a jump the page is judged as if it came once more: what was held back may go on coming.
+        base = now - self._reference.usual if jumped else met
+        if old is None:
+            # The stream is as old as its first rows; a few of them may be corrupt.
+            self._since = int(times(np.full(1, OLDEST))[0])
+        ranks, shares = ranks_of(arrival.timed)
+        late = np.full(len(ranks), -np.inf) if base is None else float(base) - times(ranks)
+        self._lateness.add(late, shares * arrival.timed, new_cell)
+        moved = 0 if old is None or jumped else now - old
+        if new_cell:
+            self._places.append(place)
+            self._before.append(MIN_TICK if met is None else met)
+            self._moved.append(moved)
+            self._recent += 1
+            self._onset += 1 if self._onset else 0
+        else:
+            self._moved[-1] += moved
+        for kept in (self._places, self._before, self._moved):
+            del kept[:-CELLS]
+        if not self._queries:
+            self._queries[_ROWS] = RequiredSlack(CELLS)
+        for name, query in self._queries.items():
+            if name == _ROWS:
+                query.count(arrival.timed)
+            query.arrive(arrival.highest, new_cell)
+        if len(self._queries) > 1:
+            self._queries.pop(_ROWS, None)
+        return jumped
+
+    # --- how far time may go
+
+    def _judge(self, jumped: bool, place: int) -> None:
+        """Choose the slack; None while the heartbeat must stand."""
+        n = min(self._recent, len(self._lateness))
+        comparable = self._comparable(n)
+        later, sooner = self._lateness.changed(comparable)
+        later = max(later, self._lateness.missing(comparable, self._moved))
+        if later:
+            self._alarm(later, jumped)
+        elif sooner and not self._unknown and self._lateness.rows[-sooner:].sum() * self._p >= ENOUGH:
+            self._recent = n = sooner
+            self._since = None
+        self._warned = bool(later)
+        cells = min(self._onset or n, n)
+        slack = self._needed(cells, place)
+        if self._unknown:
+            newest = min(NEWEST, cells)
+            slack = max(slack, self._needed(newest, None))
+            self._unknown = not self._known(slack, cells, bool(later))
+            if not self._unknown and self._onset:
+                # It may be over already, as after a burst; if not, only what came since then counts.
+                if self._lateness.changed(n)[0]:
+                    self._recent = cells
+                else:
+                    self._since = None
+                self._onset = 0
+        self._slack = None if later or self._unknown else int(np.ceil(slack))
+
+    def _comparable(self, n: int) -> int:
+        """How many of the newest cells show lateness in full; none while it is growing after a change."""
+        if self._onset:
+            return 0
+        if self._since is None or self._slack is None:
+            return n
+        return sum(b - self._since >= self._slack for b in self._before[-n:])
+
+    def _alarm(self, later: int, jumped: bool) -> None:
+        """Rows come later than before: one page may be chance, more are a change."""
+        if jumped:
+            self._onset, self._unknown, self._since = 1, True, self._reference.time
+        elif later > 1 or self._warned:
+            self._onset, self._unknown = max(later, 2), True
+            self._since = self._before[-min(self._onset, len(self._before))]
+
+    def _known(self, slack: float, cells: int, later: bool) -> bool:
+        """Whether the stream has gone on for so long that more than this slack would have been seen."""
+        if cells >= CELLS:
+            return True
+        if later or self._since is None or cells < FIRST:
+            return False
+        span = self._before[-1] - self._since
+        newest, all_ = (self._lateness.quantiles((0.8,), n)[0] for n in (NEWEST, cells))
+        if newest > max(span / 2, GROWN * all_):
+            return False
+        if self._onset:
+            return slack <= SEEN * span
+        losable = self._p * float(self._lateness.rows[-cells:].sum())
+        # Of few rows the tail has not been seen.
+        return losable >= 1 and slack * max(1.0, (ENOUGH / losable) ** 0.5) <= BEGUN * span
+
+    def _needed(self, cells: int, place: int | None) -> float:
+        """The largest need of all queries, by so many cells; by rows alone if there is no place for a budget."""
+        spans = np.full(cells, np.inf)
+        if self._since is not None:
+            spans = np.array([float(b) - self._since for b in self._before[-cells:]])
+        stretch, known = self._part(self._places[-1])
+        inside = [
+            m for m, at in zip(self._moved, self._places, strict=True) if at > self._places[-1] - self._stretch
+        ]
+        rows = Rows(
+            self._lateness.values[-cells:],
+            self._lateness.rows[-cells:],
+            spans,
+            sum(inside) / known,
+            stretch,
+        )
+        slack = 0.0
+        for query in self._queries.values():
+            budget = None if place is None else self._budget(query, place, known)
+            slack = max(slack, query.slack(self._p, rows, budget))
+        return slack
+
+    def _part(self, place: int) -> tuple[float, float]:
+        """How many cells a stretch has, and which part of a stretch has been seen."""
+        assert self._began is not None
+        first = 0 if self._by_time else 1
+        known = min(1.0, max((place - self._began + first) / self._stretch, 1 / CELLS))
+        inside = sum(at > place - self._stretch for at in self._places)
+        return inside / known, known
+
+    def _budget(self, query: RequiredSlack, place: int, known: float) -> Budget:
+        places = np.array(self._places[-len(query.lost) :])
+        lost, pairs = np.array(query.lost, dtype=np.float64), np.array(query.pairs, dtype=np.float64)
+        staying = places[:, None] > place - self._stretch * (1 - AHEAD)
+        inside = float(pairs[places > place - self._stretch].sum())
+        return Budget(inside / known, (lost[:, None] * staying).sum(0))
+
+    # --- silence
+
+    def tick(self, now: int) -> None:
+        """After a silence of `timeout`, promise all that was seen."""
+        wake = self.wake_at()
+        if wake is not None and now >= wake and self._reference.time is not None:
+            self._raise(self._reference.time)
+
+    def wake_at(self) -> int | None:
+        """When the silence will have lasted for `timeout`; None if there is nothing to wait for."""
+        time = self._reference.time
+        if self._timeout is None or time is None or self._heartbeat.tick >= time:
+            return None
+        return self._last_arrival + self._timeout
+
+    def _raise(self, tick: int) -> None:
+        self._heartbeat = max(self._heartbeat, Heartbeat(max(tick, Heartbeat.NONE.tick)))
+
+    # --- what is kept and shown
+
+    def state(self) -> dict[str, Any]:
+        """The cells as arrays, the rest as values."""
+        state: dict[str, Any] = {
+            "reference": self._reference.state(),
+            **self._lateness.state(),
+            "places": np.array(self._places, dtype=np.int64),
+            "before": np.array(self._before, dtype=np.int64),
+            "moved": np.array(self._moved, dtype=np.int64),
+            "waiting": list(self._waiting),
+            "met": [[page, time] for page, time in self._met.items()],
+            "counts": [self._pages, self._began, self._last_arrival],
+            "change": [self._recent, self._since, self._onset, self._warned, self._unknown],
+            "slack": self._slack,
+            "heartbeat": self._heartbeat.tick,
+            "queries": [],
+        }
+        for number, (name, query) in enumerate(self._queries.items()):
+            small, arrays = query.state()
+            state["queries"].append([name, small])
+            state.update({f"query_{number}_{key}": array for key, array in arrays.items()})
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._reference.restore(state["reference"])
+        self._lateness.restore(state)
+        self._places, self._before, self._moved = (
+            np.asarray(state[key]).astype(np.int64).tolist() for key in ("places", "before", "moved")
+        )
+        self._waiting = list(state["waiting"])
+        self._met = {page: time for page, time in state["met"]}
+        self._pages, self._began, self._last_arrival = state["counts"]
+        self._recent, self._since, self._onset, self._warned, self._unknown = state["change"]
+        self._slack = state["slack"]
+        self._heartbeat = Heartbeat(state["heartbeat"])
+        self._queries = {}
+        for number, (name, small) in enumerate(state["queries"]):
+            self._queries[name] = RequiredSlack(CELLS)
+            start = f"query_{number}_"
+            arrays = {key.removeprefix(start): array for key, array in state.items() if key.startswith(start)}
+            self._queries[name].restore(small, arrays)
+
+    def metrics(self) -> dict[str, Any]:
+        """Shares lost (of the query that lost most), the slack, and how late rows come."""
+        p50, p90, p99, most = self._lateness.quantiles((0.5, 0.9, 0.99, 1.0))
+        return {
+            "lost_in_stretch": max((self._lost_in_stretch(q) for q in self._queries.values()), default=0.0),
+            "lost_in_all": max((q.all_lost / max(1, q.all_pairs) for q in self._queries.values()), default=0.0),
+            "slack": self._slack,
+            "stands_still": self._slack is None,
+            "reference": self._reference.time,
+            "lateness": {"p50": int(p50), "p90": int(p90), "p99": int(p99), "max": int(most)},
+        }
+
+    def _lost_in_stretch(self, query: RequiredSlack) -> float:
+        if not self._places:
+            return 0.0
+        now = self._last_arrival if self._by_time else self._pages
+        inside = [at > now - self._stretch for at in self._places[-len(query.lost) :]]
+        pairs = sum(p for p, counts in zip(query.pairs, inside, strict=False) if counts)
+        return sum(n for n, counts in zip(query.lost, inside, strict=False) if counts) / max(1, pairs)

@@ -1,0 +1,67 @@
+"""How long drop_ratio waits, the start included, beside the fixed bound that hindsight would have chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.testing import arrivals as make
+from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
+from slackwater.windows.spec import WindowSpec
+
+SECOND = 1_000_000
+P = 0.01
+
+
+def case(delay: make.Delay, spec: tuple[int, int] = (10, 10), **options: Any) -> Case:
+    rows = make.arrivals(delay, **{"seconds": 400, "rate": 100, **options})
+    paged = Paged.cut(rows["arrival"].to_numpy(), rows["time"].to_numpy(), SECOND)
+    return Case.of(paged, WindowSpec(spec[0] * SECOND, spec[1] * SECOND))
+
+
+def tried(case: Case) -> Outcome:
+    return run(drop_ratio(P).tracker(TimeDomain.TIMESTAMP), case)
+
+
+def start(outcome: Outcome) -> int:
+    """The first page behind which there is a heartbeat."""
+    return int(np.argmax(outcome.heartbeats > MIN_TICK)) - 1
+
+
+def test_steady_streams_wait_as_long_as_the_best_fixed_bound_that_holds_in_every_stretch() -> None:
+    ratios = []
+    for delay in (make.exponential(2), make.uniform(5), make.lognormal(1)):
+        tried_case = case(delay, seconds=600, seed=11)
+        outcome = tried(tried_case)
+        best = fixed(tried_case, hindsight_in_every_stretch(tried_case, P))
+        assert outcome.worst(100) <= P
+        ratios.append(outcome.waits().mean() / best.waits().mean())
+    assert np.mean(ratios) <= 1.02
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_clocks_that_are_wrong_delay_the_start_no_longer_than_they_are_wrong(seed: int) -> None:
+    """The first page shows how far they are apart: the stream is as old as its oldest rows."""
+    tried_case = case(make.exponential(0.3), sources=8, offset=30, seed=seed)
+    outcome, best = tried(tried_case), fixed(tried_case, hindsight(tried_case, P))
+    assert start(outcome) <= 25
+    assert outcome.worst(100) <= P
+    assert outcome.waits().mean() <= 1.15 * best.waits().mean()
+
+
+def test_a_few_rows_do_not_tell_how_late_one_of_a_hundred_comes() -> None:
+    tried_case = case(make.lognormal(1, 2), rate=3, seed=3)
+    assert tried_case.paged.begins[start(tried(tried_case))] >= 1 / P
+
+
+def test_a_corrupt_time_in_the_first_page_makes_the_stream_no_older() -> None:
+    tried_case = case(make.exponential(2), seconds=60, seed=5)
+    times = tried_case.paged.times.copy()
+    times[3] = -(10**12)
+    arrived = tried_case.paged.ats.repeat(np.diff(tried_case.paged.begins))
+    corrupt = Case.of(Paged.cut(arrived, times, SECOND), tried_case.spec)
+    assert start(tried(corrupt)) == start(tried(tried_case))
