@@ -17,6 +17,7 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.tune.outcome import worst_share
 from slackwater.windows.spec import WindowSpec
 
 
@@ -39,8 +40,7 @@ class SourceOutcome:
 
     def worst(self, stretch: int, warm_up: int) -> float:
         """The largest share lost in any stretch of so many pages."""
-        lost, pairs = (np.append(0, np.cumsum(a[warm_up:])) for a in (self.lost, self.pairs))
-        return float(((lost[stretch:] - lost[:-stretch]) / np.maximum(1, pairs[stretch:] - pairs[:-stretch])).max())
+        return worst_share(np.array(self.lost[warm_up:]), np.array(self.pairs[warm_up:]), stretch)
 
 
 class _Open:

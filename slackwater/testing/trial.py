@@ -18,6 +18,8 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.tune.hindsight import least
+from slackwater.tune.outcome import worst_share
 from slackwater.windows.spec import WindowSpec
 
 
@@ -119,9 +121,7 @@ class Outcome:
 
     def worst(self, stretch: int = 100, warm_up: int = 0) -> float:
         """The largest share lost in any stretch of so many pages behind the warm-up."""
-        lost, pairs = (np.append(0, np.cumsum(a[warm_up:])) for a in (self.lost, self.pairs))
-        stretch = min(stretch, len(lost) - 1)
-        return float(((lost[stretch:] - lost[:-stretch]) / np.maximum(1, pairs[stretch:] - pairs[:-stretch])).max())
+        return worst_share(self.lost[warm_up:], self.pairs[warm_up:], stretch)
 
     def waits(self, warm_up: int = 0) -> Ints:
         """From the end of each window to its final result.
@@ -190,11 +190,7 @@ def fixed(case: Case, slack: int) -> Outcome:
 def hindsight(case: Case, p: float) -> int:
     """The smallest slack, at least 0, with which a fixed bound loses at most the share p of all pairs."""
     _, needed, pairs = required(case)
-    order = np.argsort(-needed, kind="stable")
-    cumulated = np.cumsum(pairs[order])
-    # The first group that may not be lost any more must be kept, so the slack is what it needs.
-    first = int(np.searchsorted(cumulated, p * cumulated[-1], side="right"))
-    return max(0, int(needed[order][first])) if first < len(order) else 0
+    return least(np.maximum(needed, 0), pairs, p)
 
 
 def hindsight_in_every_stretch(case: Case, p: float, stretch: int = 100, warm_up: int = 0) -> int:

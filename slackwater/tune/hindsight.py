@@ -33,7 +33,15 @@ def needed(pages: Pages) -> tuple[Ints, Ints]:
 
 def hindsight(pages: Pages, share: float) -> int:
     """The smallest delay with which a fixed one loses at most this share of all pairs."""
-    delays, pairs = needed(pages)
+    return least(*needed(pages), share)
+
+
+def least(delays: Ints, pairs: Ints, share: float) -> int:
+    """The smallest delay that keeps all but a share of the pairs, of which each group needs one.
+
+    >>> least(np.array([5, 0, 9]), np.array([10, 80, 10]), 0.1)
+    5
+    """
     order = np.argsort(-delays, kind="stable")
     lost = np.cumsum(pairs[order])
     # The first group that may not be lost any more must be kept, so the delay is what it needs.

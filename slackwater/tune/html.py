@@ -33,6 +33,7 @@ padding:1rem}.sw-tune h1{font-size:1.3rem;margin:.2rem 0}.sw-tune h2{font-size:1
 .sw-tune .bad{color:var(--bad)}.sw-tune pre{background:var(--box);padding:.7rem;overflow-x:auto;border-radius:6px}
 .sw-tune figure{margin:1rem 0}.sw-tune figcaption{font-weight:bold;font-size:.95rem}
 .sw-tune svg{width:100%;height:auto}.sw-tune svg text{font-size:12px;fill:var(--soft)}
+@media (max-width:40rem){.sw-tune svg text{font-size:17px}}
 .sw-tune path{fill:none}.sw-tune .grid{stroke:var(--rule)}.sw-tune .mark{stroke:var(--soft);stroke-dasharray:4 3}
 .sw-tune .line{stroke-width:1.8}.sw-tune .key{margin-right:1rem;font-size:.85rem;white-space:nowrap}
 .sw-tune .key i{display:inline-block;width:.8rem;height:.8rem;border-radius:3px;margin-right:.3rem}

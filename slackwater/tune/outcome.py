@@ -16,6 +16,17 @@ STRETCH = 100
 HOUR = 3_600_000_000
 
 
+def worst_share(lost: Ints, pairs: Ints, stretch: int) -> float:
+    """The largest share lost in any stretch of so many pages.
+
+    >>> worst_share(np.array([0, 2, 0, 1]), np.array([4, 4, 4, 4]), 2)
+    0.25
+    """
+    stretch = min(stretch, len(lost))
+    lost, pairs = (np.append(0, np.cumsum(a)) for a in (lost, pairs))
+    return float(((lost[stretch:] - lost[:-stretch]) / np.maximum(1, pairs[stretch:] - pairs[:-stretch])).max())
+
+
 @dataclass(frozen=True)
 class Figures:
     """Shares are of (row, window) pairs, waits in seconds from a window's end to its final answer."""
@@ -89,10 +100,7 @@ class Outcome:
     @property
     def worst(self) -> float:
         """The largest share lost in any stretch of so many pages."""
-        lost, pairs = (np.append(0, np.cumsum(a)) for a in (self.lost, self.pages.all_pairs))
-        stretch = min(STRETCH, len(self.pages))
-        ratio = (lost[stretch:] - lost[:-stretch]) / np.maximum(1, pairs[stretch:] - pairs[:-stretch])
-        return float(ratio.max())
+        return worst_share(self.lost, self.pages.all_pairs, STRETCH)
 
     def waits(self) -> Ints:
         """From the end of each window to its answer.
