@@ -121,7 +121,7 @@ def rendered(report: Report) -> RenderableType:
     return Group(
         Text(heading(report), style="bold"),
         *(Text(remark, style="dim") for remark in remarks(report)),
-        *(Padding(line, (0, 0, 0, 2)) for line in found),
+        *(Padding(line, (0, 0, 0, 2), expand=False) for line in found),
         Text(),
         table,
         Text(),
