@@ -127,10 +127,14 @@ class _Source(Unary):
 
     def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
         """Nothing will come below the clock any more."""
-        wake = self.wake_for(wanted)
-        if wake is not None and wake <= now:
+        if self.due(now, wanted):
             self._tracker.tick(now)
             emit(Punctuation(self._tracker.heartbeat))
+
+    def due(self, now: int, wanted: Wanted) -> bool:
+        """Also while others are busy: in a burst there is no lull."""
+        wake = self.wake_for(wanted)
+        return wake is not None and wake <= now
 
     def wake_for(self, wanted: Wanted) -> int | None:
         """When the clock is where it is wanted."""

@@ -58,10 +58,11 @@ def test_all_strategies_do_the_same_work_and_let_out_the_same_rows() -> None:
     assert max(busy) - min(busy) <= 1, "none of them rests while there is work"
 
 
-def test_a_join_takes_pages_in_the_order_of_time() -> None:
-    out = simulate(JOIN, bursty(("r", "s"), 120, 4), sw.chain())
-    left = np.asarray(out.latencies)
-    assert len(left) == 120 and left.min() > 0
+def test_a_join_does_not_wait_for_a_silent_stream_while_others_are_busy() -> None:
+    case = Case(("r", "s", "other"), (Virtual("join", ("r", "s"), 1.0), Virtual("busy", ("other",), 1.0)))
+    comes = [Comes(50, "r", 100), *(Comes(100 * n, "other", 100) for n in range(100))]
+    # Until the pages of `other` that came before it are done, and its own work.
+    assert simulate(case, comes, sw.fifo()).latencies[1] == 150
 
 
 def test_chain_keeps_a_burst_smaller_than_fifo() -> None:
