@@ -362,8 +362,8 @@ class Executor:
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of every operator, of what waits before it, and of how far time has come behind it."""
         self._inputs.assign()
-        level, told = self._inputs.heartbeats.name, self._cycle.statistics.figures
-        return {node.label: {**figures(node), "level": level, **told(node.label)} for node in self.graph}
+        level = self._inputs.heartbeats.name
+        return {node.label: {**figures(node), "level": level} for node in self.graph}
 
     def measure_by(self, stopwatch: Callable[[], float]) -> None:
         """Measure what runs take by other seconds than the machine's, as a simulation does."""
@@ -371,7 +371,8 @@ class Executor:
 
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
+        nodes, told = self.graph.nodes, self._cycle.statistics.figures
         figures = {
-            label: {**self.graph.nodes[label].measured.figures(), **of} for label, of in self.metrics().items()
+            label: {**nodes[label].measured.figures(), **of, **told(label)} for label, of in self.metrics().items()
         }
         return Snapshot(self.clock.now(), figures, self._cycle.strategy.name)

@@ -86,7 +86,7 @@ class Act(Enum):
 class Strategy(ABC):
     """Says what to do next. It need know no more than what is ready."""
 
-    name: str
+    name: str = "custom"
     """What people call it."""
     charts: bool = False
     """Whether it goes by what operators cost and leave, also where only samples show that."""

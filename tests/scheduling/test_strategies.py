@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 import slackwater as sw
 from slackwater.errors import QueryError
-from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation
+from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation, Strategy
+from slackwater.testing import Script, arrow_plan
 from tests.kit.strategies import STRATEGIES
+from tests.kit.streams import SAMPLE, frame
 
 BUSY, LULL, DIRTY = Situation(), Situation(lull=True), Situation(dirty=True)
 
@@ -41,6 +44,17 @@ def test_senders_wait_for_some_runs_at_most() -> None:
     assert strategy.pick(ready, Situation(dirty=True, uncommitted=2, senders=1)) == ready[0]
     assert strategy.pick(ready, Situation(dirty=True, uncommitted=3, senders=1)) is Act.COMMIT
     assert strategy.pick(ready, Situation(dirty=True, uncommitted=3, senders=0)) == ready[0]
+
+
+def test_a_strategy_of_ones_own_need_only_pick() -> None:
+    class Last(Strategy):
+        def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
+            return ready[-1] if ready else Act.WAIT
+
+    script = Script(arrow_plan(SAMPLE, 10, 10, where="h >= 0", n="count(*)"), strategy=Last())
+    script.page(frame([[1, "a", 1], [25, "a", 1]])).drain()
+    assert [row["n"] for row in script.results] == [1, 1]
+    assert {figures["strategy"] for figures in script.executor.snapshot().operators.values()} == {"custom"}
 
 
 def test_fifo_finishes_a_page_before_the_next() -> None:
