@@ -22,18 +22,57 @@ from slackwater.progress.punctuation import Punctuation
 SAMPLE = 1_000
 #: All samples but the first ones take at most this share of the time.
 SHARE = 0.01
+#: A sample counts so much of the one after it.
+_FADE = 0.8
+#: Where hardly any rows come by, it is tried so often at once.
+_TRIES = 4
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sampled:
-    """What an operator did to a sample."""
+    """What an operator did to samples: sums, in which older ones count ever less."""
 
-    seconds: float
-    """That it adds to the work on a page, for each row that the sample had at the source."""
-    growth: float | None
-    """Bytes out for each byte in; None where nothing came in."""
-    width: float | None
-    """Bytes a row that came in."""
+    seconds: float = 0.0
+    """That it added to the work on them."""
+    rows: float = 0.0
+    """That they had at the source."""
+    taken_rows: float = 0.0
+    taken: float = 0.0
+    """Bytes that came in."""
+    left: float = 0.0
+    """Bytes that went out."""
+    times: int = 0
+
+    def add(self, seconds: float, rows: int, taken_rows: int, taken: int, left: int) -> None:
+        """Learn from a sample that has gone through."""
+        old = (self.seconds, self.rows, self.taken_rows, self.taken, self.left)
+        new = (seconds, rows, taken_rows, taken, left)
+        sums = [_FADE * was + now for was, now in zip(old, new, strict=True)]
+        self.seconds, self.rows, self.taken_rows, self.taken, self.left = sums
+        self.times += 1
+
+    @property
+    def known(self) -> bool:
+        """Whether enough rows have come by, or it has been tried often enough."""
+        return self.taken_rows >= SAMPLE / 4 or self.times >= _TRIES
+
+    @property
+    def cost(self) -> float:
+        """Seconds for each row at the source."""
+        return self.seconds / self.rows if self.rows else 0.0
+
+    @property
+    def width(self) -> float | None:
+        """Bytes a row that came in."""
+        return self.taken / self.taken_rows if self.taken_rows else None
+
+    @property
+    def growth(self) -> float | None:
+        """Bytes out for each byte in; None where nothing came in.
+
+        That none of so many rows got through does not mean that none ever does: it counts as half a row.
+        """
+        return max(self.left / self.taken, 0.5 / self.taken_rows) if self.taken and self.taken_rows else None
 
 
 class Calibration:
@@ -56,7 +95,7 @@ class Calibration:
     def look(self, source: Node) -> None:
         """A page is about to leave its source: take a sample, if there is need of one and it is cheap enough."""
         behind = self._extending(source)
-        new = any(node.label not in self.of for node in behind)
+        new = not all(node.label in self.of and self.of[node.label].known for node in behind)
         if not behind or not (new or self._spent <= SHARE * self._worked):
             return
         waiting: Any = source.inputs[0].peek() if len(source.inputs[0]) else None
@@ -68,25 +107,23 @@ class Calibration:
         except Exception:
             # A condition that fails on these rows fails when they are worked on; then somebody is told.
             for node in behind:
-                self.of.setdefault(node.label, Sampled(0.0, None, None))
+                self.of.setdefault(node.label, Sampled()).times += 1
         self._spent += self._stopwatch() - started
 
     def _through(self, source: Node, page: Page) -> None:
-        seconds, rows, size = self._weighed(page)
-        ways, whole = [(source, page, seconds, rows, size)], max(1, rows)
-        for node, given, before, count, taken in ways:
-            for reader in self._readers(node):
-                if not reader.operator.extends:
-                    continue
-                made = reader.operator.extended(given)
-                seconds, left, size = self._weighed(made)
-                growth, width = (size / taken, taken / count) if taken and count else (None, None)
-                self.of[reader.label] = Sampled(max(0.0, seconds - before) / whole, growth, width)
-                ways.append((reader, made, seconds, left, size))
+        seconds, whole, size = self._weighed(page, True)
+        ways = [(source, page, seconds, whole, size)]
+        for node, given, before, rows, taken in ways:
+            for reader in self._readers(node) if rows else ():
+                if reader.operator.extends:
+                    made, seen = reader.operator.extended(given), self.of.setdefault(reader.label, Sampled())
+                    seconds, left_rows, left = self._weighed(made, not seen.times)
+                    seen.add(max(0.0, seconds - before), whole, rows, taken, left)
+                    ways.append((reader, made, seconds, left_rows, left))
 
-    def _weighed(self, page: Page) -> tuple[float, int, int]:
-        """Seconds, rows and bytes; the second time counts, in which nothing has to be compiled."""
-        for _ in range(2):
+    def _weighed(self, page: Page, new: bool) -> tuple[float, int, int]:
+        """Seconds, rows and bytes; of something new the second time counts, in which nothing is compiled."""
+        for _ in range(1 + new):
             started = self._stopwatch()
             payload = page.payload()
             seconds = self._stopwatch() - started
@@ -97,7 +134,8 @@ class Calibration:
         """The operators that a sample can go through."""
         found = [source]
         for node in found:
-            found += [r for r in self._readers(node) if r.operator.extends and r not in found]
+            known = {each.label for each in found}
+            found += [r for r in self._readers(node) if r.operator.extends and r.label not in known]
         return found[1:]
 
     def _readers(self, node: Node) -> list[Node]:

@@ -82,6 +82,16 @@ class Measured:
         return self._ratio(3, 1) or None
 
     @property
+    def seconds_of_late(self) -> float:
+        """Of runs, older ones counting less."""
+        return self._recent[0]
+
+    @property
+    def rows_of_late(self) -> float:
+        """That came in, older ones counting less."""
+        return self._recent[1]
+
+    @property
     def page_rows(self) -> float:
         """Rows of a page that comes in, on the whole."""
         return self.rows_in / self.runs if self.runs else 0.0

@@ -81,7 +81,7 @@ def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
         seen = (sampled or {}).get(node.label)
         if seen is not None and seen.growth is not None:
             # What its own runs take, and what it adds to those of others.
-            cost = (work.cost or 0.0) + seen.seconds / counted[node.label]
+            cost = (work.cost or 0.0) + seen.cost / counted[node.label]
             plan[node.label] = replace(work, cost=cost, growth=seen.growth, width=seen.width)
     for source in [label for label, work in plan.items() if not work.inputs and work.width is None]:
         widths = [work.width for work in plan.values() if source in work.inputs and work.width is not None]
@@ -91,4 +91,15 @@ def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
 
 def _work(node: Node, feeds: Sequence[str]) -> Work:
     of = node.measured
-    return Work(tuple(feeds), of.cost, of.selectivity, of.growth, of.width, of.longest)
+    return Work(tuple(feeds), _cost(node), of.selectivity, of.growth, of.width, of.longest)
+
+
+def _cost(node: Node) -> float | None:
+    """Seconds a row. Where rows had not been counted yet, they were by an operator behind it, on the same pages."""
+    behind = [node]
+    for each in behind:
+        rows = each.measured.rows_of_late
+        if rows:
+            return node.measured.seconds_of_late / rows
+        behind += [arc.to for arcs in each.outputs.values() for arc in arcs]
+    return None
