@@ -17,8 +17,13 @@ from slackwater.plan.svg import layers
 
 #: Spark is asked how a query stands at most so often.
 _STATUS_EVERY = 1.0
-#: Figures of a query that have a section of their own.
-_APART = ("operators", "streams")
+#: Figures of a query that have a section of their own, or are told with its streams.
+_APART = (
+    *("operators", "streams", "lateness", "lateness_shares"),
+    *("policy", "disorder", "held_back_by", "lost_by_window"),
+)
+#: Digits of a rate.
+_FINE = 4
 _RATES = {"rows_in": "rows_in_rate", "rows_out": "rows_out_rate", "runs": "runs_rate", "run_seconds": "busy"}
 
 
@@ -56,7 +61,7 @@ class Board:
             "paused": self._watched.paused,
             "strategy": snapshot.strategy,
             "level": next((of["level"] for of in snapshot.operators.values()), ""),
-            "rows_rate": sum(self._rates.of(label)["rows_in"] for label in taken),
+            "rows_rate": round(sum(self._rates.of(label)["rows_in"] for label in taken), _FINE),
             "memory": sum(memory(of) for of in snapshot.operators.values()),
             "queued": sum(of["queued"] for of in snapshot.operators.values()),
             "spark_jobs": last.get("spark_jobs"),
@@ -80,12 +85,16 @@ class Board:
                 **{n: told.get(label, {}).get(n) for n in ("heartbeat", "lag_seconds")},
                 **{n: of[n] for n in ("queued", "queued_rows", "held", "rows_in", "rows_out", "runs", "last_run")},
                 **{n: of[n] for n in ("cost", "selectivity")},
-                **{shown: self._rates.of(label)[n] for n, shown in _RATES.items()},
+                **self._rated(label),
                 "memory": memory(of),
                 "waits_for": waits_for(snapshot, label),
             }
             for label, of in snapshot.operators.items()
         }
+
+    def _rated(self, label: str) -> dict[str, float]:
+        rates = self._rates.of(label)
+        return {shown: round(rates[name], _FINE) for name, shown in _RATES.items()}
 
     def _query(
         self, query: WatchedQuery, figures: Mapping[str, Any], snapshot: Snapshot, now: float

@@ -16,7 +16,7 @@ from slackwater.dashboard.board import Board
 EVERY = 0.1
 #: At least so often there is one, though nothing was published: the lag grows with the clock.
 _AT_LEAST = 1.0
-#: A look may take this share of the time; if it takes long, the next one comes later.
+#: Looks and what is sent of them may take this share of a core; if it takes long, the next one comes later.
 _SHARE = 0.04
 #: So often something is sent, or the reader would take the connection for lost.
 _ALIVE = 10.0
@@ -31,7 +31,8 @@ class Feed:
         self._board = board
         self._latest = latest
         self._pool = pool
-        self._sections: dict[str, tuple[int, str]] = {}
+        self._sections: dict[str, tuple[int, str, bytes]] = {}
+        """By name: in which version it has changed, its text, and the event that tells it."""
         self._version = 0
         self._news = asyncio.Condition()
         self._wanted = asyncio.Event()
@@ -49,7 +50,7 @@ class Feed:
 
     async def run(self) -> None:
         """Look again and again, until the end."""
-        seen, looked = None, 0.0
+        seen, looked, worked = None, 0.0, time.thread_time()
         while not self.ending:
             await self._wanted.wait()
             if self.readers == 0:
@@ -61,35 +62,40 @@ class Feed:
                 seen, looked = latest, began
                 sections, spent = await self.look()
                 await self._publish(sections)
+                # What this thread has worked is mostly the sending to readers.
+                spent += time.thread_time() - worked
+                worked = time.thread_time()
                 pause = max(EVERY, spent / _SHARE)
             await asyncio.sleep(pause)
 
     async def _publish(self, sections: dict[str, str]) -> None:
         self.looks += 1
-        changed = {n: text for n, text in sections.items() if self._sections.get(n, (0, ""))[1] != text}
+        changed = {
+            n: text for n, text in sections.items() if n not in self._sections or self._sections[n][1] != text
+        }
         if not changed:
             return
         async with self._news:
             self._version += 1
             self._sections = {
                 n: self._sections[n] for n in sections if n in self._sections and n not in changed
-            } | {n: (self._version, text) for n, text in changed.items()}
+            } | {n: (self._version, text, _event(n, text)) for n, text in changed.items()}
             self._news.notify_all()
 
-    async def follow(self) -> AsyncIterator[str]:
+    async def follow(self) -> AsyncIterator[bytes]:
         """Events for one reader: at first all sections, then what changes."""
         self.readers += 1
         self._wanted.set()
         try:
-            yield "retry: 1000\n\n"
+            yield b"retry: 1000\n\n"
             had = 0
             while not self.ending:
-                news = [(n, text) for n, (version, text) in self._sections.items() if version > had]
+                news = [told for version, _, told in self._sections.values() if version > had]
                 had = self._version
                 if news:
-                    yield "".join(f"event: {n.partition('/')[0]}\ndata: {text}\n\n" for n, text in news)
+                    yield b"".join(news)
                 elif not await self._changed(had):
-                    yield ": alive\n\n"
+                    yield b": alive\n\n"
         finally:
             self.readers -= 1
 
@@ -107,3 +113,7 @@ class Feed:
         self._wanted.set()
         async with self._news:
             self._news.notify_all()
+
+
+def _event(section: str, text: str) -> bytes:
+    return f"event: {section.partition('/')[0]}\ndata: {text}\n\n".encode()

@@ -32,7 +32,13 @@ class SourceHeartbeats:
         >>> SourceHeartbeats(["a", "b", "c"], np.array([30, 10, 20]), 0).lowest(2)
         {'b': 10, 'c': 20}
         """
-        found = np.argpartition(self.ticks, most)[:most] if len(self.ticks) > most else np.arange(len(self.ticks))
+        if len(self.ticks) > most:
+            # Of a hundred thousand only a few are sorted; among equal ones the first are named.
+            last = np.partition(self.ticks, most - 1)[most - 1]
+            below = np.flatnonzero(self.ticks < last)
+            found = np.concatenate([below, np.flatnonzero(self.ticks == last)[: most - len(below)]])
+        else:
+            found = np.arange(len(self.ticks))
         return {self.names[i]: int(self.ticks[i]) for i in found[np.argsort(self.ticks[found], kind="stable")]}
 
 

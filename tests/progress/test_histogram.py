@@ -5,6 +5,8 @@ from __future__ import annotations
 import datasketches as ds
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.histogram import LatenessHistogram
@@ -59,3 +61,22 @@ def test_a_restart_goes_on_with_the_same_distribution() -> None:
         seen.arrive(5, page(np.arange(500)))
     assert one.quantiles() == other.quantiles()
     assert one.state() == other.state()
+
+
+@given(st.lists(st.lists(st.integers(0, 10_000), min_size=1, max_size=60), min_size=2, max_size=6))
+def test_the_shares_are_the_distribution_that_the_quantiles_are_read_from(pages: list[list[int]]) -> None:
+    histogram, highest = LatenessHistogram(), None
+    for number, times in enumerate(pages):
+        histogram.admit(number, highest)
+        histogram.arrive(number, page(np.array(times)))
+        highest = max([*times, *([] if highest is None else [highest])])
+    shares, found = histogram.shares(), histogram.quantiles()
+    assert abs(sum(part for _, part in shares) - 1) < 1e-3
+    assert [late for late, _ in shares] == sorted(late for late, _ in shares)
+    upto = 0.0
+    for late, part in shares:
+        upto += part
+        if upto >= 0.5 + 1e-3:
+            assert found["p50"] <= late
+            break
+    assert shares[-1][0] <= found["max"]

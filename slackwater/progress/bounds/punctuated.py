@@ -15,6 +15,9 @@ from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
+#: So many sources are named that hold time back.
+_SHOWN = 5
+
 
 @dataclass(frozen=True)
 class Punctuated:
@@ -128,5 +131,4 @@ class PunctuatedTracker(SilenceTracker):
 
     def metrics(self) -> dict[str, Any]:
         """The sources that hold time back."""
-        order = np.argsort(self._beats, kind="stable")[:5]
-        return {"furthest_behind": {self._names[n]: int(self._beats[n]) for n in order}}
+        return {"furthest_behind": SourceHeartbeats(self._names, self._beats, MIN_TICK).lowest(_SHOWN)}

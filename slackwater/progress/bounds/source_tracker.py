@@ -15,6 +15,7 @@ from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK
 
 #: So many sources are told apart when they are discovered; further ones have the heartbeat of those not seen yet.
 MOST = 100_000
@@ -61,11 +62,10 @@ class StreamTracker(Tracker):
     def metrics(self) -> dict[str, Any]:
         """Figures of the sources, and which of them (or of their groups) have the lowest heartbeats."""
         names, ticks = self._held()
-        lowest = np.argsort(ticks, kind="stable")[:SHOWN].tolist()
         return {
             "sources": self._known(),
             "unknown_source_rows": self._unknown,
-            "held_back_by": {names[i]: int(ticks[i]) for i in lowest},
+            "held_back_by": SourceHeartbeats(list(names), ticks, MIN_TICK).lowest(SHOWN),
         }
 
     def _known(self) -> int:
