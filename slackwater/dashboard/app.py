@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -24,7 +23,6 @@ from slackwater.dashboard.openmetrics import CONTENT_TYPE, openmetrics
 from slackwater.dashboard.watched import Watched, WatchedQuery
 from slackwater.errors import QueryError, SlackwaterError
 
-_log = logging.getLogger(__name__)
 ASSETS = files("slackwater") / "dashboard" / "assets"
 #: No body of a request is longer.
 _LONGEST_BODY = 16 * 1024
@@ -83,7 +81,9 @@ class Endpoints:
     async def _events(self, request: Request) -> Response:
         if self.feed.readers >= MOST_READERS:
             raise HTTPException(503, f"{MOST_READERS} readers watch already; close one of their pages")
-        return StreamingResponse(self.feed.follow(), media_type="text/event-stream")
+        # A proxy must not keep events back until there are many.
+        headers = {"x-accel-buffering": "no"}
+        return StreamingResponse(self.feed.follow(), media_type="text/event-stream", headers=headers)
 
     async def _state(self, request: Request) -> Response:
         sections, _ = await self.feed.look()
@@ -171,5 +171,4 @@ async def _mistake(request: Request, error: SlackwaterError) -> Response:
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    _log.error("the live page could not answer %s", request.url.path, exc_info=error)
     return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)

@@ -6,12 +6,14 @@ Nothing is kept for a reader that is slow: it gets what has changed by the time 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 
 from slackwater.dashboard.board import Board
 
+_log = logging.getLogger(__name__)
 #: Seconds between two looks.
 EVERY = 0.1
 #: At least so often there is one, though nothing was published: the lag grows with the clock.
@@ -60,13 +62,22 @@ class Feed:
             pause = EVERY
             if latest is not seen or began - looked >= _AT_LEAST:
                 seen, looked = latest, began
-                sections, spent = await self.look()
-                await self._publish(sections)
+                spent = await self._look_once()
                 # What this thread has worked is mostly the sending to readers.
                 spent += time.thread_time() - worked
                 worked = time.thread_time()
                 pause = max(EVERY, spent / _SHARE)
             await asyncio.sleep(pause)
+
+    async def _look_once(self) -> float:
+        """Look and publish; a look that fails is told, and the next one comes all the same."""
+        try:
+            sections, spent = await self.look()
+            await self._publish(sections)
+        except Exception:
+            _log.exception("the live page could not read the figures")
+            return _SHARE
+        return spent
 
     async def _publish(self, sections: dict[str, str]) -> None:
         self.looks += 1

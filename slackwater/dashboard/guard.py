@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import logging
 import secrets
 from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+_log = logging.getLogger(__name__)
 #: A POST must have this header, with any value.
 ASKS = "x-slackwater"
 COOKIE = "slackwater_token"
@@ -58,7 +60,11 @@ class Guard:
                 MutableHeaders(scope=message).update(_SAFE)
             await send(message)
 
-        await self._app(scope, receive, careful)
+        try:
+            await self._app(scope, receive, careful)
+        except Exception:
+            # The app has answered with an error, where it still could.
+            _log.exception("the live page could not answer %s", scope["path"])
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)

@@ -27,11 +27,12 @@ class LivePage:
         self.token = token if token is not None or local else secrets.token_urlsafe(24)
         """What a reader must know; None where all on this machine may read."""
         self.endpoints = Endpoints(watched)
-        names = [] if local else [host, socket.gethostname(), socket.getfqdn()]
+        names = [] if local else [host, socket.gethostname()]
         guard = Guard(self.endpoints.app(), names, self.token)
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
-        shown = f"[{host}]" if ":" in host else socket.gethostname() if host in ("0.0.0.0", "") else host
+        every = host in ("0.0.0.0", "::", "")
+        shown = socket.gethostname() if every else f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}/" + ("" if self.token is None else f"?token={self.token}")
         config = uvicorn.Config(
             guard,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -19,7 +21,10 @@ from slackwater.operators.operator import Operator
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.operators.window_aggregate import WindowAggregate
-from tests.kit.watched import WatchedScript, rows
+from tests.kit.watched import WatchedRun, WatchedScript, rows
+
+#: Seconds after which a test gives up on what should happen at once.
+PATIENCE = 20.0
 
 
 def state(client: httpx.Client) -> dict[str, Any]:
@@ -161,21 +166,30 @@ def test_nothing_that_is_sent_stops_a_query_or_the_page(
     assert all(query.active for query in script.queries()) and script.loop.error is None
 
 
-def test_readers_that_leave_are_forgotten_and_there_are_not_too_many(client: httpx.Client, page: LivePage) -> None:
+def test_readers_that_leave_are_forgotten_and_there_are_not_too_many(
+    client: httpx.Client, page: LivePage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     feed = page.endpoints.feed
     feed.readers += MOST_READERS
     refused = client.get("/events")
     assert refused.status_code == 503 and "close one" in refused.json()["error"]
     feed.readers -= MOST_READERS
+    gone, follow = threading.Event(), feed.follow
+
+    async def noted() -> AsyncIterator[bytes]:
+        try:
+            async with contextlib.aclosing(follow()) as parts:
+                async for part in parts:
+                    yield part
+        finally:
+            gone.set()
+
+    monkeypatch.setattr(feed, "follow", noted)
     with client.stream("GET", "/events") as answer:
-        next(events(answer))
+        coming = events(answer)
+        next(coming)
         assert feed.readers == 1
-    gone = threading.Event()
-    for _ in range(400):
-        if feed.readers == 0:
-            break
-        gone.wait(0.025)
-    assert feed.readers == 0
+    assert gone.wait(PATIENCE) and feed.readers == 0
 
 
 def test_nobody_looks_while_nobody_watches(client: httpx.Client, page: LivePage, script: WatchedScript) -> None:
@@ -233,3 +247,41 @@ def test_a_port_that_is_taken_and_settings_that_make_no_sense_are_refused(
         LivePage(script, host="0.0.0.0", token="short")
     with pytest.raises(RunError, match="port="):
         LivePage(script, host="no.such.address.invalid")
+
+
+def test_a_look_that_fails_is_told_and_the_next_one_comes(
+    client: httpx.Client, script: WatchedScript, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain, failed = WatchedRun.metrics, list[str]()
+
+    def fails_once(self: WatchedRun) -> dict[str, Any]:
+        if not failed:
+            failed.append(self.name)
+            raise ZeroDivisionError("no figures")
+        return plain(self)
+
+    monkeypatch.setattr(WatchedRun, "metrics", fails_once)
+    with client.stream("GET", "/events") as answer:
+        coming = events(answer)
+        assert next(coming)[0] == "session"
+    assert failed and "could not read the figures" in caplog.text
+    failed.clear()
+    assert client.get("/state").status_code == 500
+    assert client.get("/state").status_code == 200
+
+
+def test_all_that_the_page_loads_is_in_the_package(client: httpx.Client) -> None:
+    asked, seen = ["/"], set[str]()
+    while asked:
+        path = asked.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        text = client.get(path)
+        assert text.status_code == 200 and text.text, path
+        if "uplot" not in path:
+            asked += re.findall(r'(?:href|src)="(/assets/[^"]+)"', text.text)
+            asked += [f"/assets/{name}" for name in re.findall(r'from "\./([^"]+)"', text.text)]
+            assert not set(re.findall(r"https?://[^\s\"'`/]+", text.text)) - {"http://www.w3.org"}, path
+    assert {"/assets/app.js", "/assets/charts.js", "/assets/uplot/uPlot.esm.js", "/assets/style.css"} <= seen
+    assert client.get("/assets/app.js").headers["content-type"].startswith("text/javascript")

@@ -23,6 +23,9 @@ from tests.kit.watched import WatchedScript, rows, sliding
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make setup")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: install chromium to test the live page in it")
+#: All charts that can be seen show the newest figures.
+DRAWN = """() => [...document.querySelectorAll('.chart')].map(element => element.chart)
+    .every(chart => !chart.visible || !chart.data || (!chart.fresh && !chart.waiting))"""
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 #: Milliseconds after which a test gives up on what should be shown at once.
 PATIENCE = 20_000
@@ -118,17 +121,17 @@ def test_the_page_shows_what_metrics_tell_and_is_drawn_for_the_docs(
         assert "intervals held" in tab.locator("[data-query=delays] [data-part=accuracy]").inner_text()
         busy.page(rows((150.5, "AA", 10.0)), at=151)
         # Lag, answers and losses of each query, and the lateness of the stream.
-        tab.wait_for_function("document.querySelectorAll('.uplot canvas').length === 7")
-        tab.wait_for_timeout(600)
+        tab.wait_for_function("() => document.querySelectorAll('.uplot canvas').length === 7")
+        tab.wait_for_function(DRAWN)
         tab.screenshot(path=folder / "live-page.png", full_page=True)
         tab.emulate_media(color_scheme="dark")
-        tab.wait_for_function("getComputedStyle(document.body).backgroundColor === 'rgb(16, 23, 28)'")
-        tab.wait_for_timeout(600)
+        tab.wait_for_function("() => getComputedStyle(document.body).backgroundColor === 'rgb(16, 23, 28)'")
+        tab.wait_for_function(DRAWN)
         tab.locator("[data-query=delays]").screenshot(path=folder / "live-page-dark.png")
         tab.set_viewport_size({"width": 390, "height": 844})
-        tab.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+        tab.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
         tab.emulate_media(color_scheme="light")
-        tab.wait_for_timeout(600)
+        tab.wait_for_function(DRAWN)
         tab.screenshot(path=folder / "live-page-phone.png")
 
 
@@ -146,7 +149,7 @@ def test_a_click_prods_with_a_filter_and_a_mistake_is_told(tab: Any, script: Wat
     card.get_by_text("there is no column 'delay'").or_(card.get_by_text("group columns")).first.wait_for()
     assert script.query("delays").active and len(script.query("delays").sink.rows) == len(given)
     tab.wait_for_function(
-        "document.querySelector('[data-query=delays] [data-figure=early_results]').dataset.value !== '0'"
+        "() => document.querySelector('[data-query=delays] [data-figure=early_results]').dataset.value !== '0'"
     )
 
 
@@ -179,7 +182,7 @@ def test_a_lost_connection_comes_back(tab: Any, script: WatchedScript) -> None:
     with LivePage(script, port=page.port):
         tab.wait_for_selector("#link[data-state=open]")
         tab.wait_for_function(
-            "document.querySelector('[data-query=delays] [data-figure=rows]').dataset.value === '4'"
+            "() => document.querySelector('[data-query=delays] [data-figure=rows]').dataset.value === '4'"
         )
 
 
