@@ -13,14 +13,17 @@ import gc
 import json
 import shutil
 import statistics
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import httpx
 import numpy as np
 import polars as pl
 
@@ -79,38 +82,52 @@ class Load:
         given = pl.DataFrame({"t": times, "carrier": carriers, "gate": gates, "delay": delays, "done": done})
         self._script.page(given, self.second)
 
-    def run(self, seconds: float, rate: float) -> list[float]:
-        """Pages at this rate for some seconds; gives how long each took."""
-        took, begin = [], time.perf_counter()
+    def run(self, seconds: float, rate: float, every: int) -> Turn:
+        """So many updates a second, every few of them a page; the others are a look at the clock."""
+        turn, begin, worked = Turn(), time.perf_counter(), threads_seconds("slackwater-executor")
         for n in range(int(seconds * rate)):
-            due = begin + n / rate
-            time.sleep(max(0.0, due - time.perf_counter()))
+            time.sleep(max(0.0, begin + n / rate - time.perf_counter()))
             before = time.perf_counter()
-            self.page()
-            took.append(time.perf_counter() - before)
-        return took
+            if n % every == 0:
+                self.page()
+                turn.pages.append(time.perf_counter() - before)
+            else:
+                self._script.clock.advance(SECOND // 100)
+                self._script.loop.interrupt(lambda: None)
+                turn.looks.append(time.perf_counter() - before)
+        turn.worked = threads_seconds("slackwater-executor") - worked
+        return turn
+
+
+@dataclass
+class Turn:
+    """What a stretch of work took."""
+
+    pages: list[float] = field(default_factory=list)
+    looks: list[float] = field(default_factory=list)
+    worked: float = 0.0
+    """The processor's time of the executor's thread."""
+
+    def __add__(self, other: Turn) -> Turn:
+        return Turn(self.pages + other.pages, self.looks + other.looks, self.worked + other.worked)
 
 
 class Reader:
-    """Follows the events, as a browser does, and counts them."""
+    """Follows the events in a process of its own, as a browser does."""
 
-    def __init__(self, url: str) -> None:
-        self.events = self.bytes = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read, args=[url], daemon=True)
-        self._thread.start()
+    def __init__(self, url: str, folder: Path, number: int) -> None:
+        self._file = folder / f"events-{number}"
+        with self._file.open("wb") as out:
+            self._process = subprocess.Popen(["curl", "-sN", f"{url}events"], stdout=out)
 
-    def _read(self, url: str) -> None:
-        with httpx.Client(base_url=url, timeout=30) as client, client.stream("GET", "/events") as answer:
-            for line in answer.iter_lines():
-                self.events += line.startswith("event: queries")
-                self.bytes += len(line)
-                if self._stop.is_set():
-                    return
+    @property
+    def events(self) -> int:
+        """How often the queries have changed."""
+        return self._file.read_bytes().count(b"event: queries")
 
     def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(15)
+        self._process.terminate()
+        self._process.wait(15)
 
 
 def threads_seconds(*names: str) -> float:
@@ -133,10 +150,11 @@ def resident() -> float:
 @contextmanager
 def watched(page: LivePage, readers: int) -> Iterator[list[Reader]]:
     """Readers while the work goes on."""
-    following = [Reader(page.url) for _ in range(readers)]
-    yield following
-    for reader in following:
-        reader.stop()
+    with TemporaryDirectory() as folder:
+        following = [Reader(page.url, Path(folder), number) for number in range(readers)]
+        yield following
+        for reader in following:
+            reader.stop()
 
 
 def in_browser(url: str, seconds: float) -> dict[str, float]:
@@ -177,7 +195,8 @@ def main() -> None:
     parser.add_argument("--operators", type=int, default=50)
     parser.add_argument("--sources", type=int, default=100_000)
     parser.add_argument("--rows", type=int, default=2_000, help="rows of a page")
-    parser.add_argument("--rate", type=float, default=10.0, help="pages a second, each an update")
+    parser.add_argument("--rate", type=float, default=10.0, help="updates a second")
+    parser.add_argument("--every", type=int, default=5, help="every so many of them are a page")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--readers", type=int, default=3)
@@ -187,37 +206,38 @@ def main() -> None:
     load = Load(script, given.sources, given.rows)
     for _ in range(30):
         load.page()
-    plain, seen, shares, updates, sizes = [], [], [], [], []
+    plain, seen, shares, updates, sizes = Turn(), Turn(), [], [], []
+    work = partial(load.run, rate=given.rate, every=given.every)
     with LivePage(script) as page:
         for _ in range(given.turns):
-            plain += load.run(given.seconds, given.rate)
+            plain += work(given.seconds)
             with watched(page, given.readers) as readers:
-                load.run(1.0, given.rate)
+                work(1.0)
                 before, began = threads_seconds("slackwater-page"), time.perf_counter()
                 counted = [r.events for r in readers]
-                seen += load.run(given.seconds, given.rate)
+                seen += work(given.seconds)
                 passed = time.perf_counter() - began
                 shares.append((threads_seconds("slackwater-page") - before) / passed)
-                updates.append(
-                    statistics.mean(r.events - c for r, c in zip(readers, counted, strict=True)) / passed
-                )
+                came = [r.events - c for r, c in zip(readers, counted, strict=True)]
+                updates.append(statistics.mean(came) / passed)
             gc.collect()
-            sizes.append(resident())
+            sizes.append(round(resident(), 1))
         smooth = {}
         if given.browser:
-            working = threading.Thread(target=load.run, args=[given.seconds + 6, given.rate], daemon=True)
+            working = threading.Thread(target=work, args=[given.seconds + 6], daemon=True)
             working.start()
             smooth = in_browser(page.url, given.seconds)
             working.join()
         figures = {
             "operators": len(script.history.latest.operators),
-            "page_ms_alone": statistics.median(plain) * 1e3,
-            "page_ms_watched": statistics.median(seen) * 1e3,
-            "ratio": statistics.median(seen) / statistics.median(plain),
-            "server_share_of_a_core": statistics.median(shares),
-            "updates_a_second": statistics.median(updates),
             "readers": given.readers,
-            "resident_mib": [round(size, 1) for size in sizes],
+            "updates_a_second": statistics.median(updates),
+            "server_share_of_a_core": statistics.median(shares),
+            "page_ms_alone": statistics.median(plain.pages) * 1e3,
+            "page_ms_watched": statistics.median(seen.pages) * 1e3,
+            "page_ratio": statistics.median(seen.pages) / statistics.median(plain.pages),
+            "executor_seconds_ratio": seen.worked / plain.worked,
+            "resident_mib": sizes,
             "readers_left": page.endpoints.feed.readers,
             **({"browser": smooth} if smooth else {}),
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from slackwater.engine.build import aggregate_labels, source_label
 from slackwater.engine.figures import ENGINE_FIGURES
@@ -24,11 +26,41 @@ _COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows")
 _LATE = ("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window", "losses")
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """What figures need to know of a plan; it is found once, for a page may ask ten times a second."""
+
+    pairs: list[tuple[StreamNode, AggregateNode | None]]
+    labels: dict[int, str]
+    """Of aggregates, by identity."""
+    tops: list[int]
+    firsts: list[int]
+
+
+_SHAPES: WeakKeyDictionary[Run, _Shape] = WeakKeyDictionary()
+
+
+def _shape(run: Run) -> _Shape:
+    if run not in _SHAPES:
+        nodes, labels, pairs = (
+            aggregates_of(run.plan),
+            aggregate_labels(run.name, run.plan),
+            first_aggregates(run.plan),
+        )
+        _SHAPES[run] = _Shape(
+            pairs,
+            {id(node): label for node, label in zip(nodes, labels, strict=True)},
+            list(dict.fromkeys(id(node) for node in answers_of(run.plan))),
+            list(dict.fromkeys(id(node) for _, node in pairs if node is not None)),
+        )
+    return _SHAPES[run]
+
+
 def run_metrics(
     run: Run, snapshot: Snapshot, now: int, pages: SparkPages, prod_streams: Mapping[str, str]
 ) -> Metrics:
     """What `run.metrics()` gives: all from what the executor's thread has published."""
-    pairs = first_aggregates(run.plan)
+    pairs = _shape(run).pairs
     streams = {stream.name: _of_stream(snapshot, stream, first, now) for stream, first in reversed(pairs)}
     asked = {name: snapshot.of(source_label(source)) for name, source in prod_streams.items()}
     domain = pairs[0][0].domain
@@ -132,10 +164,9 @@ def _aggregate_figures(run: Run, snapshot: Snapshot) -> dict[str, Any]:
 
     Several of a kind are counted together; what each says by itself is in `inner` and `parts`.
     """
-    nodes, labels = aggregates_of(run.plan), aggregate_labels(run.name, run.plan)
-    mine = {id(node): _own(snapshot.of(label)) for node, label in zip(nodes, labels, strict=True)}
-    tops = list(dict.fromkeys(id(node) for node in answers_of(run.plan)))
-    firsts = list(dict.fromkeys(id(node) for _, node in first_aggregates(run.plan) if node is not None))
+    shape = _shape(run)
+    tops, firsts = shape.tops, shape.firsts
+    mine = {node: _own(snapshot.of(label)) for node, label in shape.labels.items()}
     figures = _together([mine[top] for top in tops])
     if firsts != tops:
         late = _together([mine[first] for first in firsts])
