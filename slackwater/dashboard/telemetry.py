@@ -16,13 +16,13 @@ def export_metrics(session: Watched, meter: Any = None) -> None:
     `meter` is the meter to use; without it that of the program's own provider.
     """
     try:
-        from opentelemetry import metrics
+        from opentelemetry.metrics import Observation, get_meter
     except ImportError:
         raise QueryError("export_metrics() needs opentelemetry-api: pip install 'slackwater[otel]'") from None
-    chosen = meter or metrics.get_meter("slackwater")
+    chosen = meter or get_meter("slackwater")
     kinds = {"counter": chosen.create_observable_counter, "gauge": chosen.create_observable_gauge}
     for family in DESCRIBED:
-        read = _reader(session, family.name, metrics.Observation)
+        read = _reader(session, family.name, Observation)
         kinds[family.kind](f"slackwater.{family.name}", callbacks=[read], unit=family.unit, description=family.help)
 
 
