@@ -17,6 +17,7 @@ from slackwater.plan.function import check_function
 from slackwater.plan.nodes import Function, PlanNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
+from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.storage.sinks import SinkLike
 from slackwater.sql.write import to_sql
 from slackwater.windows.sideline import Sideline
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from slackwater.spark.api.session import Session
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Query:
     """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
 
@@ -36,6 +37,13 @@ class Query:
     """When it answers early, where its SQL says so."""
     sideline: Sideline | None = None
     """Whether bursts are set aside, where its SQL says so."""
+
+    def __repr__(self) -> str:
+        return query_line(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return query_html(self)
 
     @property
     def plan(self) -> PlanNode:
@@ -173,7 +181,7 @@ class Query:
         return to_sql(self.logical, self.session.interpreter.scope, self.early, self.sideline)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stream(Query):
     """A declared stream."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from slackwater.plan.explain import Format, explain
 from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.metric_types import Metrics
+from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.parquet_sink import ParquetSink
@@ -89,7 +90,18 @@ class Run:
         """Whether late rows go somewhere."""
         return self.late is not None
 
-    def results(self, since: pa.Table | None = None) -> pa.Table:
+    def __repr__(self) -> str:
+        return run_line(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return run_html(self)
+
+    def plot(self, column: str | None = None) -> Any:
+        """Draw results over time, early ones with their intervals; gives a figure of matplotlib."""
+        return plot(self, column)
+
+    def results(self, since: pa.Table | None = None, as_: As = "arrow") -> Any:
         """The results in memory, for a query that was started without a sink, in the order they came.
 
         These are all final rows, and of early rows the last one of each window and group until its final row comes.
@@ -100,12 +112,14 @@ class Run:
 
             seen = run.results()
             news = run.results(since=seen)
+
+        `as_` is "arrow", "polars", "pandas" or "spark".
         """
         if not isinstance(self.sink, MemorySink):
             raise RunError(
                 f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
             )
-        return self.sink.table(since)
+        return table_as(self.sink.table(since), as_, self.query.session)
 
     def metrics(self) -> Metrics:
         """Figures of the run.

@@ -24,7 +24,9 @@ from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.declare import check_frame, check_table, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
+from slackwater.spark.api.notebook import session_html, session_line
 from slackwater.spark.api.prod_streams import check_role, read_control
+from slackwater.spark.api.progress_bar import bar
 from slackwater.spark.api.query import Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
@@ -186,20 +188,25 @@ class Session(SpeaksSql):
     def run_available(
         self,
         drain: bool = True,
-        progress: Callable[[dict[str, Any]], None] | None = None,
+        progress: Callable[[dict[str, Any]], None] | bool | None = None,
         speed: float | None = None,
     ) -> None:
         """Process all there is now: replays to their end, streaming sources up to what they have.
 
         With `drain`, every window that has rows is closed at the end. A live stream may go on afterwards: rows that
         come later open new windows, and are late for those that were closed. `progress` is called after each
-        replayed page. The clock of a replay stands while a page is worked on; with `speed` it goes on, so many
-        seconds in one, and pages come when they are due: 1 plays at the speed of life, 60 an hour in a minute.
+        replayed page; True shows a bar. The clock of a replay stands while a page is worked on; with `speed` it
+        goes on, so many seconds in one, and pages come when they are due: 1 plays at the speed of life, 60 an hour
+        in a minute.
 
         A query that fails does not stop the others; its error is raised at the end.
         """
         self._check()
-        run_available(self._running, drain, progress, speed)
+        if progress is True:
+            with bar(self._running.loop) as told:
+                run_available(self._running, drain, told, speed)
+        else:
+            run_available(self._running, drain, progress or None, speed)
 
     def pause(self) -> None:
         """Let all work stand after the run under way, until `resume()`.
@@ -265,6 +272,13 @@ class Session(SpeaksSql):
             self._journal.close()
         if self._owns_place:
             self._place.delete()
+
+    def __repr__(self) -> str:
+        return session_line(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return session_html(self)
 
     def __enter__(self) -> Session:
         return self
