@@ -12,6 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
+from slackwater.operators.payload import Staged
+from slackwater.spark.pages import spark_page, staging
+from slackwater.spark.pages.shape import Shape
 from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
@@ -228,9 +231,19 @@ def test_a_stopped_query_gets_nothing_more_and_keeps_its_figures(spark: SparkSes
         assert set(first.metrics()) == set(second.metrics()) and "q1/sink" in first.explain()
 
 
-def test_large_early_results_behind_a_projection_keep_their_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_large_early_results_behind_a_projection_keep_their_columns(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shape, "SMALL", 1_000)  # so that fewer rows count as many
+    staged = list[Staged]()
+
+    def stage(*args: Any) -> Staged:
+        staged.append(staging.stage(*args))
+        return staged[-1]
+
+    monkeypatch.setattr(spark_page, "stage", stage)
     with sw.Session(spark) as s:
-        many = spark.range(2 * 101_000).selectExpr("id % 101000 AS k", "id DIV 101000 * 10 + 1 AS t")
+        many = spark.range(2 * 1_010).selectExpr("id % 1010 AS k", "id DIV 1010 * 10 + 1 AS t")
         many = many.selectExpr("*", "timestamp_seconds(t) AS at")
         rows = s.stream("many", many, time="t", arrival="at", page="10 seconds", disorder=sw.bounded(5))
         query = rows.window(20, 20).group_by("k").agg(n="count(*)").select("k", "n")
@@ -245,6 +258,7 @@ def test_large_early_results_behind_a_projection_keep_their_columns(spark: Spark
 
         s.run_available(progress=ask)
         early = pl.DataFrame(seen[-1]).filter(pl.col("kind") == "early")
-        assert early.height >= 101_000 and early["n_seen"].null_count() == 0
+        assert staged, "many rows go to the sink as files"
+        assert early.height >= 1_010 and early["n_seen"].null_count() == 0
         files = [pl.read_parquet(f).columns for f in folder.glob("*.parquet")]
         assert len(files) > 1 and all(columns == files[0] and "n_seen" in columns for columns in files)
