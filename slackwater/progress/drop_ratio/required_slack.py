@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 #: The share aimed at, of the share allowed.
 FULL = 0.94
 #: The part of a budget that is planned with: the pages to come may be smaller than those before.
-PLANNED = 0.94
+PLANNED = 0.92
 #: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
 FREE, LEAST, FEW = 1.5, 0.5, 2.5
 #: In this part of a stretch losses cannot be answered, for they have not been seen; what chance does later can.
