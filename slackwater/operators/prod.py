@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.windows.spec import WindowSpec
+
 
 @dataclass(frozen=True, slots=True)
 class Prod:
@@ -19,6 +21,15 @@ class Prod:
     """The query that is to answer: where a plan branches, the prod goes its way only. None: all behind its arc."""
     void: bool = False
     """Whether an aggregate below could not answer: those above it give no answer, which would lack its rows."""
+
+    @staticmethod
+    def at(tick: int, spec: WindowSpec, where: str | None = None) -> Prod:
+        """For the windows that contain an instant: S5's predicate "timestamp = t".
+
+        >>> Prod.at(25, WindowSpec(30, 10))
+        Prod(until=55, after=25, where=None, timed=False, query=None, void=False)
+        """
+        return Prod(tick + spec.range, tick, where)
 
     def saved(self) -> list[Any]:
         """As JSON values."""

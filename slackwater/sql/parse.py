@@ -232,15 +232,16 @@ class _Statements:
 
     def _prod(self) -> S.Prod:
         cursor, name = self.cursor, self._query_name()
-        until: str | int | None = None
-        if cursor.accept("UNTIL"):
-            until = (
-                cursor.text("a time")
-                if cursor.is_text
-                else read_count(cursor, "a time in quotes, or a whole number")
-            )
+        until = self._time() if cursor.accept("UNTIL") else None
+        at = self._time() if until is None and cursor.accept("AT") else None
         where = read_expression(cursor, "a condition on the groups").text if cursor.accept("WHERE") else None
-        return S.Prod(name, until, where)
+        return S.Prod(name, until, where, at)
+
+    def _time(self) -> str | int:
+        cursor = self.cursor
+        return (
+            cursor.text("a time") if cursor.is_text else read_count(cursor, "a time in quotes, or a whole number")
+        )
 
     def _run(self) -> S.RunQueries:
         cursor = self.cursor

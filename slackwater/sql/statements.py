@@ -142,6 +142,7 @@ class Prod(Written):
     query: str
     until: str | int | None
     where: str | None
+    at: str | int | None = None
 
 
 @dataclass(frozen=True)

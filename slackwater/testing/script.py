@@ -201,9 +201,9 @@ class Script:
         self.executor.run_until_idle()
         return self
 
-    def prod(self, until: int | None = None, where: str | None = None) -> Script:
+    def prod(self, until: int | None = None, where: str | None = None, after: int | None = None) -> Script:
         """Ask for an answer now."""
-        self.executor.prod(Prod(until, None, where, query="q"))
+        self.executor.prod(Prod(until, after, where, query="q"))
         self.executor.run_until_idle()
         return self
 

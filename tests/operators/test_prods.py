@@ -12,11 +12,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.api.prods import check_early
@@ -81,6 +82,26 @@ def test_prods_show_what_has_arrived_and_change_no_final_result(
         calm.drain()
         script.drain()
     assert_same_rows(finals(sink.rows), finals(calm.results), ["window_start", "g"])
+
+
+@settings(max_examples=40)
+@given(stream=bounded_streams(), window=WINDOWS, t=st.integers(-60, 90))
+def test_a_prod_at_a_time_is_for_the_open_windows_that_contain_it(
+    stream: Stream, window: tuple[int, int], t: int
+) -> None:
+    script, spec = Script(query(stream, window)), WindowSpec(*window)
+    for page in stream.pages:
+        script.page(page)
+    before, prod = len(script.results), Prod.at(t, spec)
+    script.prod(prod.until, after=prod.after)
+    arrived = pl.concat([SAMPLE.clear(), *stream.pages]).drop_nulls("t")
+    heartbeat = script.metrics()["source:s"]["heartbeat"]
+    wanted = {
+        (r["window_start"], r["g"])
+        for r in recompute(arrived, spec, ["g"], CHOSEN)
+        if r["window_start"] <= t < r["window_end"] and r["window_end"] - 1 > heartbeat
+    }
+    assert {(r["window_start"], r["g"]) for r in script.results[before:]} == wanted
 
 
 def by_the_clock(slide: str) -> Any:

@@ -104,6 +104,11 @@ def test_a_run_is_prodded_until_a_time_and_for_some_groups(spark: SparkSession, 
         run.prod(until="1970-01-01 00:02:30", where="sensor = 1")
         early = [r for r in said(run.results(), "sensor", "volume_seen") if r[0] == "early"]
         assert sorted(early) == [("early", 140, 1, 10), ("early", 150, 1, 10)]
+        run.prod(at="1970-01-01 00:02:05", where="sensor = 2")
+        early = [r for r in said(run.results(), "sensor") if r[0] == "early" and r[2] == 2]
+        assert {end for _, end, _ in early} == {140, 150}, "of the windows that contain it, 130 is final"
+        with pytest.raises(sw.QueryError, match="write one of them"):
+            run.prod(until="1970-01-01", at="1970-01-01")
         nested.prod(until="1970-01-01 00:02:20")
         early = [r for r in said(nested.results(), "most", "sensors") if r[0] == "early"]
         assert early == [("early", 140, 26, 2)]

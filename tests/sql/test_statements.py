@@ -151,6 +151,7 @@ def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:
         ("show queries;", S.Show("queries")),
         ("SHOW RESULTS OF q1", S.Show("results", "q1")),
         ("PROD q1", S.Prod("q1", None, None)),
+        ("PROD q1 AT 25 WHERE k = 1", S.Prod("q1", None, "k = 1", 25)),
         (
             "PROD q1 UNTIL '2013-01-14 06:00' WHERE carrier = 'AA'",
             S.Prod("q1", "2013-01-14 06:00", "carrier = 'AA'"),

@@ -101,7 +101,7 @@ class Interpreter:
             case S.Show():
                 return self._show(statement)
             case S.Prod():
-                return self._run_of(statement.query).prod(statement.until, statement.where)
+                return self._run_of(statement.query).prod(statement.until, statement.where, statement.at)
             case S.Stop():
                 return self._run_of(statement.query).stop()
             case S.Forget():

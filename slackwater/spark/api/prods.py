@@ -11,6 +11,7 @@ from slackwater.aggregates.types import is_number
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.prod import Prod
+from slackwater.plan.ask import Ask
 from slackwater.plan.condition import matching_groups
 from slackwater.plan.nodes import (
     JoinNode,
@@ -91,12 +92,20 @@ def check_sideline(plan: PlanNode) -> None:
         )
 
 
-def read_prod(plan: PlanNode, until: object, where: str | None) -> Prod:
+def read_prod(plan: PlanNode, asked: Ask) -> Prod:
     """The prod, in ticks."""
+    until, where, at = asked.until, asked.where, asked.at
     top = _windows(plan, "prod()")
     if where is not None:
         check_condition(top, where)
-    return Prod(None if until is None else _tick(top.domain, until), None, where)
+    if at is not None:
+        if until is not None:
+            raise QueryError(
+                f"prod(until={until!r}, at={at!r}): until= is for windows that end by a time, at= for windows that "
+                "contain one; write one of them"
+            )
+        return Prod.at(_tick(top.domain, at, "at"), top.kernel.spec, where)
+    return Prod(None if until is None else _tick(top.domain, until, "until"), None, where)
 
 
 def _windows(plan: PlanNode, what: str) -> WindowNode:
@@ -127,16 +136,16 @@ def check_condition(plan: WindowNode, where: str) -> None:
         ) from None
 
 
-def _tick(domain: TimeDomain, until: object) -> int:
+def _tick(domain: TimeDomain, written: object, name: str) -> int:
     if domain is TimeDomain.TIMESTAMP:
         try:
-            moment = datetime.fromisoformat(until) if isinstance(until, str) else until
+            moment = datetime.fromisoformat(written) if isinstance(written, str) else written
         except ValueError:
             moment = None
         if not isinstance(moment, datetime):
-            raise QueryError(f"prod(until={until!r}): write a datetime, or text as in until='2013-01-14 06:00'")
+            raise QueryError(f"prod({name}={written!r}): write a datetime, or text as in {name}='2013-01-14 06:00'")
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    if isinstance(until, (int, Decimal)) and not isinstance(until, bool):
-        return domain.span(until, "until")
-    raise QueryError(f"prod(until={until!r}): write a number, like the times of the stream")
+    if isinstance(written, (int, Decimal)) and not isinstance(written, bool):
+        return domain.span(written, name)
+    raise QueryError(f"prod({name}={written!r}): write a number, like the times of the stream")

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
+from slackwater.plan.ask import Ask
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
@@ -140,13 +141,14 @@ class Run:
         operators = self.metrics()["operators"]
         return explain_charts(operators, format) if chart else explain(operators, self.name, format)
 
-    def prod(self, until: object = None, where: str | None = None) -> None:
+    def prod(self, until: object = None, where: str | None = None, at: object = None) -> None:
         """Ask for an answer now (S5): early results of the open windows, from what has arrived.
 
         `until` restricts it to windows that end by then (a time of the stream: a datetime or text for timestamps, a
-        number else), `where` to groups, by a condition on the group columns. The answer goes to the query's sink.
+        number else), `at` to windows that contain a time (S5's "timestamp = t"), `where` to groups, by a condition
+        on the group columns. The answer goes to the query's sink.
         """
-        self._running.prod(self, until, where)
+        self._running.prod(self, Ask(until, where, at))
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query ends, or its streams do; at most for `timeout` seconds. Whether it has ended.

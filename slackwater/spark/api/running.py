@@ -22,6 +22,7 @@ from slackwater.errors import JournalError, QueryError, RunError
 from slackwater.estimates.early import Early
 from slackwater.events import event
 from slackwater.operators.sink import Output
+from slackwater.plan.ask import Ask
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import StreamNode, has_map, streams_of
@@ -300,11 +301,11 @@ class Running:
         now = (self._clock if run.play is None else run.play.clock).now()
         return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run.play))
 
-    def prod(self, run: Run, until: object, where: str | None) -> None:
+    def prod(self, run: Run, asked: Ask) -> None:
         """Ask a query for an answer now."""
         if not run.active:
             raise RunError(f"query {run.name!r} has {'been stopped' if run.exception() is None else 'failed'}")
-        prod = replace(read_prod(run.plan, until, where), query=run.name)
+        prod = replace(read_prod(run.plan, asked), query=run.name)
 
         def ask() -> None:
             self.loop.executor.prod(prod)

@@ -69,7 +69,7 @@ class CallableSink:
 
     def _prod(self, plan: PlanNode, asked: Ask) -> Prod | None:
         try:
-            return read_prod(plan, asked.until, asked.where)
+            return read_prod(plan, asked)
         except QueryError as error:
             if not self.refused:
                 _log.warning("a prod that a sink's function gave back is left out, as are others: %s", error)
