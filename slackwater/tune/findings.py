@@ -28,6 +28,8 @@ ENOUGH, NAMED = 20, 4
 SLOWER = 3
 #: A pause is so many times as long as nine of ten distances between pages, and so many rows should have come in it.
 PAUSE, MISSED = 4, 20
+#: Where more than this part of the sources has stopped, sources come and go.
+COME_AND_GO = 0.2
 #: A delay is shorter without something when it is at most this part of it.
 SHORTER = 0.7
 
@@ -58,7 +60,7 @@ class Seen:
     def without(self, kept: pl.Expr, what: str) -> str:
         """How much shorter the delay would be with some rows only; empty where it would not."""
         now, then = hindsight(self.pages, self.target), hindsight(self.pages.only(kept), self.target)
-        if then > SHORTER * now:
+        if now == 0 or then > SHORTER * now:
             return ""
         return f" Without {what} a delay of {say(then)} instead of {say(now)} would do for {self.target:.1%}."
 
@@ -211,7 +213,7 @@ def _silent(seen: Seen) -> Iterator[Finding]:
     span = seen.extent.last - seen.extent.first
     usual = (pl.col(LAST) - pl.col(FIRST)) / pl.col(ROWS)
     gone = by.filter((seen.extent.last - pl.col(LAST) > span // 5) & (seen.extent.last - pl.col(LAST) > 20 * usual))
-    if gone.height:
+    if gone.height and gone.height <= COME_AND_GO * by.height:
         named = ", ".join(gone[SOURCE].to_list()[:NAMED]) + (" and others" if gone.height > NAMED else "")
         last = int(gone[LAST][0])
         verb, since = ("has", f" since {_show(last)}") if gone.height == 1 else ("have", "")

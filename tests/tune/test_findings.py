@@ -126,6 +126,11 @@ def test_a_source_that_falls_silent() -> None:
     assert said(devices().filter(~gone), "silent").startswith("device 4 has been silent since 2024-05-01 02:")
 
 
+def test_sources_that_come_and_go_are_not_silent() -> None:
+    visits = pl.col("received").dt.hour() == pl.col("device") % HOURS
+    assert not [f.text for f in found_in(devices(20_000).filter(visits)) if f.kind == "silent"]
+
+
 def test_rows_that_come_before_their_time() -> None:
     rows = devices().with_row_index()
     early = rows.with_columns(
