@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,10 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import Result
+from rich.console import Console
 from typer.testing import CliRunner
 
 import slackwater as sw
 from slackwater.cli import app
+from slackwater.tune.bar import bar
 from slackwater.tune.report import Report
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -164,3 +167,23 @@ def test_mistakes_of_the_command_are_one_line(tmp_path: Path) -> None:
         assert result.stderr.startswith("error: ")
         assert len(result.stderr.splitlines()) == 1
         assert said in result.stderr
+
+
+def test_a_terminal_shows_how_far_it_is() -> None:
+    text = io.StringIO()
+    terminal = Console(file=text, force_terminal=True, width=100, color_system=None)
+    with bar(terminal) as told:
+        sw.tune(rows(100), time="sent", arrival="received", targets=0.01, progress=told)
+    assert "max_delay()" in text.getvalue()
+    quiet = io.StringIO()
+    with bar(Console(file=quiet)) as told:
+        told("drop_ratio(0.01)", 1, 2)
+    assert quiet.getvalue() == ""
+
+
+def test_progress_ends_with_all_steps() -> None:
+    told: list[tuple[str, int, int]] = []
+    sw.tune(rows(300), **SETTINGS, targets=0.01, progress=lambda *step: told.append(step))  # type: ignore[arg-type]
+    assert told[0] == ("reading", 0, 1)
+    assert told[-1][1] == told[-1][2]
+    assert [done for what, done, _ in told if what != "reading"] == sorted(d for w, d, _ in told if w != "reading")

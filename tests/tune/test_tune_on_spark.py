@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import slackwater as sw
+from slackwater.cli import app
 from slackwater.progress.disorder import Disorder
 from slackwater.tune.report import Report, Tried
 
@@ -102,3 +106,15 @@ def test_what_spark_cannot_take_is_refused(spark: SparkSession) -> None:
         sw.tune(df, time="unix_millis(sent)", arrival="received")
     with pytest.raises(sw.QueryError, match="is a stream; a back-test needs rows that have arrived"):
         sw.tune(spark.readStream.format("rate").load(), time="timestamp", arrival="timestamp")
+
+
+def test_the_command_lets_spark_read(spark: SparkSession, tmp_path: Path) -> None:
+    file = str(tmp_path / "rows.parquet")
+    rows(100).write_parquet(file)
+    columns = ["--time", "sent", "--arrival", "received", "--target", "0.05", "--page", PAGE, "--json"]
+    by_spark, here = (CliRunner().invoke(app, ["tune", file, *columns, *more]) for more in (["--spark"], []))
+    assert by_spark.exit_code == 0, by_spark.output
+    assert json.loads(by_spark.stdout) == json.loads(here.stdout)
+    missing = CliRunner().invoke(app, ["tune", f"{file}s", "--spark", *columns])
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "cannot be read as parquet: [PATH_NOT_FOUND]" in missing.stderr

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from slackwater.columns import BEFORE, NO_SOURCE, PANE, ROWS, SOURCE, TIME
@@ -19,6 +21,7 @@ from slackwater.spark.embedded import moved_to, private_copy
 from slackwater.spark.pages.statistics import sketch_column
 from slackwater.tune import rows as R
 from slackwater.tune.asked import TARGETS, Asked, Length, as_tuple
+from slackwater.tune.bar import bar
 from slackwater.tune.read import check_arrival, read_rows
 from slackwater.tune.report import Report
 from slackwater.tune.tune import Progress, tune_rows
@@ -55,7 +58,7 @@ def tune(
         targets: shares that may be lost.
         delays: fixed delays that are tried too, such as the one in use.
         policies: policies that are tried too, such as sw.sensors("2 seconds", timeout="1 minute").
-        progress: is told what is being done, and how many steps of how many are done.
+        progress: is told what is being done, and how many steps of how many are; without it, a bar on a terminal.
     """
     check_arrival(arrival)
     assert arrival is not None
@@ -64,7 +67,19 @@ def tune(
     asked.check()
     rows: R.Rows
     rows = _spark_rows(data, asked) if isinstance(data, DataFrame) else read_rows(data, time, arrival, source)
-    return tune_rows(rows, asked) if progress is None else tune_rows(rows, asked, progress)
+    with bar() if progress is None else nullcontext(progress) as told:
+        return tune_rows(rows, asked, told)
+
+
+def read_with_spark(spark: SparkSession, path: str) -> DataFrame:
+    """The rows of files, by the ending of their name; of a folder, Parquet."""
+    kind = (
+        "csv" if path.endswith(".csv") else "json" if path.endswith((".json", ".jsonl", ".ndjson")) else "parquet"
+    )
+    try:
+        return spark.read.load(path, format=kind, header=True, inferSchema=True)
+    except PySparkException as error:
+        raise QueryError(f"{path!r} cannot be read as {kind}: {str(error).strip().splitlines()[0]}") from None
 
 
 def _spark_rows(df: DataFrame, asked: Asked) -> SparkRows:
