@@ -64,8 +64,7 @@ class _Held:
         if not len(self.panes):
             return None
         low, high = int(self.panes[0]), int(self.panes[-1])
-        closed = self.spec.last_closed(Heartbeat(max(tick, self.spec.bounds(self.spec.first_window(low))[0])))
-        window = max(closed + 1, self.spec.first_window(low))
+        window = max(self.spec.last_closed(Heartbeat(tick)) + 1, self.spec.first_window(low))
         return self.spec.bounds(window)[1] - 1 if window <= self.spec.last_window(high) else None
 
 

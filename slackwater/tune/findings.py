@@ -15,7 +15,7 @@ from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import DAY, MINUTE, SECOND, say
 from slackwater.tune.hindsight import hindsight, needed
 from slackwater.tune.outcome import HOUR, Outcome
-from slackwater.tune.pages import Pages
+from slackwater.tune.pages import INDEX, Pages
 from slackwater.tune.rows import AHEAD, FIRST, HIGH, LAST, LEAST, LOW, Extent
 
 #: A time is corrupt when it is so many times as far off as nine of ten rows are apart, and a day at least.
@@ -105,14 +105,14 @@ def limits(delays: dict[str, int]) -> tuple[int, int]:
 def sound(pages: Pages, delays: dict[str, int]) -> pl.Expr:
     """Which cells have sound times."""
     least, most = limits(delays)
-    at = pl.Series(pages.ats).gather(pages.cells["__index"])
+    at = pl.Series(pages.ats).gather(pages.cells[INDEX])
     kept = (at - pages.cells[LOW] >= least) & (at - pages.page - pages.cells[HIGH] <= most)
     return pl.lit(kept)
 
 
 def _corrupt(seen: Seen) -> Iterator[Finding]:
     least, most = limits(seen.delays)
-    cells, at = seen.pages.cells, pl.Series(seen.pages.ats).gather(seen.pages.cells["__index"])
+    cells, at = seen.pages.cells, pl.Series(seen.pages.ats).gather(seen.pages.cells[INDEX])
     ahead, behind = cells.filter(at - cells[LOW] < least), cells.filter(at - seen.pages.page - cells[HIGH] > most)
     if ahead.height:
         rows, furthest = int(ahead[ROWS].sum()), ahead[HIGH].max()
@@ -240,20 +240,19 @@ def _pauses(seen: Seen) -> Iterator[Finding]:
 
 def _bad_hours(seen: Seen) -> Iterator[Finding]:
     """Whether the loss of a fixed delay comes all at once."""
-    hours = (seen.pages.ats - 1) // HOUR
-    lost = np.bincount(hours - hours[0], seen.fixed.lost_rows)
-    total = int(lost.sum())
-    if total < 20 or len(lost) < 24:
+    hours, lost = seen.fixed.lost_by_hour()
+    total, span = int(lost.sum()), int(hours[-1] - hours[0]) + 1
+    if total < 20 or span < 24:
         return
     order = np.argsort(-lost, kind="stable")
     half = int(np.searchsorted(np.cumsum(lost[order]), total / 2)) + 1
-    if half <= len(lost) / 20:
+    if half <= span / 20:
         worst = int(order[0])
         text = (
-            f"Half of the rows that a fixed delay loses fall into {half:,} of {len(lost):,} hours; the worst "
-            f"begins {_show((int(hours[0]) + worst) * HOUR)} with {_rows(int(lost[worst]))}."
+            f"Half of the rows that a fixed delay loses fall into {half:,} of {span:,} hours; the worst "
+            f"begins {_show(int(hours[worst]) * HOUR)} with {_rows(int(lost[worst]))}."
         )
-        yield Finding("bad hours", text, {"hours": half, "of": len(lost), "worst_rows": int(lost[worst])})
+        yield Finding("bad hours", text, {"hours": half, "of": span, "worst_rows": int(lost[worst])})
 
 
 def _in_order(seen: Seen) -> Iterator[Finding]:

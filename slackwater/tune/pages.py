@@ -16,7 +16,8 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.tune.rows import HIGH, LOW, PAGE, SINCE_PANE, SKETCH
 from slackwater.windows.spec import WindowSpec
 
-_INDEX = "__index"
+#: The place of a page among those that have rows.
+INDEX = "__index"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Pages:
     rows: Ints
     """All rows of each page."""
     cells: pl.DataFrame
-    """The rows that have a time: _INDEX, SOURCE (if there is one), PANE, ROWS, LOW, HIGH, SINCE_PANE, in order."""
+    """The rows that have a time: INDEX, SOURCE (if there is one), PANE, ROWS, LOW, HIGH, SINCE_PANE, in order."""
     sketches: list[bytes | None]
 
     @staticmethod
@@ -38,10 +39,10 @@ class Pages:
         """From what `Rows` gives; rows without an arrival come with the first page."""
         first = cells[PAGE].min()
         cells = cells.with_columns(pl.col(PAGE).fill_null(first))
-        by_page = cells.group_by(PAGE).agg(pl.col(ROWS).sum()).sort(PAGE).with_row_index(_INDEX)
-        timed = cells.filter(pl.col(PANE).is_not_null()).join(by_page.select(PAGE, _INDEX), on=PAGE)
-        timed = timed.with_columns(pl.col(_INDEX).cast(pl.Int64)).drop(PAGE)
-        keys = [_INDEX, *([SOURCE] if SOURCE in cells.columns else []), PANE]
+        by_page = cells.group_by(PAGE).agg(pl.col(ROWS).sum()).sort(PAGE).with_row_index(INDEX)
+        timed = cells.filter(pl.col(PANE).is_not_null()).join(by_page.select(PAGE, INDEX), on=PAGE)
+        timed = timed.with_columns(pl.col(INDEX).cast(pl.Int64)).drop(PAGE)
+        keys = [INDEX, *([SOURCE] if SOURCE in cells.columns else []), PANE]
         made: list[bytes | None] = [None] * by_page.height
         if sketches is not None:
             place = dict(zip(by_page[PAGE].to_list(), range(by_page.height), strict=True))
@@ -70,7 +71,7 @@ class Pages:
     @cached_property
     def _begins(self) -> Ints:
         """Where the cells of each page begin, and where the last ones end."""
-        return np.searchsorted(self.cells[_INDEX].to_numpy(), np.arange(len(self) + 1)).astype(np.int64)
+        return np.searchsorted(self.cells[INDEX].to_numpy(), np.arange(len(self) + 1)).astype(np.int64)
 
     def cells_of(self, k: int) -> pl.DataFrame:
         """The cells of a page."""
@@ -80,8 +81,8 @@ class Pages:
     @cached_property
     def _by_pane(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Rows by page and pane: page, pane, rows, and where each page begins."""
-        by = self.cells.group_by(_INDEX, PANE).agg(pl.col(ROWS).sum()).sort(_INDEX, PANE)
-        page, pane, rows = (by[c].to_numpy() for c in (_INDEX, PANE, ROWS))
+        by = self.cells.group_by(INDEX, PANE).agg(pl.col(ROWS).sum()).sort(INDEX, PANE)
+        page, pane, rows = (by[c].to_numpy() for c in (INDEX, PANE, ROWS))
         return page, pane, rows, np.searchsorted(page, np.arange(len(self) + 1))
 
     @property
@@ -131,7 +132,7 @@ class Pages:
     def _whole(self) -> pl.DataFrame:
         """By page: ROWS with a time, LOW, HIGH, and the sum of times in two parts."""
         start = pl.col(PANE) * self.spec.pane + self.spec.offset
-        by = self.cells.group_by(_INDEX).agg(
+        by = self.cells.group_by(INDEX).agg(
             pl.col(ROWS).sum(),
             pl.col(LOW).min(),
             pl.col(HIGH).max(),
@@ -139,8 +140,8 @@ class Pages:
             ((start // 2**20) * pl.col(ROWS)).sum().alias("above"),
             ((start % 2**20) * pl.col(ROWS) + pl.col(SINCE_PANE)).sum().alias("below"),
         )
-        every = pl.DataFrame({_INDEX: np.arange(len(self))})
-        whole = every.join(by, on=_INDEX, how="left").sort(_INDEX)
+        every = pl.DataFrame({INDEX: np.arange(len(self))})
+        whole = every.join(by, on=INDEX, how="left").sort(INDEX)
         return whole.with_columns(
             pl.col(LOW).fill_null(MIN_TICK),
             pl.col(HIGH).fill_null(MIN_TICK),
@@ -166,9 +167,9 @@ class Pages:
         return made
 
     def _sources(self) -> list[SourceArrivals | None]:
-        by = self.cells.group_by(_INDEX, SOURCE).agg(pl.col(ROWS).sum(), pl.col(LOW).min(), pl.col(HIGH).max())
-        by = by.sort(_INDEX, SOURCE)
+        by = self.cells.group_by(INDEX, SOURCE).agg(pl.col(ROWS).sum(), pl.col(LOW).min(), pl.col(HIGH).max())
+        by = by.sort(INDEX, SOURCE)
         names = by[SOURCE].to_list()
         rows, low, high = (by[c].to_numpy() for c in (ROWS, LOW, HIGH))
-        begins = np.searchsorted(by[_INDEX].to_numpy(), np.arange(len(self) + 1)).tolist()
+        begins = np.searchsorted(by[INDEX].to_numpy(), np.arange(len(self) + 1)).tolist()
         return [SourceArrivals(names[a:b], rows[a:b], low[a:b], high[a:b]) for a, b in pairwise(begins)]

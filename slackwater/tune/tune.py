@@ -78,7 +78,6 @@ def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
 
 def cut(rows: Rows, asked: Asked) -> tuple[Extent, Pages]:
     """The rows in pages, as a replay would cut them."""
-    asked.check()
     extent = checked(rows, asked.time, asked.arrival)
     spec, page = asked.spec(extent), asked.page_length(extent)
     return extent, Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
