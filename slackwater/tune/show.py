@@ -51,7 +51,10 @@ def remarks(report: Report) -> list[str]:
         return []
     wanted = {"windows": "those of your query (windows=)", "page": "the interval of your trigger (page=)"}
     write_these = " and ".join(wanted[c] for c in report.chosen)
-    return [f"Chosen, since nobody said: {' and '.join(report.chosen)}. Write {write_these}."]
+    said = [f"Chosen, since nobody said: {' and '.join(report.chosen)}. Write {write_these}."]
+    if "page" in report.chosen:
+        said.append("Rows of one page are never late for each other, so a shorter page needs a longer delay.")
+    return said
 
 
 def percent(share: float) -> str:
