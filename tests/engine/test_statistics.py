@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import count, pairwise
+from typing import Any
 
+import polars as pl
 import pytest
 
 from slackwater.engine.build import add_query, remove_query
@@ -184,3 +186,37 @@ def test_an_early_page_of_which_nothing_is_left_is_not_the_last_word() -> None:
     whole = Sampled()
     whole.add(2.0, 1_000, 1_000, 40_000, 4_000)
     assert whole.known and (whole.cost, whole.width, whole.growth) == (0.002, 40, 0.1)
+
+
+class Slow(ArrowPage):
+    """It takes a second to work on such a page, and nine more on one that has been projected."""
+
+    clock = 0.0
+
+    def payload(self) -> Any:
+        """Let time pass."""
+        Slow.clock += 1.0 if "i" in self._frame.columns else 10.0
+        return super().payload()
+
+    def sample(self, rows: int) -> ArrowPage:
+        """Slow as well."""
+        return self._next(self._frame.head(rows))
+
+    def _next(self, frame: pl.DataFrame) -> ArrowPage:
+        made = Slow(frame, self.number, 0)
+        made._origin = self._origin
+        return made
+
+
+def test_a_sample_shows_what_an_operator_adds_to_the_work() -> None:
+    strategy = Learning()
+    strategy.charts = True
+    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    executor.measure_by(lambda: Slow.clock)
+    plan = arrow_plan(SAMPLE, 10, 10, where="h >= 0", select={"t": "t"}, disorder=bounded(0), n="count(*)")
+    add_query(executor, "q", plan, ListSink())
+    executor.admit("source:s", Slow(frame([[n, "a", n] for n in range(10)]), 0, 0, "t"))
+    executor.run_until_idle()
+    told = strategy.plans[-1]
+    # The filter adds nothing to the second; the projection adds nine, of which one may be chance.
+    assert told["q/where0"].cost == 0.0 and told["q/select1"].cost == pytest.approx(0.8)
