@@ -274,3 +274,17 @@ class Unary(Operator):
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """An answer is wanted now; an operator that holds nothing lets the prod pass (S5 section 3.3)."""
         emit(prod)
+
+
+class Extending(Unary):
+    """An operator that only extends pages by what is to be done to their rows."""
+
+    extends: ClassVar[bool] = True
+
+    @abstractmethod
+    def extended(self, page: Page) -> Page:
+        """The same page with that to be done."""
+
+    def on_page(self, page: Page, emit: Emit) -> None:
+        """Send it on, extended."""
+        emit(self.extended(page))
