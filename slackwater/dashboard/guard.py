@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _log = logging.getLogger(__name__)
 #: A POST must have this header, with any value.
 ASKS = "x-slackwater"
+#: The name of the cookie, with the port behind it: a browser has one set of cookies for all ports of a machine.
 COOKIE = "slackwater_token"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SAFE = {
@@ -47,7 +48,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if self._token is not None and self._given_in_address(scope):
-            await _answer(send, 303, "", {"location": "/", "set-cookie": self._cookie()})
+            await _answer(send, 303, "", {"location": "/", "set-cookie": self._cookie(scope)})
             return
         refused = self._refused(scope)
         if refused is not None:
@@ -81,7 +82,7 @@ class Guard:
             return 403, "this request comes from another site"
         if not reads and ASKS not in headers:
             return 403, f"give the header {ASKS}, as in curl -X POST -H '{ASKS}: 1' …"
-        if self._token is not None and not self._knows_token(headers):
+        if self._token is not None and not self._knows_token(scope, headers):
             return 401, "give the token: open the whole address with ?token=…, or send Authorization: Bearer …"
         return None
 
@@ -92,12 +93,12 @@ class Guard:
         # No name leads to an address that was written as one. Without a token only this machine's own will do.
         return self._token is not None and _is_address(name)
 
-    def _knows_token(self, headers: Headers) -> bool:
+    def _knows_token(self, scope: Scope, headers: Headers) -> bool:
         bearer = headers.get("authorization", "")
         given = [bearer[7:]] if bearer.lower().startswith("bearer ") else []
         with contextlib.suppress(CookieError):
             cookies = SimpleCookie(headers.get("cookie", ""))
-            given += [cookies[COOKIE].value] if COOKIE in cookies else []
+            given += [cookies[name].value] if (name := _cookie_name(scope)) in cookies else []
         return any(self._same(token) for token in given)
 
     def _given_in_address(self, scope: Scope) -> bool:
@@ -112,8 +113,12 @@ class Guard:
     def _same(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), (self._token or "").encode())
 
-    def _cookie(self) -> str:
-        return f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+    def _cookie(self, scope: Scope) -> str:
+        return f"{_cookie_name(scope)}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+
+
+def _cookie_name(scope: Scope) -> str:
+    return f"{COOKIE}_{scope['server'][1]}"
 
 
 def _name(host: str) -> str:

@@ -11,8 +11,8 @@ from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
-#: So many pairs of a minute and a source are kept.
-MOST = 1_000
+#: So many pairs of a minute and a source are kept, also in every record of the journal.
+MOST = 200
 #: So many of them are shown.
 SHOWN = 30
 #: So many are counted one by one of a page; a burst of a hundred thousand late sources has no use for all of them.

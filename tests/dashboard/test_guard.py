@@ -95,10 +95,11 @@ def test_for_other_machines_a_token_is_made_and_asked_for_everywhere(open_page: 
             assert client.get(path).status_code == 401
             assert client.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
             assert client.get(path, params={"token": "wrong"}).status_code == 401
+        name = f"slackwater_token_{open_page.port}"
         for cookie in (
-            "slackwater_token=wrong",
-            "slackwater_token",
-            "a=\x01b; slackwater_token=ü".encode("latin-1"),
+            f"{name}=wrong",
+            name,
+            f"a=\x01b; {name}=ü".encode("latin-1"),
         ):
             assert client.get("/state", headers={"cookie": cookie}).status_code == 401  # type: ignore[dict-item]
         assert client.post("/pause").status_code == 401
@@ -124,3 +125,13 @@ def test_other_machines_may_use_addresses_but_no_foreign_names(open_page: LivePa
         assert client.get("/state", headers={**known, "host": "evil.example"}).status_code == 421
         in_address = {"host": "evil.example"}
         assert client.get("/", params={"token": str(open_page.token)}, headers=in_address).status_code == 421
+
+
+def test_two_pages_of_one_machine_do_not_take_each_others_cookies(
+    open_page: LivePage, script: WatchedScript
+) -> None:
+    with LivePage(script, host="0.0.0.0") as second, httpx.Client() as client:
+        for page in (open_page, second):
+            assert client.get(f"http://127.0.0.1:{page.port}/?token={page.token}").status_code == 303
+        for page in (open_page, second):
+            assert client.get(f"http://127.0.0.1:{page.port}/state").status_code == 200
