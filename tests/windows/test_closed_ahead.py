@@ -91,5 +91,5 @@ def test_what_windows_closed_ahead_have_lost_is_counted_by_source_and_for_the_la
     assert counts.metrics()["lost_by_window"] == {"0": 1, "20": 7}
     everywhere = pl.DataFrame({PANE: range(2, 2 * MOST), SOURCE: "a", ROWS: 1}, schema=schema)
     counts.count(everywhere, closed, "q", 1)
-    _, _, _, _, by_window = counts.state()
+    _, _, _, _, by_window, _ = counts.state()
     assert [by_window[0], by_window[-1], len(by_window)] == [[MOST, 1], [2 * MOST - 1, 1], MOST]
