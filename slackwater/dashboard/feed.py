@@ -60,7 +60,7 @@ class Feed:
                 continue
             latest, began = self._latest(), time.monotonic()
             pause = EVERY
-            if latest is not seen or began - looked >= _AT_LEAST:
+            if latest is not seen or began - looked >= _AT_LEAST or not self._sections:
                 seen, looked = latest, began
                 spent = await self._look_once()
                 # What this thread has worked is mostly the sending to readers.
@@ -109,6 +109,8 @@ class Feed:
                     yield b": alive\n\n"
         finally:
             self.readers -= 1
+            if self.readers == 0:
+                self._sections = {}  # nobody looks on, so the next reader would see what is old
 
     async def _changed(self, had: int) -> bool:
         try:

@@ -34,6 +34,8 @@ class Rates:
         """Take the counts at this many seconds of the machine's clock."""
         counts = {label: tuple(float(of.get(n, 0)) for n in _COUNTS) for label, of in operators.items()}
         self._now = (seconds, counts)
+        if self._kept and seconds - self._kept[-1][0] > SPAN:
+            self._kept.clear()  # nobody has looked for a while
         if not self._kept or seconds - self._kept[-1][0] >= _APART:
             self._kept.append(self._now)
         while len(self._kept) > 1 and seconds - self._kept[1][0] >= SPAN:

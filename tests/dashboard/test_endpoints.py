@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.dashboard import LivePage
-from slackwater.dashboard.feed import MOST_READERS
+from slackwater.dashboard.feed import MOST_READERS, Feed
 from slackwater.errors import QueryError, RunError
 from slackwater.operators.operator import Operator
 from slackwater.operators.sink import Sink
@@ -166,14 +166,9 @@ def test_nothing_that_is_sent_stops_a_query_or_the_page(
     assert all(query.active for query in script.queries()) and script.loop.error is None
 
 
-def test_readers_that_leave_are_forgotten_and_there_are_not_too_many(
-    client: httpx.Client, page: LivePage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    feed = page.endpoints.feed
-    feed.readers += MOST_READERS
-    refused = client.get("/events")
-    assert refused.status_code == 503 and "close one" in refused.json()["error"]
-    feed.readers -= MOST_READERS
+@contextlib.contextmanager
+def following(client: httpx.Client, feed: Feed) -> Iterator[Iterator[tuple[str, Any]]]:
+    """Read the events, leave, and wait until the server has seen that."""
     gone, follow = threading.Event(), feed.follow
 
     async def noted() -> AsyncIterator[bytes]:
@@ -184,12 +179,23 @@ def test_readers_that_leave_are_forgotten_and_there_are_not_too_many(
         finally:
             gone.set()
 
-    monkeypatch.setattr(feed, "follow", noted)
+    feed.follow = noted  # type: ignore[method-assign]
     with client.stream("GET", "/events") as answer:
-        coming = events(answer)
+        yield events(answer)
+    feed.follow = follow  # type: ignore[method-assign]
+    assert gone.wait(PATIENCE)
+
+
+def test_readers_that_leave_are_forgotten_and_there_are_not_too_many(client: httpx.Client, page: LivePage) -> None:
+    feed = page.endpoints.feed
+    feed.readers += MOST_READERS
+    refused = client.get("/events")
+    assert refused.status_code == 503 and "close one" in refused.json()["error"]
+    feed.readers -= MOST_READERS
+    with following(client, feed) as coming:
         next(coming)
         assert feed.readers == 1
-    assert gone.wait(PATIENCE) and feed.readers == 0
+    assert feed.readers == 0
 
 
 def test_nobody_looks_while_nobody_watches(client: httpx.Client, page: LivePage, script: WatchedScript) -> None:
@@ -198,6 +204,15 @@ def test_nobody_looks_while_nobody_watches(client: httpx.Client, page: LivePage,
     with client.stream("GET", "/events") as answer:
         next(events(answer))
     assert page.endpoints.feed.looks >= 1
+
+
+def test_the_first_that_a_reader_sees_is_never_old(
+    client: httpx.Client, page: LivePage, script: WatchedScript
+) -> None:
+    for wanted in (3, 4, 5):
+        with following(client, page.endpoints.feed) as coming:
+            assert next(data for name, data in coming if name == "streams")[0]["rows"] == wanted
+        script.page(rows((5, "AA", 1.0)), at=6)
 
 
 def test_the_server_never_touches_an_operator(
