@@ -17,13 +17,20 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from slackwater.dashboard.board import Board
 from slackwater.dashboard.families import DESCRIBED, Family, families
-from slackwater.dashboard.openmetrics import _text
+from slackwater.dashboard.openmetrics import _text, openmetrics
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.errors import QueryError
 from slackwater.events import JsonLines, event, log_json
+from slackwater.plan.nodes import PlanNode
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.progress.learned.learned import learned
+from slackwater.progress.time import TimeDomain
 from slackwater.spark.api.metric_types import AccuracyMetrics, Loss, Metrics, OperatorMetrics, StreamMetrics
-from tests.kit.watched import WatchedScript, rows
+from slackwater.testing import arrow_plan
+from tests.kit.watched import SAMPLE, WatchedScript, rows, sliding
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -158,6 +165,35 @@ def test_every_figure_of_a_query_is_described_and_of_its_type(script: WatchedScr
         for accuracy in figures.get("accuracy", {}).values():
             described(accuracy, AccuracyMetrics)
     assert figures["losses"]
+
+
+def other_plans() -> dict[str, PlanNode]:
+    kinds = {"range": "30 seconds", "group_by": ["carrier"], "domain": TimeDomain.TIMESTAMP, "n": "count(*)"}
+    inner = sliding()
+    return {
+        "a window for each row": arrow_plan(SAMPLE, **kinds, disorder=bounded("5 seconds")),
+        "by source": arrow_plan(SAMPLE, **kinds, disorder=bounded("5 seconds"), source="carrier"),
+        "without windows": sliding(None, None, where="delay > 0", select={"t": "t", "carrier": "carrier"}),
+        "over aggregates": arrow_plan(
+            SAMPLE, over=inner, range="1 minute", slide="1 minute", domain=TimeDomain.TIMESTAMP, most="max(late)"
+        ),
+        "punctuated": sliding(disorder=punctuated("t"), source="carrier", n="count(*)"),
+        "learned": sliding(disorder=learned(window="20 seconds"), source="carrier", n="count(*)"),
+    }
+
+
+@pytest.mark.parametrize("kind", other_plans())
+def test_figures_of_every_kind_of_query_are_described_and_can_be_shown(kind: str) -> None:
+    script = WatchedScript({"delays": other_plans()[kind]})
+    try:
+        for second in (5, 20, 40, 3, 90):
+            script.page(rows((second, "AA", 1.0), (second - 1, "UA", 2.0)), at=second)
+        figures = script.query("delays").metrics()
+        described(figures, Metrics)
+        assert json.loads(Board(script).sections()["queries"])[0]["figures"]["rows"] == figures["rows"] == 10
+        assert list(text_string_to_metric_families(openmetrics(script)))
+    finally:
+        script.stop()
 
 
 def described(figures: dict[str, Any], by: Any) -> None:

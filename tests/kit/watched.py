@@ -32,14 +32,17 @@ SAMPLE = pl.DataFrame({"t": [0], "carrier": ["a"], "delay": [0.0]})
 
 
 def sliding(
-    range: str = "30 seconds", slide: str = "10 seconds", disorder: Disorder | None = None, **more: Any
+    range: str | None = "30 seconds",
+    slide: str | None = "10 seconds",
+    disorder: Disorder | None = None,
+    **more: Any,
 ) -> PlanNode:
     """Delays by carrier, over the stream `s`, whose time is a timestamp."""
     plan: PlanNode = arrow_plan(
         SAMPLE,
         range=range,
         slide=slide,
-        group_by=["carrier"],
+        group_by=["carrier"] if range else [],
         domain=TimeDomain.TIMESTAMP,
         disorder=disorder or bounded("5 seconds"),
         **(more or {"n": "count(*)", "late": "avg(delay)"}),

@@ -169,7 +169,11 @@ class Metrics(StreamMetrics, total=False):
     partials: int
     """Partial aggregates in them."""
     state_bytes: int
-    """Bytes of the state."""
+    """Bytes of the state in the driver."""
+    spilled_bytes: int
+    """Bytes of the state in files."""
+    lanes: int
+    """Parts of the state, in windows for each row that go by source."""
     slack_rows: int
     """Rows above the heartbeat, in windows for each row."""
     window_rows: int
