@@ -8,6 +8,9 @@ import numpy as np
 
 from slackwater.estimates.completeness import FADE, Floats
 
+#: With fewer windows of its own, a group's interval is made of other groups' errors.
+FEW = 8
+
 
 def accuracy(early: Floats, final: Floats) -> Floats:
     """S5's (F − |F − E|) / F of each pair, by size; an answer that is off by more than the value itself has 0.
@@ -29,21 +32,23 @@ class Accuracy:
         self.pairs = 0
         self._seen = self._estimate = self._gain = self._recent = self._weight = 0.0
         self._worst_seen = self._worst = 1.0
-        self._intervals = self._held = 0
+        self._intervals = self._held = self._borrowed = 0
 
-    def learn(self, seen: Floats, estimate: Floats, held: Floats, gain: Floats) -> float:
+    def learn(self, seen: Floats, estimate: Floats, held: Floats, gain: Floats, known: Floats) -> float:
         """Accuracies of one window's groups, whether intervals held, and how many seconds earlier they came.
 
-        Gives the window's mean accuracy.
+        So many windows of each group were known; with few, the interval was that of other groups. Gives the
+        window's mean accuracy.
         """
         self.pairs += len(seen)
         self._seen += float(seen.sum())
         self._estimate += float(estimate.sum())
         self._worst_seen = min(self._worst_seen, float(seen.min()))
         self._worst = min(self._worst, float(estimate.min()))
-        known = held[~np.isnan(held)]
-        self._intervals += len(known)
-        self._held += int(known.sum())
+        given = ~np.isnan(held)
+        self._intervals += int(given.sum())
+        self._held += int(held[given].sum())
+        self._borrowed += int((given & (known < FEW)).sum())
         self._gain += float(gain.sum())
         mean = float(estimate.mean())
         self._recent = FADE * self._recent + mean
@@ -63,6 +68,7 @@ class Accuracy:
             "worst_estimate": self._worst,
             "coverage": self._held / self._intervals if self._intervals else None,
             "intervals": self._intervals,
+            "borrowed": self._borrowed,
             "latency_gain": self._gain / self.pairs,
         }
 
@@ -72,6 +78,7 @@ class Accuracy:
             self.pairs,
             self._intervals,
             self._held,
+            self._borrowed,
             self._seen,
             self._estimate,
             self._gain,
@@ -83,6 +90,6 @@ class Accuracy:
 
     def restore(self, state: list[float]) -> None:
         """Continue from an earlier `state()`."""
-        self.pairs, self._intervals, self._held = (int(n) for n in state[:3])
-        self._seen, self._estimate, self._gain, self._recent, self._weight = state[3:8]
-        self._worst_seen, self._worst = state[8:]
+        self.pairs, self._intervals, self._held, self._borrowed = (int(n) for n in state[:4])
+        self._seen, self._estimate, self._gain, self._recent, self._weight = state[4:9]
+        self._worst_seen, self._worst = state[9:]

@@ -1,55 +1,65 @@
 """The profile of early answers of one age: how much was missing, which guess came closest, how far it was off.
 
-S5 answers with what has arrived (section 3.4). For counts and sums the rest can be guessed: from the seen rows and
-the share that is usually in, or from what usually came after; the one that has been closer is taken.
+Errors are counted in scales: the error that independent rows would bring, times what the group's errors have been
+beside that. The rows that are missing are those of this window, or as many as usual; the better of both is taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slackwater.aggregates.growth import Growth
-from slackwater.estimates.accuracy import accuracy
 from slackwater.estimates.completeness import FADE, Floats
-from slackwater.estimates.conformal import Conformal
+from slackwater.estimates.conformal import Conformal, moved
 from slackwater.estimates.group_history import (
+    CHANGED,
     COUNT,
-    ERROR,
-    FIGURES,
     FINAL,
+    LONG,
+    LONG_FINAL,
+    LONG_SEEN,
     MOST_GROUPS,
-    SEEN,
+    OFF,
     SIZE,
     GroupHistory,
     Keys,
 )
+from slackwater.estimates.guesses import (
+    FROM_CURVE,
+    GUESSES,
+    SHIFTS,
+    SUMS,
+    guess_shift,
+    guess_sum,
+    like_before,
+    share_in,
+)
+from slackwater.estimates.season import Season
 from slackwater.progress.sources import Ints
 
-#: Guesses of one value that compete; the first is taken until others have been closer.
-GUESSES = 6
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97
 TRIED = 8
+#: History of all groups counts for so many windows of a group's own: for its choice, and for its errors.
+COMMON_CHOICE = 20.0
+COMMON_SPREAD = 4.0
 #: From so few windows nothing is known, not even how far one is off.
 BLIND = 4
-#: History of all groups counts for so many windows of one group's own; the curve for so many of these.
-COMMON = 4.0
-FROM_CURVE = 2.0
-#: With less than this share of the rows in, the rest is anybody's guess.
-LEAST = 0.05
+#: From so many it is known roughly.
+MEASURED = 6
 #: At the least so many rows are thought to be missing, however complete a window looks.
-MISSING = 0.25
+LEAST_MISSING = 0.25
 #: An error counts for at most so many times the usual one: one surprise does not make a group a wild one.
-WILD = 8.0
-#: Nor does an error in the number of rows beyond so many times those that are missing make arrivals wild.
+WILD = 3.0
+#: Nor does an error in the number of rows beyond so many times the usual one make arrivals wild.
 FAR_OFF = 3.0
-
-
-#: A guess may add the usual change to these; other values are best as they are seen.
-_SHIFTS = {Growth.SETTLES, Growth.RISES, Growth.FALLS}
-_SUMS = {Growth.COUNTS, Growth.ADDS}
+#: Errors are forgotten more slowly than what rows and values are like.
+SLOWER = 0.2
+#: Units by the rows that are usually missing, and by those that are missing now.
+UNITS, USUAL = 2, 0
 _SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
 
 
@@ -62,13 +72,15 @@ class Guess:
     guesses: Floats
     """By group, column and guess."""
     center: Floats
-    """The guess that was taken: errors are counted from it, and the interval is made around it."""
-    estimate: Floats
-    """What is said: the same, made to fit its type and its interval."""
-    scale: Floats
+    """The guess that was taken; `fit_to_type` makes it fit its type and its interval."""
     unit: Floats
+    """By group, column and kind of unit."""
+    spread: Floats
+    """How many units errors have, by group, column and guess; not less is known of them than when it was said."""
     low: Floats
     high: Floats
+    known: Floats
+    """How many windows of the group are known; with few of them the interval is that of other groups."""
 
     def take(self, places: Ints) -> Guess:
         """Some of the groups."""
@@ -76,7 +88,7 @@ class Guess:
 
     def parts(self) -> list[Floats]:
         """All but the keys."""
-        return [self.seen, self.guesses, self.center, self.estimate, self.scale, self.unit, self.low, self.high]
+        return [self.seen, self.guesses, self.center, self.unit, self.spread, self.low, self.high, self.known]
 
     @property
     def rest(self) -> Floats:
@@ -85,139 +97,136 @@ class Guess:
 
 
 class AgeProfile:
-    """Learns from the windows that were answered early at about the same age, and guesses for the next ones."""
+    """Learns from the windows that were answered early at about the same age, and guesses for the next ones.
 
-    def __init__(self, columns: list[Growth], coverage: float) -> None:
+    Args:
+        columns: how the number of rows, and each aggregate, grows.
+        coverage: share of final values that should lie within their intervals.
+        seasons: that there may be, each with its length in windows and in days.
+    """
+
+    def __init__(self, columns: list[Growth], coverage: float, seasons: Sequence[tuple[float, int]] = ()) -> None:
         self._columns = columns
+        self._target = 1 - coverage
+        self._guesses = GUESSES + len(seasons)
         self.windows = 0
         self._latest: int | None = None
         """The last window that it has learned from."""
-        self._common = np.zeros((len(columns), FIGURES))
-        self._off = np.zeros((len(columns), GUESSES))
-        """Faded relative errors of the guesses."""
-        self._excess = np.array([0.1, 1.0])
+        self._common = np.zeros((len(columns), OFF + self._guesses))
+        self._excess = np.array([1e-3, 1e-2])
         """Variance of the rest beyond that of independent arrivals, and what it is measured against."""
-        self._groups = GroupHistory(len(columns))
-        self._intervals = [Conformal(coverage, _SIDES.get(g, 0)) for g in columns]
+        self._outside = np.full(len(columns), self._target)
+        self._groups = GroupHistory(len(columns), OFF + self._guesses)
+        self._intervals = [Conformal(self._guesses * UNITS) for _ in columns]
+        self._seasons = [Season(length, days, len(columns)) for length, days in seasons]
 
     @property
     def ready(self) -> bool:
         """Whether it has seen enough to choose between guesses."""
         return self.windows >= TRIED
 
-    def guess(self, keys: Keys, seen: Floats, curve: Floats) -> Guess:
+    def guess(self, window: Floats, keys: Keys, seen: Floats, curve: Floats) -> Guess:
         """Estimates of final values, given what is seen and the completeness by the curve."""
         own = self._groups.of(keys)
-        guesses = np.repeat(seen[:, :, None], GUESSES, axis=2)
-        estimate = seen.copy()
+        seasons = np.stack([s.at(window) for s in self._seasons], axis=2) if self._seasons else None
+        guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
+        center = seen.copy()
+        missing, alike = np.zeros(len(keys)), like_before(seen[:, 0], own[:, 0])
         for j, growth in enumerate(self._columns):
-            if growth in _SUMS:
-                self._guess_sum(j, seen, guesses, estimate, own[:, j], curve)
-            elif growth in _SHIFTS:
-                count, early, final = own[:, j, COUNT], own[:, j, SEEN], own[:, j, FINAL]
-                guesses[:, j, 1] += (final - early) / (count + FROM_CURVE)
-            estimate[:, j] = guesses[:, j, self._choice(j)]
-        rest = np.nan_to_num(estimate[:, 0] - seen[:, 0])
-        unit = self._units(seen, rest, own)
-        scale = unit * self._spread(own)
-        low, high = self._bounds(seen, estimate, scale)
-        return Guess(keys, seen, guesses, estimate, estimate.copy(), scale, unit, low, high)
+            if growth in SUMS:
+                values = None if j == 0 else (center[:, 0] - seen[:, 0]) * seen[:, j] / seen[:, 0]
+                more = np.zeros((len(keys), 0)) if seasons is None else seasons[:, j]
+                share = share_in(own[:, j], self._common[j], curve, rows=j == 0)
+                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, alike, more)
+            elif growth in SHIFTS:
+                guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], self._guesses)
+            center[:, j] = np.take_along_axis(guesses[:, j], self._choice(j, own[:, j])[:, None], axis=1)[:, 0]
+            if j == 0:
+                missing = np.nan_to_num(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
+        unit = self._units(seen, np.nan_to_num(center[:, 0] - seen[:, 0]), own)
+        spread = self._spread(own)
+        low, high = self._bounds(keys, seen, guesses, spread, unit)
+        return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy())
 
     def completeness(self, guess: Guess, curve: Floats) -> Floats:
         """The share of each group's rows that is probably in; not a number where nothing is known."""
         seen, rows = guess.seen[:, 0], guess.center[:, 0]
-        share = self._share(0, self._groups.of(guess.keys)[:, 0], curve)
+        share = share_in(self._groups.of(guess.keys)[:, 0], self._common[0], curve, rows=True)
         return np.where(rows > seen, seen / rows, share)
 
-    def _choice(self, j: int) -> int:
-        if not self.ready:
-            return 0
-        best = int(np.argmin(self._off[j]))
-        return best if self._off[j, best] < CLOSER * self._off[j, 0] else 0
-
-    def _guess_sum(
-        self, j: int, seen: Floats, guesses: Floats, estimate: Floats, own: Floats, curve: Floats
-    ) -> None:
-        x, rows = seen[:, j], seen[:, 0]
-        share = self._share(j, own, curve)
-        ratio = x * (1 / np.where(share >= LEAST, share, np.nan) - 1)
-        if j == 0:
-            first = ratio
-        else:  # rows that are missing, with values like those that are here
-            first = (estimate[:, 0] - rows) * x / rows
-            ratio = np.where(np.isnan(ratio), first, ratio)
-        weight = own[:, COUNT] + FROM_CURVE
-        usual = (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * first) / weight
-        whole = (own[:, FINAL] + FROM_CURVE * (x + first)) / weight - x  # as much in all as usual
-        if self._columns[j] is Growth.COUNTS:
-            whole = np.maximum(whole, 0.0)
-        for k, rest in enumerate((first, usual, (first + usual) / 2, ratio, whole)):  # the last stays what is seen
-            guesses[:, j, k] = x + np.where(np.isnan(rest), 0.0, rest)
-
-    def _share(self, j: int, own: Floats, curve: Floats) -> Floats:
-        """What share of a value is in: by the group's history, that of all groups, and the curve of the rows."""
-        count, seen, final = self._common[j, COUNT], self._common[j, SEEN], self._common[j, FINAL]
-        common = curve
-        if count and 0 < seen / (final or -seen or -1.0) <= 1:
-            share = seen / final
-            common = np.where(np.isnan(curve), share, (count * share + FROM_CURVE * curve) / (count + FROM_CURVE))
-        elif j:
-            return np.full(len(own), np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mine = own[:, SEEN] / own[:, FINAL]
-        usable = (mine > 0) & (mine <= 1)
-        weight = np.where(usable, own[:, COUNT], 0.0)
-        share = (weight * np.where(usable, mine, 0.0) + COMMON * common) / (weight + COMMON)
-        return np.minimum(share, 1.0)
+    def _choice(self, j: int, own: Floats) -> Ints:
+        """The guess that has been closest for each group."""
+        if not self.ready or not self._common[j, LONG]:
+            return np.zeros(len(own), np.int64)
+        common = self._common[j, OFF:] / self._common[j, LONG]
+        off = (own[:, OFF:] + COMMON_CHOICE * common) / (own[:, [LONG]] + COMMON_CHOICE)
+        best = np.argmin(off, axis=1)
+        closer = off[np.arange(len(off)), best] < CLOSER * off[:, 0]
+        return np.where(closer, best, 0)
 
     def _units(self, seen: Floats, rest: Floats, own: Floats) -> Floats:
         """How far values would be off if rows came independently; groups of all sizes become comparable by it."""
-        rows = seen[:, 0]
-        missing = np.maximum(rest, MISSING)
-        excess = max(self._excess[0] / self._excess[1], 0.0)
-        arrivals = np.sqrt(missing + excess * missing**2)
-        share = missing / (rows + missing)
-        units = np.empty_like(seen)
-        for j, growth in enumerate(self._columns):
-            if growth in _SUMS:
-                size = (np.abs(seen[:, j]) / rows + own[:, j, SIZE]) / (1 + own[:, j, COUNT])
-                usual = self._common[j, SIZE] / max(self._common[j, COUNT], 1.0) or 1.0
-                units[:, j] = arrivals if j == 0 else arrivals * np.where(size > 0, size, usual)
-            elif growth is Growth.SETTLES:
-                units[:, j] = np.sqrt(share / rows)
-            elif growth is Growth.SPREADS:
-                units[:, j] = share * np.maximum(seen[:, j], 1.0)
-            elif growth is Growth.JUMPS:
-                units[:, j] = 1.0
-            else:
-                units[:, j] = share
+        count = own[:, 0, LONG] + FROM_CURVE
+        usual = (own[:, 0, LONG_FINAL] - own[:, 0, LONG_SEEN] + FROM_CURVE * rest) / count
+        usual_rows = (own[:, 0, LONG_SEEN] + FROM_CURVE * seen[:, 0]) / count
+        units = np.empty((*seen.shape, UNITS))
+        for u, (rows, missing) in enumerate(((usual_rows, usual), (seen[:, 0], rest))):
+            missing = np.maximum(missing, LEAST_MISSING)
+            arrivals = np.sqrt(missing if u == USUAL else self._variance(missing))
+            share = missing / (rows + missing)
+            for j, growth in enumerate(self._columns):
+                if growth in SUMS:
+                    size = (np.abs(seen[:, j]) / seen[:, 0] + own[:, j, SIZE]) / (1 + own[:, j, COUNT])
+                    typical = self._common[j, SIZE] / max(self._common[j, COUNT], 1.0) or 1.0
+                    units[:, j, u] = arrivals if j == 0 else arrivals * np.where(size > 0, size, typical)
+                elif growth is Growth.SETTLES:
+                    units[:, j, u] = np.sqrt(share / rows)
+                elif growth is Growth.SPREADS:
+                    units[:, j, u] = share * np.maximum(seen[:, j], 1.0)
+                elif growth is Growth.JUMPS:
+                    units[:, j, u] = 1.0
+                else:
+                    units[:, j, u] = share
         return units
 
+    def _variance(self, missing: Floats) -> Floats:
+        """Of the number of rows that come, if so many are missing."""
+        return np.asarray(missing + max(self._excess[0] / self._excess[1], 0.0) * missing**2)
+
     def _spread(self, own: Floats) -> Floats:
-        """How much larger than usual the errors of a group are, by its history."""
-        usual = self._usual_error()
-        size = np.where(usual > 0, own[:, :, ERROR] / np.where(usual > 0, usual, 1.0), own[:, :, COUNT])
-        return (size + COMMON) / (own[:, :, COUNT] + COMMON)
+        """How many units the errors of each guess have had: those of the group, and of all groups."""
+        usual = self._common[:, OFF:] / np.maximum(self._common[:, [LONG]], 1e-9)
+        spread = (own[:, :, OFF:] + COMMON_SPREAD * usual) / (own[:, :, [LONG]] + COMMON_SPREAD)
+        return np.where(spread > 0, spread, 1.0)
 
-    def _usual_error(self) -> Floats:
-        """In units, over all groups; 0 where no error is known."""
-        return np.asarray(self._common[:, ERROR] / np.maximum(self._common[:, COUNT], 1e-9))
+    def _split(self, j: int, outside: Floats) -> tuple[Floats, Floats]:
+        """The shares that are left outside below and above.
 
-    def _bounds(self, seen: Floats, estimate: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        Where a maximum often stays as it is seen, no final value lies below: all of the share is above.
+        """
+        side = _SIDES.get(self._columns[j], 0)
+        if side and self._common[j, CHANGED] < (1 - self._target / 2) * self._common[j, LONG]:
+            none = np.zeros_like(outside)
+            return (none, outside) if side > 0 else (outside, none)
+        return outside / 2, outside / 2
+
+    def _bounds(
+        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats
+    ) -> tuple[Floats, Floats]:
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
+        outside = self._groups.outside(keys, self._outside)
         for j, growth in enumerate(self._columns):
-            ends = self._intervals[j].bounds()
-            if ends is not None:
-                low[:, j] = estimate[:, j] + ends[0] * scale[:, j]
-                high[:, j] = estimate[:, j] + ends[1] * scale[:, j]
+            interval = self._intervals[j]
+            if interval.ready:
+                below, above = interval.bounds(*self._split(j, outside[:, j]))
+                k, u = divmod(interval.best, UNITS)
+                center, scale = guesses[:, j, k], spread[:, j, k] * unit[:, j, u]
+                low[:, j], high[:, j] = center + below * scale, center + above * scale
             # What is seen is the least that a maximum or a count can become, the most that a minimum can.
-            if growth is Growth.RISES or growth is Growth.FALLS:
-                near, far = (low, high) if growth is Growth.RISES else (high, low)
-                near[:, j] = np.where(np.isnan(far[:, j]), np.nan, seen[:, j])
             if growth is Growth.RISES or growth is Growth.COUNTS:
                 low[:, j], high[:, j] = np.maximum(low[:, j], seen[:, j]), np.maximum(high[:, j], seen[:, j])
             elif growth is Growth.FALLS:
-                low[:, j] = np.minimum(low[:, j], seen[:, j])
+                low[:, j], high[:, j] = np.minimum(low[:, j], seen[:, j]), np.minimum(high[:, j], seen[:, j])
         return low, high
 
     def learn(
@@ -235,66 +244,113 @@ class AgeProfile:
         if new:
             self.windows, self._latest = self.windows + 1, window
         blind = bool(np.isnan(said.low[:, 0]).any())
-        guess = self.guess(said.keys, said.seen, curve) if blind else said
-        fade = 1 - 1 / (1 / (1 - FADE) + behind)
-        error = final - guess.center
+        guess = self.guess(np.full(len(said.keys), float(window)), said.keys, said.seen, curve) if blind else said
+        fade = np.full(OFF + self._guesses, 1 - 1 / (1 / (1 - FADE) + behind))
+        fade[LONG:] = 1 - SLOWER * (1 - fade[0])
+        known = ~np.isnan(guess.low) & ~np.isnan(final)
+        missed = np.where(known, (final < guess.low) | (final > guess.high), np.nan)
+        outside = moved(
+            self._groups.outside(guess.keys, self._outside),
+            self._target,
+            missed,
+            guess.known,
+            behind,
+            self._groups.many,
+        )
+        errors = final[:, :, None] - guess.guesses
+        scales = guess.spread[:, :, :, None] * guess.unit[:, :, None, :]
+        if self.windows > MEASURED:
+            self._learn_intervals(errors, scales, behind, new)
+            share = np.nansum(missed, axis=0) / np.maximum(known.sum(axis=0), 1)
+            share[~known.any(axis=0)] = np.nan
+            self._outside = moved(self._outside, self._target, share, self._common[:, LONG], behind)
+        figures = self._figures(guess, final, errors, scales, blind)
+        self._groups.learn(guess.keys, figures, fade, outside, most)
+        self._learn_common(figures, fade)
+        self._learn_excess(guess.rest, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
+        self._learn_seasons(window, guess, final)
+
+    def _figures(self, guess: Guess, final: Floats, errors: Floats, scales: Floats, blind: bool) -> Floats:
+        """What the groups' histories get of a window."""
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.abs(final) / final[:, :1]
-            score = np.where(error == 0, 0.0, error / guess.scale)
-            ratio = np.where(error == 0, 0.0, np.abs(error) / guess.unit)
-            usual = self._usual_error()
-            ratio = np.minimum(ratio, np.where(usual > 0, WILD * usual * guess.scale / guess.unit, np.inf))
-        figures = np.stack([np.ones_like(final), guess.seen, final, size, ratio], axis=2)
-        self._groups.learn(guess.keys, figures, fade, most)
-        self._learn_common(figures, fade)
-        self._learn_guesses(guess, final, fade, blind)
-        self._learn_excess(guess.rest, error[:, 0], fade)
-        if self.windows <= BLIND:
-            return
-        outside = (final < guess.low) | (final > guess.high)
-        for j, interval in enumerate(self._intervals):
-            known = ~np.isnan(guess.low[:, j]) & ~np.isnan(final[:, j])
-            missed = float(outside[known, j].mean()) if known.any() else None
-            interval.learn(score[np.isfinite(score[:, j]), j], missed, behind, new)
+            missing = np.clip(1 - guess.seen[:, :1] / final[:, :1], 0, 1) + np.zeros_like(final)
+            # Where most errors are nothing, the others are many times their mean.
+            own = self._groups.of(guess.keys)
+            changed = (own[:, :, CHANGED] + 1) / (own[:, :, LONG] + 1)
+            most = WILD * scales[:, :, :, USUAL] / np.sqrt(changed)[:, :, None]
+            off = np.minimum(np.abs(errors), most if self.ready else np.inf)
+            off /= guess.unit[:, :, [USUAL]]
+        if blind:  # In hindsight windows are like the last ones before them: that is no sign of a good shift.
+            for j, growth in enumerate(self._columns):
+                if growth in SHIFTS:
+                    off[:, j] = off[:, j, :1]
+        one = np.ones_like(final)
+        parts = [one, guess.seen, final, size, missing, one, guess.seen, final, (final != guess.seen) * 1.0]
+        figures = np.concatenate([np.stack(parts, axis=2), off], axis=2)
+        if self.windows <= BLIND:  # errors of those who know nothing: it takes long to forget them
+            figures[:, :, LONG:] = 0.0
+        return figures
 
-    def _learn_common(self, figures: Floats, fade: float) -> None:
+    def _learn_common(self, figures: Floats, fade: Floats) -> None:
         for j in range(len(self._columns)):
             usable = figures[np.isfinite(figures[:, j]).all(axis=1), j]
             if len(usable):
                 self._common[j] = fade * self._common[j] + usable.mean(axis=0)
 
-    def _learn_guesses(self, guess: Guess, final: Floats, fade: float, blind: bool) -> None:
-        """Note how far each guess was off.
-
-        In hindsight windows are like the last ones before them, for they overlap; that is no sign of a good shift.
-        """
-        relative = 1 - accuracy(guess.guesses, final[:, :, None])
-        known = np.asarray(~np.isnan(relative).any(axis=2))
-        for j, growth in enumerate(self._columns):
-            if known[:, j].any() and not (blind and growth in _SHIFTS):
-                self._off[j] = fade * self._off[j] + relative[known[:, j], j].mean(axis=0)
-
     def _learn_excess(self, rest: Floats, error: Floats, fade: float) -> None:
-        missing = np.maximum(rest, MISSING)
-        square = np.minimum(error**2, FAR_OFF**2 * (missing**2 + 1))
+        missing = np.maximum(rest, LEAST_MISSING)
+        square = np.minimum(error**2, FAR_OFF**2 * (self._variance(missing) + 1))
         self._excess = fade * self._excess + [float((square - missing).mean()), float((missing**2).mean())]
+
+    def _learn_seasons(self, window: int, guess: Guess, final: Floats) -> None:
+        if not self._seasons:
+            return
+        first = np.nan_to_num(guess.guesses[:, :, 0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.nansum(final, axis=0) / first.sum(axis=0) - 1
+        usual = self._common[0, FINAL] / self._common[0, COUNT] * len(first)
+        for season in self._seasons:
+            season.learn(window, shares, min(float(first[:, 0].sum() / max(usual, 1.0)), 4.0))
+
+    def _learn_intervals(self, errors: Floats, scales: Floats, behind: int, new: bool) -> None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scores = np.where(errors == 0, 0.0, errors)[:, :, :, None] / scales
+            sizes = scales / scales[:, :, :1, [USUAL]]
+        for j in range(len(self._columns)):
+            usable = np.isfinite(scores[:, j]).all(axis=(1, 2))
+            count = np.count_nonzero(usable)
+            if not count:
+                continue
+            shares = self._split(j, np.array([self._target]))
+            by_kind = scores[usable, j].reshape(count, -1), sizes[usable, j].reshape(count, -1)
+            below, above = (float(s[0]) for s in shares)
+            self._intervals[j].learn(*by_kind, below, above, behind, new)
+
+    # --- the journal
+
+    def _arrays(self) -> list[Floats]:
+        return [self._common, self._excess, self._outside]
 
     def pack(self) -> tuple[list[Ints], list[Floats]]:
         """All that a restart needs."""
         ints, floats = self._groups.pack()
-        fixed = np.concatenate([self._common.ravel(), self._off.ravel(), self._excess])
+        fixed = np.concatenate([a.ravel() for a in self._arrays()])
+        learned = [i.pack() for i in self._intervals] + [s.pack() for s in self._seasons]
         return (
             [np.array([self.windows] if self._latest is None else [self.windows, self._latest]), ints],
-            [fixed, floats, *(i.pack() for i in self._intervals)],
+            [fixed, floats, *learned],
         )
 
     def unpack(self, ints: list[Ints], floats: list[Floats]) -> None:
         """Continue from an earlier `pack()`."""
         self.windows, *latest = ints[0].tolist()
         self._latest = latest[0] if latest else None
-        cuts = [self._common.size, self._common.size + self._off.size]
-        common, off, self._excess = (a.copy() for a in np.split(floats[0], cuts))
-        self._common, self._off = common.reshape(self._common.shape), off.reshape(self._off.shape)
+        arrays = self._arrays()
+        parts = np.split(floats[0], np.cumsum([a.size for a in arrays])[:-1])
+        for array, part in zip(arrays, parts, strict=True):
+            array[...] = part.reshape(array.shape)
         self._groups.unpack(ints[1], floats[1])
-        for interval, packed in zip(self._intervals, floats[2:], strict=True):
-            interval.unpack(packed)
+        learned: list[Conformal | Season] = [*self._intervals, *self._seasons]
+        for one, packed in zip(learned, floats[2:], strict=True):
+            one.unpack(packed)

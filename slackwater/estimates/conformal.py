@@ -1,8 +1,9 @@
 """Intervals that hold the final value with a stated share: split-conformal over the errors of past windows.
 
-Errors come scaled, so that those of small and large groups can stand side by side. The share is held when the
-stream changes by adaptive conformal inference (Gibbs and Candès 2021): each miss makes the next intervals wider,
-each hit a little narrower.
+Errors come in scales of their group, so that those of all groups can stand side by side. Several guesses and scales
+compete: the intervals with the lowest score of Winkler (1972), width and misses, are taken. Each group has a share
+of its own that it leaves outside; it is moved by adaptive conformal inference (Gibbs and Candès 2021): a miss makes
+the group's next intervals wider, a hit a little narrower.
 """
 
 from __future__ import annotations
@@ -17,80 +18,132 @@ ENOUGH_WINDOWS = 8
 #: So many errors are kept, and so many of one window: those of its groups often go together.
 KEPT = 256
 OF_A_WINDOW = 16
-#: By how much a miss moves the share of errors that are left outside.
-STEP = 0.02
+#: By how much a miss moves the share of errors that are left outside; if errors are those of many groups, by more.
+STEP = 0.007
+OF_OTHERS = 2.0
+#: Intervals of few errors are wider: twice as wide if there were so many.
+FEW = 5
+#: While fewer windows are known, it moves less.
+SETTLED = 50.0
 #: With so many windows between an answer and its error, twice as many errors are kept (but never more than some),
 #: and a miss moves half as much: within that time windows err together, and nobody sees what a miss has moved.
 LATER = 20
 MOST_KEPT = 1_024
+#: The share outside stays between these: where values repeat, intervals hold more than was asked, for a while.
+LEAST_OUTSIDE, MOST_OUTSIDE = 0.002, 4.0
+#: Beyond all known errors, an end that leaves a sixteenth outside is twice as far away.
+TAIL = 0.25
+#: How fast scores are forgotten, and by how much those of others must be better.
+FADE = 0.995
+BETTER = 0.95
+
+
+def moved(
+    outside: Floats, target: float, missed: Floats, known: Floats, behind: int, others: bool = False
+) -> Floats:
+    """The shares outside after intervals have missed (1) or held (0), so many windows later.
+
+    The first misses teach little: guesses are still new. So a miss moves less while few windows are known.
+    """
+    step = STEP * (OF_OTHERS if others else 1.0) / (1 + behind / LATER)
+    step = step * np.minimum(known / SETTLED, 1.0) * (target - missed)
+    return np.clip(outside + np.nan_to_num(step), LEAST_OUTSIDE, MOST_OUTSIDE * target)
+
+
+def _beyond(outside: Floats, least: float) -> Floats:
+    """How much wider than all known errors an end is that leaves less outside than they can tell."""
+    return np.asarray(np.maximum(least / np.maximum(outside, LEAST_OUTSIDE / 2), 1.0) ** TAIL)
 
 
 class Conformal:
-    """Quantiles of scaled errors, (final − estimate) / scale.
+    """Quantiles of scaled errors, (final − guess) / scale, of so many guesses and scales.
 
-    Args:
-        coverage: share of final values that should lie inside.
-        side: 1 where the final value never lies below the estimate, -1 where never above, else 0.
-
-    >>> interval = Conformal(0.9)
-    >>> interval.bounds() is None
-    True
-    >>> for error in range(-50, 50):
-    ...     interval.learn(np.array([error / 10]), None)
-    >>> interval.bounds()
-    (-4.6, 4.5)
+    >>> interval = Conformal(kinds=2)
+    >>> interval.ready
+    False
+    >>> for error in range(-50, 51):
+    ...     interval.learn(np.array([[error / 5, error / 10]]), np.ones((1, 2)), 0.05, 0.05)
+    >>> interval.best
+    1
+    >>> [ends.round(2) for ends in interval.bounds(np.array([0.05, 0.2]), np.array([0.05, 0.1]))]
+    [array([-4.82, -3.21]), array([4.82, 4.28])]
     """
 
-    def __init__(self, coverage: float, side: int = 0) -> None:
-        self._target = 1 - coverage
-        self._outside = self._target
-        self._side = side
-        self._errors = np.zeros(0)
-        self._windows = 0
-        self._known: tuple[float, float] | None = None
+    def __init__(self, kinds: int) -> None:
+        self._errors = np.zeros((0, kinds))
+        self._sorted: Floats | None = None
+        self._windows = self._learned = 0
+        """Windows and errors, also those that are no longer kept."""
+        self._scores = np.zeros(kinds)
+        """Faded scores."""
 
-    def bounds(self) -> tuple[float, float] | None:
-        """The lower and upper end, in scales from the estimate."""
-        if len(self._errors) < ENOUGH or self._windows < ENOUGH_WINDOWS:
-            return None
-        if self._known is None:
-            below = 0.0 if self._side > 0 else self._end(-self._errors)
-            above = 0.0 if self._side < 0 else self._end(self._errors)
-            self._known = (-below, above)
-        return self._known
+    @property
+    def ready(self) -> bool:
+        """Whether enough errors are known for an interval."""
+        return len(self._errors) >= ENOUGH and self._windows >= ENOUGH_WINDOWS
 
-    def _end(self, errors: Floats) -> float:
-        outside = self._outside if self._side else self._outside / 2
-        place = int(np.ceil((len(errors) + 1) * (1 - outside)))
-        if place > len(errors):  # more than was ever seen is asked for
-            largest = float(errors.max())
-            return largest + 0.5 * abs(largest)
-        return float(np.partition(errors, place - 1)[place - 1])
+    @property
+    def best(self) -> int:
+        """The kind whose intervals have scored best."""
+        best = int(np.argmin(self._scores))
+        return best if self._scores[best] < BETTER * self._scores[0] else 0
 
-    def learn(self, errors: Floats, missed: float | None, behind: int = 0, new: bool = True) -> None:
-        """Errors of one window, and the share of its intervals that missed the final value, if there were any.
+    def bounds(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+        """The lower and upper ends, in scales from the guess, that leave such shares outside."""
+        best, places = self._ordered()[:, self.best], self._places()
+        wider, middle = 1 + FEW / self._learned, float(best[len(best) // 2])
+        low = _beyond(below, places[0]) * (np.interp(below, places, best) - middle)
+        high = _beyond(above, places[0]) * (np.interp(1 - above, places, best) - middle)
+        return middle + wider * low, middle + wider * high
 
-        So many windows have been answered since. It is new unless other groups of it have been learned before.
+    def _ordered(self) -> Floats:
+        if self._sorted is None:
+            self._sorted = np.sort(self._errors, axis=0)
+        return self._sorted
+
+    def _places(self) -> Floats:
+        n = len(self._errors)
+        return np.arange(1, n + 1) / (n + 1)
+
+    def learn(
+        self, errors: Floats, sizes: Floats, below: float, above: float, behind: int = 0, new: bool = True
+    ) -> None:
+        """Errors of one window, by group and kind, and how large the scales are beside each other.
+
+        They are scored with such shares outside. So many windows have been answered since. It is new unless other
+        groups of it have been learned before.
         """
-        if not len(errors):
-            return
+        if self.ready:
+            self._scores = (FADE if new else 1.0) * self._scores + self._score(errors, sizes, below, above)
         if len(errors) > OF_A_WINDOW:
             places = (np.arange(OF_A_WINDOW) + 0.5) / OF_A_WINDOW * len(errors)
-            errors = np.sort(errors)[places.astype(np.int64)]
-        slower = 1 + behind / LATER
-        self._errors = np.concatenate([self._errors, errors])[-min(int(KEPT * slower), MOST_KEPT) :]
+            errors = errors[np.argsort(errors[:, self.best])[places.astype(np.int64)]]
+        kept = min(int(KEPT * (1 + behind / LATER)), MOST_KEPT)
+        self._errors = np.concatenate([self._errors, errors])[-kept:]
         self._windows += new
-        if missed is not None:
-            moved = self._outside + STEP / slower * (self._target - missed)
-            # Not much above the target: where values repeat, intervals hold more than was asked, for a while.
-            self._outside = min(max(moved, 0.001), 2 * self._target)
-        self._known = None
+        self._learned += len(errors)
+        self._sorted = None
+
+    def _score(self, errors: Floats, sizes: Floats, below: float, above: float) -> Floats:
+        places = np.interp([below, 1 - above], self._places(), np.arange(len(self._errors)))
+        floor = places.astype(np.int64)
+        part = (places - floor)[:, None]
+        ordered = self._ordered()
+        low, high = ordered[floor] * (1 - part) + ordered[np.minimum(floor + 1, len(ordered) - 1)] * part
+        score = high - low
+        if below:
+            score = score + np.maximum(low - errors, 0) / below
+        if above:
+            score = score + np.maximum(errors - high, 0) / above
+        return np.asarray((score * sizes).mean(axis=0))
 
     def pack(self) -> Floats:
         """All that a restart needs."""
-        return np.concatenate([[self._outside, self._windows], self._errors])
+        return np.concatenate([[self._windows, self._learned], self._scores, self._errors.ravel()])
 
     def unpack(self, packed: Floats) -> None:
         """Continue from an earlier `pack()`."""
-        self._outside, self._windows, self._errors = float(packed[0]), int(packed[1]), packed[2:]
-        self._known = None
+        kinds = len(self._scores)
+        self._windows, self._learned = packed[:2].astype(np.int64).tolist()
+        self._scores = packed[2 : 2 + kinds].copy()
+        self._errors, self._sorted = packed[2 + kinds :].reshape(-1, kinds).copy(), None

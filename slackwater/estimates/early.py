@@ -21,6 +21,8 @@ class Early:
     every: int | None = None
     accuracy: float | None = None
     coverage: float = 0.9
+    season: int | None = None
+    """In microseconds."""
 
     def offset(self, spec: WindowSpec, domain: TimeDomain) -> int | None:
         """How far into a window's last slide it is prodded, in ticks; None if prods do not go by windows."""
@@ -40,6 +42,7 @@ class Early:
         parts += [] if self.every is None else [f"every={TimeDomain.TIMESTAMP.show_span(self.every)!r}"]
         parts += [] if self.accuracy is None else [f"accuracy={self.accuracy!r}"]
         parts += [] if self.coverage == 0.9 else [f"coverage={self.coverage!r}"]
+        parts += [] if self.season is None else [f"season={TimeDomain.TIMESTAMP.show_span(self.season)!r}"]
         return f"early({', '.join(parts)})"
 
 
@@ -49,6 +52,7 @@ def early(
     every: str | timedelta | None = None,
     accuracy: float | None = None,
     coverage: float | None = None,
+    season: str | timedelta | None = None,
 ) -> Early:
     """Answer windows before they are final (S5): prods by the clock, or none but those of `run.prod()`.
 
@@ -62,8 +66,9 @@ def early(
         every: prod all open windows so often, by the clock.
         accuracy: hold the accuracy of the answers to these prods at this by moving `at`.
         coverage: share of final values that should lie within `<name>_low` and `<name>_high`; 0.9 if left out.
+        season: after what time the stream is like before, as in "8 hours", instead of a day; a week is tried too.
     """
-    if at is None and every is None and accuracy is None and coverage is None:
+    if at is None and every is None and accuracy is None and coverage is None and season is None:
         raise QueryError(
             "early() asks for nothing; say when to answer, as in early(at=0.75), early(every='5 seconds') or "
             "early(accuracy=0.98)"
@@ -73,7 +78,8 @@ def early(
     if held is not None and share is None:
         share = Fraction(3, 4)
     covered = 0.9 if coverage is None else _share("coverage", coverage, 0.9)
-    return Early(share, None if every is None else _period(every), held, covered)
+    period = None if every is None else _period("every", every, "5 seconds")
+    return Early(share, period, held, covered, None if season is None else _period("season", season, "1 day"))
 
 
 def _place(at: float | Span | None) -> Fraction | Span | None:
@@ -88,13 +94,13 @@ def _place(at: float | Span | None) -> Fraction | Span | None:
     return at
 
 
-def _period(every: str | timedelta) -> int:
+def _period(name: str, value: str | timedelta, example: str) -> int:
     try:
-        period = microseconds(every)
+        period = microseconds(value)
     except QueryError as error:
-        raise QueryError(f"early(every={every!r}): {error}") from None
+        raise QueryError(f"early({name}={value!r}): {error}") from None
     if period <= 0:
-        raise QueryError(f"early(every={every!r}) must be longer than nothing, as in every='5 seconds'")
+        raise QueryError(f"early({name}={value!r}) must be longer than nothing, as in {name}={example!r}")
     return period
 
 

@@ -16,6 +16,7 @@ from slackwater.estimates.age_profile import AgeProfile, Guess
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.fit_to_type import fit_to_type
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
+from slackwater.estimates.guesses import GUESSES
 from slackwater.estimates.pending import Pending, Waiting
 from slackwater.progress.sources import Ints
 
@@ -34,12 +35,20 @@ class EarlyAnswers:
         columns: how the number of rows, and each aggregate, grows.
         types: the aggregates' types.
         coverage: share of final values that should lie within their intervals.
+        seasons: that there may be, each with its length in windows and in days.
     """
 
-    def __init__(self, columns: list[Growth], types: list[pa.DataType], coverage: float) -> None:
+    def __init__(
+        self,
+        columns: list[Growth],
+        types: list[pa.DataType],
+        coverage: float,
+        seasons: Sequence[tuple[float, int]] = (),
+    ) -> None:
         self._columns = columns
         self._types = types
         self._coverage = coverage
+        self._seasons = seasons
         self._levels: dict[int, AgeProfile] = {}
         self._pending = Pending()
         self._happened: list[tuple[str, Ints, Floats]] = []
@@ -54,15 +63,16 @@ class EarlyAnswers:
         """How many groups' answers wait."""
         return self._pending.groups
 
-    def guess(self, level: int, keys: Keys, numbers: Floats, curve: Floats) -> tuple[Guess, Floats]:
+    def guess(
+        self, level: int, windows: Floats, keys: Keys, numbers: Floats, curve: Floats
+    ) -> tuple[Guess, Floats]:
         """Estimates at an age, given what is seen and the completeness by the curve; and their completeness."""
         profile = self._profile(level)
-        guess = profile.guess(keys, numbers, curve)
+        guess = profile.guess(windows, keys, numbers, curve)
         share = profile.completeness(guess, curve)
         for j, kind in enumerate(self._types, 1):
-            ends = guess.low[:, j], guess.high[:, j]
-            fit = fit_to_type(kind, guess.seen[:, j], guess.center[:, j], *ends)
-            guess.estimate[:, j], guess.low[:, j], guess.high[:, j] = fit
+            fit = fit_to_type(kind, guess.seen[:, j], guess.center[:, j], guess.low[:, j], guess.high[:, j])
+            guess.center[:, j], guess.low[:, j], guess.high[:, j] = fit
         return guess, share
 
     def answered(self, window: int, level: int, now: int, off: float, curve: float, guess: Guess) -> None:
@@ -116,11 +126,11 @@ class EarlyAnswers:
         near = [n for n, profile in self._levels.items() if profile.ready and abs(n - level) <= NEAR]
         if near:
             return self._levels[min(near, key=lambda n: (abs(n - level), n))]
-        return self._levels.get(level) or AgeProfile(self._columns, self._coverage)
+        return self._levels.get(level) or AgeProfile(self._columns, self._coverage, self._seasons)
 
     def _learner(self, level: int) -> AgeProfile:
         if level not in self._levels:
-            self._levels[level] = AgeProfile(self._columns, self._coverage)
+            self._levels[level] = AgeProfile(self._columns, self._coverage, self._seasons)
         return self._levels[level]
 
     # --- the journal
@@ -159,7 +169,7 @@ class EarlyAnswers:
                 elif name == _THINNED:
                     self._pending.thinned = int(ints[0])
                 elif name == _PENDING:
-                    self._pending.unpack(ints, floats, len(self._columns))
+                    self._pending.unpack(ints, floats, len(self._columns), GUESSES + len(self._seasons))
                 else:
                     mine = profiles.setdefault(int(name), ([], []))
                     mine[0].append(ints)
@@ -171,7 +181,7 @@ class EarlyAnswers:
     def _answer_again(self, ints: Ints, floats: Floats) -> None:
         (window, level, now), (off, curve) = ints[:3].tolist(), floats[:2].tolist()
         keys, seen = ints[3:].view(np.uint64), floats[2:].reshape(-1, len(self._columns))
-        guess, _ = self.guess(level, keys, seen, np.full(len(keys), curve))
+        guess, _ = self.guess(level, np.full(len(keys), float(window)), keys, seen, np.full(len(keys), curve))
         self.answered(window, level, now, off, curve, guess)
 
     def _learn_again(self, ints: Ints, floats: Floats) -> None:

@@ -35,6 +35,7 @@ _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
 #: Values of this size are not reckoned with, as those that are no numbers.
 _HUGE = 1e150
+_DAY = 86_400_000_000
 
 
 class Estimates:
@@ -49,11 +50,21 @@ class Estimates:
         self._measured = [a for a in kernel.aggregates if is_number(a.type)]
         columns = [Growth.COUNTS, *(a.growth for a in self._measured)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
-        self.answers = EarlyAnswers(columns, [a.type for a in self._measured], settings.coverage)
+        self.answers = EarlyAnswers(
+            columns,
+            [a.type for a in self._measured],
+            settings.coverage,
+            self._seasons(settings) if by_clock else (),
+        )
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = Reference()
         self._answered: int | None = None
         """The last window that had an early answer."""
+
+    def _seasons(self, settings: Early) -> list[tuple[float, int]]:
+        """The seasons that there may be, each with its length in windows and in days."""
+        lengths = (settings.season or _DAY, 7 * _DAY)  # always two: a restart may name another one
+        return [(length / self._kernel.spec.slide, max(length // _DAY, 1)) for length in lengths]
 
     def page(self, now: int, last_ticks: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
@@ -75,7 +86,7 @@ class Estimates:
             if a not in self._measured:
                 made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
         for j, a in enumerate(self._measured, 1):
-            made += [cast_to_type(values[a.name], numbers[:, j], guess.estimate[:, j])]
+            made += [cast_to_type(values[a.name], numbers[:, j], guess.center[:, j])]
             made += [_floats(low(a.name), guess.low[:, j]), _floats(high(a.name), guess.high[:, j])]
         return values.with_columns(*made, _floats(COMPLETENESS, completeness))
 
@@ -89,7 +100,9 @@ class Estimates:
         curve = np.repeat(shares, np.diff(cuts))
         parts, complete = [], []
         for level, begin, end in _each(*_runs(np.repeat(levels, np.diff(cuts)))):
-            part, share = self.answers.guess(level, keys[begin:end], numbers[begin:end], curve[begin:end])
+            part, share = self.answers.guess(
+                level, windows[begin:end].astype(np.float64), keys[begin:end], numbers[begin:end], curve[begin:end]
+            )
             parts.append(part)
             complete.append(share)
         guess = Guess(keys, *(np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)))
@@ -110,7 +123,7 @@ class Estimates:
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""
         names = [ROWS, *(a.name for a in self._measured)]
-        numbers = np.stack([values[n].cast(pl.Float64).fill_null(np.nan).to_numpy() for n in names], axis=1)
+        numbers = values.select(pl.col(names).cast(pl.Float64).fill_null(np.nan)).to_numpy(writable=True)
         numbers[~(np.abs(numbers) < _HUGE)] = np.nan
         keys = np.zeros(values.height, np.uint64)
         if self._kernel.keys:
@@ -185,8 +198,9 @@ class Estimates:
             if known.any():
                 f, lower, upper = final[known, j], guess.low[known, j], guess.high[known, j]
                 held = np.where(np.isnan(lower), np.nan, (lower <= f) & (f <= upper))
-                by_seen, by_estimate = accuracy(guess.seen[known, j], f), accuracy(guess.estimate[known, j], f)
-                means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain[known]))
+                by_seen, by_estimate = accuracy(guess.seen[known, j], f), accuracy(guess.center[known, j], f)
+                own = guess.known[known, j]
+                means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain[known], own))
         return min(means, default=None)
 
     def state(self) -> dict[str, Any]:
@@ -221,7 +235,7 @@ class Estimates:
 
 
 def _floats(name: str, values: Floats) -> pl.Series:
-    return pl.Series(name, values, dtype=pl.Float64).fill_nan(None)
+    return pl.Series(name, values, nan_to_null=True)
 
 
 def _runs(values: Ints) -> tuple[Ints, Ints]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.estimates.age_profile import GUESSES, Guess
+from slackwater.estimates.age_profile import UNITS, Guess
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import Keys
 from slackwater.progress.sources import Ints
@@ -152,12 +152,14 @@ class Pending:
             packed.append((ints, np.concatenate([w.off, *(p.ravel() for p in w.guess.parts())])))
         return packed
 
-    def unpack(self, ints: Ints, floats: Floats, columns: int) -> None:
-        """Add one of what an earlier `pack()` gave, for so many columns."""
+    def unpack(self, ints: Ints, floats: Floats, columns: int, guesses: int) -> None:
+        """Add one of what an earlier `pack()` gave, for so many columns and guesses of each."""
         window, level = ints[:2].tolist()
         at, keys = np.split(ints[2:].copy(), 2)
         n = len(at)
-        shapes = [(n,), (n, columns), (n, columns, GUESSES), *[(n, columns)] * 6]
+        one = (n, columns)
+        by_guess = (*one, guesses)
+        shapes = [(n,), one, by_guess, one, (*one, UNITS), by_guess, one, one, one]
         cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
         parts = [p.reshape(s).copy() for p, s in zip(np.split(floats, cuts), shapes, strict=True)]
         self._put(window, level, Waiting(at, parts[0], Guess(keys.view(np.uint64), *parts[1:])))

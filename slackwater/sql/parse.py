@@ -129,12 +129,12 @@ class _Statements:
     def _emit(self) -> Early:
         cursor, found = self.cursor, dict[str, object]()
         cursor.expect("EARLY")
-        while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE"):
+        while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE", "SEASON"):
             word = cursor.source.word(cursor.next())
             if word.lower() in found:
                 raise QueryError(f"{word} is written twice; leave one of them out")
-            if word == "EVERY":
-                value: object = read_length(cursor, "how often")
+            if word in ("EVERY", "SEASON"):
+                value: object = read_length(cursor, "how often" if word == "EVERY" else "how long a season is")
             elif word == "AT" and not sees_share(cursor):
                 value = read_span(cursor, "a share of the slide, as in AT 75%, or a time, as in AT 90 SECONDS")
             else:

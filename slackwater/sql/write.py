@@ -192,7 +192,8 @@ def _early(early: Early) -> list[str]:
         words.append(f"AT {_span(early.at)}")
     words += [] if early.every is None else [f"EVERY {TimeDomain.TIMESTAMP.show_span(early.every)}"]
     words += [] if early.accuracy is None else [f"ACCURACY {_percent(early.accuracy)}"]
-    return words + ([] if early.coverage == 0.9 else [f"COVERAGE {_percent(early.coverage)}"])
+    words += [] if early.coverage == 0.9 else [f"COVERAGE {_percent(early.coverage)}"]
+    return words + ([] if early.season is None else [f"SEASON {TimeDomain.TIMESTAMP.show_span(early.season)}"])
 
 
 def _percent(share: float) -> str:

@@ -42,9 +42,9 @@ def play(seen: Floats, final: Floats, behind: int) -> tuple[list[Guess], AgeProf
     profile, said, waiting = AgeProfile(COLUMNS, 0.9), [], deque[int]()
     curve = np.full(1, np.nan)
     for w in range(len(seen)):
-        guess = profile.guess(ONE, seen[w : w + 1], curve)
+        guess = profile.guess(np.array([float(w)]), ONE, seen[w : w + 1], curve)
         ends = guess.low[:, 1], guess.high[:, 1]
-        guess.estimate[:, 1], *ends = fit_to_type(pa.int64(), seen[w : w + 1, 1], guess.center[:, 1], *ends)
+        guess.center[:, 1], *ends = fit_to_type(pa.int64(), seen[w : w + 1, 1], guess.center[:, 1], *ends)
         guess.low[:, 1], guess.high[:, 1] = ends
         said.append(guess)
         waiting.append(w)
@@ -76,10 +76,10 @@ def test_answers_before_anything_is_known_do_no_harm() -> None:
     seen, final = windows_of(np.random.default_rng(5), 600, 3, 100)
     said, _ = play(seen, final, 100)
     for guess in said[:100]:
-        assert guess.estimate[0, 1] == guess.seen[0, 1] and np.isnan(guess.low[0, 1])
+        assert guess.center[0, 1] == guess.seen[0, 1] and np.isnan(guess.low[0, 1])
     first = next(i for i, g in enumerate(said) if not np.isnan(g.low[0, 1]))
     assert first < 130
-    off = [abs(g.estimate[0, 1] - f) for g, f in zip(said, final[:, 1], strict=True)]
+    off = [abs(g.center[0, 1] - f) for g, f in zip(said, final[:, 1], strict=True)]
     assert np.mean(off[first:]) < 0.5 * np.mean(off[:100])
     widths = [g.high[0, 1] - g.low[0, 1] for g in said[first:]]
     assert max(widths) < 4 * np.median(widths) < 4 * final[:, 1].max()
@@ -92,4 +92,4 @@ def test_a_value_that_is_always_the_same_is_known_exactly() -> None:
     final = np.tile([16.0, 16.0, 32.0, 9.0], (300, 1))
     said, _ = play(seen, final, 2)
     for guess in said[100:]:
-        assert (guess.low[0, 1], guess.estimate[0, 1], guess.high[0, 1]) == (16, 16, 16)
+        assert (guess.low[0, 1], guess.center[0, 1], guess.high[0, 1]) == (16, 16, 16)

@@ -60,7 +60,7 @@ def test_a_prod_before_any_row_is_too_early_not_too_late() -> None:
     case = streams.made(times, np.ones(len(times)), delays, **window)
     script = streams.play(case, sw.early(accuracy=0.9), {"n": "count(*)"})
     prodder, aggregate = script.metrics()["q/prodder"], script.metrics()["q/window"]
-    assert prodder["prodded_at"] > 1.4 and prodder["target_reachable"]
+    assert prodder["prodded_at"] > 1.3 and prodder["target_reachable"]
     assert aggregate["early_results"] >= aggregate["windows"] - 12
 
 
@@ -169,3 +169,20 @@ def test_little_is_remembered_of_what_was_prodded() -> None:
 def test_a_prod_that_waits_in_a_journal_is_still_the_aims_own() -> None:
     prod = Prod(20, 10, timed=True)
     assert Prod.load(prod.saved()) == prod
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_target_far_from_the_first_place_is_reached_within_sixty_windows(seed: int) -> None:
+    """Accuracy rises by 8 % over the slide and scatters by 5 %; 88 % is held at a quarter, it begins at three."""
+    rng = np.random.default_rng(seed)
+    timing, given, places = ProdTiming(750, 1_000, 0.88), [], []
+    for window in range(221):
+        timing.asked(range(window, window + 1), {window}, window * 1_000)
+        assert timing.offset is not None
+        places.append(timing.offset / 1_000)
+        given.append(float(np.clip(0.86 + 0.08 * places[-1] + rng.normal(0, 0.05), 0, 1)))
+        if window >= 2:
+            timing.final(window - 2, 0.5, given[window - 2])
+    assert next(w for w, place in enumerate(places) if abs(place - 0.25) < 0.05) < 60
+    assert np.mean(given) == pytest.approx(0.88, abs=0.006)
+    assert np.std(places[-60:]) < 0.1

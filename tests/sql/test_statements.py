@@ -122,6 +122,7 @@ def test_functions_are_found_in_the_working_folder(tmp_path: Path, monkeypatch: 
         ("AT 75%", sw.early(at=0.75)),
         ("AT 0.75", sw.early(at=0.75)),
         ("AT 90 SECONDS COVERAGE 95%", sw.early(at="90 seconds", coverage=0.95)),
+        ("AT 75% SEASON 8 HOURS", sw.early(at=0.75, season="8 hours")),
         ("EVERY 5 SECONDS", sw.early(every="5 seconds")),
         ("ACCURACY 98%", sw.early(accuracy=0.98)),
         ("AT 7", sw.early(at=7)),

@@ -61,6 +61,11 @@ def check_early(plan: PlanNode, early: Early) -> None:
     """Refuse early answers where there can be none."""
     top = _windows(plan, "early=")
     early.offset(top.kernel.spec, top.domain)
+    if early.season is not None and top.domain is not TimeDomain.TIMESTAMP:
+        raise QueryError(
+            "early(season=…): windows that do not go by timestamps have no season; leave it out, or declare the "
+            "stream with time= a timestamp"
+        )
     if early.accuracy is None:
         return
     if over_results(top):

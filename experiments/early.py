@@ -1,0 +1,121 @@
+"""How good early answers are on kinds of streams: coverage, width and Winkler's score beside a plain interval.
+
+    PYTHONPATH=. python experiments/early.py [--windows 600] [--seeds 101 102 103] [--only zipf] [--data folder]
+
+The real `Estimates` answers histories of windows (`slackwater/testing/early_history.py`), prodded at half a slide.
+Seeds 1, 2, 3 were used to choose; the kinds and the real set of `HELD_OUT` were not looked at before the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from streams import SHARED, Real, real
+
+from slackwater.progress.time import microseconds
+from slackwater.testing.early_history import COLUMNS, answer, held, history, judge, winkler
+from slackwater.testing.early_kinds import HELD_OUT, KINDS
+from slackwater.testing.early_streams import Case
+
+_RESULTS = Path(__file__).parent / "results"
+#: The real set that nothing was chosen with.
+HELD_OUT_SET = "http"
+
+
+def figures(name: str, answers: pl.DataFrame) -> list[dict[str, Any]]:
+    """One line for each value."""
+    lines = []
+    for column in COLUMNS:
+        judged = judge(answers, column)
+        groups = held(answers, column).filter(pl.col("windows") >= 500)["held"]
+        line = {"stream": name, "value": column, **judged.__dict__, "best": best(name, answers, column)}
+        many = groups.len() > 1
+        line["groups"] = [float(groups.min()), float(groups.max())] if many else None  # type: ignore[arg-type]
+        lines.append(line)
+    return lines
+
+
+def best(name: str, answers: pl.DataFrame, column: str) -> float | None:
+    """The score of who knows how the rest of a steady stream is distributed: it does not depend on what is seen."""
+    if name != "steady" or column not in ("n", "total"):
+        return None
+    seen, final = (answers[f"{column}_{part}"].cast(pl.Float64).to_numpy() for part in ("seen", "final"))
+    low, high = np.quantile(final - seen, [0.05, 0.95])
+    return float(winkler(seen + low, seen + high, final).mean())
+
+
+def mean(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the same line with several seeds; the extremes of groups are those of all."""
+    made = dict(lines[0])
+    for name, value in made.items():
+        if isinstance(value, (int, float)):
+            made[name] = float(np.mean([line[name] for line in lines]))
+    # Seeds are independent of each other.
+    made["error_of_coverage"] /= len(lines) ** 0.5
+    made["worst_against_plain"] = max(line["against_plain"] for line in lines)
+    if made["groups"] is not None:
+        made["groups"] = [min(line["groups"][0] for line in lines), max(line["groups"][1] for line in lines)]
+    return made
+
+
+def case_of(stream: Real) -> Case:
+    """A real set as a case."""
+    rows = stream.rows()
+    page = microseconds(stream.page)
+    named = rows.select(pl.col("time").alias("t"), pl.col("value").alias("v"))
+    return Case(named, rows["arrival"].to_numpy(), stream.range, stream.slide, stream.slack, page)
+
+
+def show(line: dict[str, Any], held_out: bool) -> None:
+    """A row of the table."""
+    coverage = f"{100 * line['coverage']:.1f} ± {100 * line['error_of_coverage']:.1f}"
+    groups = "" if line["groups"] is None else "{:.1f}–{:.1f}".format(*(100 * share for share in line["groups"]))
+    known = "" if line["best"] is None else f"{line['score'] / line['best']:.2f}"
+    print(
+        f"| {line['stream']}{' *' if held_out else ''} | {line['value']} | {coverage} | {groups} | "
+        f"{line['width']:.4g} | {line['against_plain']:.2f} | {line.get('worst_against_plain', 0):.2f} | {known} | "
+        f"{line['error_against_plain']:.2f} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Read the options, run, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, default=600)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102, 103])
+    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--data", type=Path, default=SHARED, help="the folder of the real streams")
+    parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for the figures")
+    options = parser.parse_args()
+    lines = []
+    print(
+        "| stream | value | held % | by group | width | score / plain | worst seed | score / best | error / plain |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, make in KINDS.items():
+        if options.only and name not in options.only:
+            continue
+        runs = [
+            figures(name, answer(history(make(options.windows, np.random.default_rng(seed)))))
+            for seed in options.seeds
+        ]
+        for same in zip(*runs, strict=True):
+            lines.append(mean(list(same)))
+            show(lines[-1], name in HELD_OUT)
+    for stream in real(options.data):
+        if stream.path.exists() and (not options.only or stream.name in options.only):
+            for line in figures(stream.name, answer(history(case_of(stream)))):
+                lines.append(line)
+                show(line, stream.name == HELD_OUT_SET)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "early.json").write_text(json.dumps({"seeds": options.seeds, "lines": lines}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

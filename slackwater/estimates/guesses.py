@@ -1,0 +1,102 @@
+"""Guesses of final values that compete, from what is seen, the share that is usually in, and the group's history.
+
+S5 answers with what has arrived (section 3.4). For counts and sums the rest can be guessed: from the seen rows and
+the share that is usually in, or from what usually came after, or from the season. Averages, minima and maxima
+may be moved by what late rows usually add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.aggregates.growth import Growth
+from slackwater.estimates.completeness import Floats
+from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
+
+#: Guesses beside those of seasons; the first is taken until others have been closer.
+GUESSES = 5
+#: History of all groups counts for so many windows of one group's own; the curve for so many of these.
+COMMON = 4.0
+FROM_CURVE = 2.0
+#: With less than this share of the rows in, the rest is anybody's guess.
+LEAST = 0.05
+#: A window is unlike those before if its rows differ by more than this share, beside chance.
+UNLIKE = 0.25
+#: A guess may add the usual change to these; other values are best as they are seen.
+SHIFTS = {Growth.SETTLES, Growth.RISES, Growth.FALLS}
+SUMS = {Growth.COUNTS, Growth.ADDS}
+
+
+def share_in(own: Floats, common: Floats, curve: Floats, rows: bool) -> Floats:
+    """What share of a value is in: by the group's history, that of all groups, and the curve of the rows.
+
+    Where nothing is known it is not a number; of other values than `rows` the curve alone says nothing.
+    """
+    count, seen, final = common[COUNT], common[SEEN], common[FINAL]
+    usual = curve
+    if count and 0 < seen / (final or -seen or -1.0) <= 1:
+        share = seen / final
+        usual = np.where(np.isnan(curve), share, (count * share + FROM_CURVE * curve) / (count + FROM_CURVE))
+    elif not rows:
+        return np.full(len(own), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mine = own[:, SEEN] / own[:, FINAL]
+    usable = (mine > 0) & (mine <= 1)
+    weight = np.where(usable, own[:, COUNT], 0.0)
+    share = (weight * np.where(usable, mine, 0.0) + COMMON * usual) / (weight + COMMON)
+    return np.minimum(share, 1.0)
+
+
+def guess_sum(
+    growth: Growth,
+    seen: Floats,
+    share: Floats,
+    own: Floats,
+    values: Floats | None,
+    alike: NDArray[np.bool_],
+    seasons: Floats,
+) -> Floats:
+    """Guesses of a count or sum by group; the first is what is seen over the mean completeness.
+
+    Args:
+        growth: how the value grows.
+        seen: the value of what has arrived.
+        share: that is in, by the recent history.
+        own: history of the groups.
+        values: of the rows that are missing, if they are like those that are here; None for the rows themselves.
+        alike: whether windows are like those before; only of these the usual can be expected.
+        seasons: by what share each season exceeds the first guess.
+    """
+    by_share = seen * (1 / np.where(share >= LEAST, share, np.nan) - 1) if values is None else values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = own[:, LONG_SEEN] / own[:, LONG_FINAL]
+        simple = np.where((mean >= LEAST) & (mean <= 1), seen / mean - seen, by_share)
+    weight = own[:, COUNT] + FROM_CURVE
+    usual = np.where(alike, (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * by_share) / weight, simple)
+    whole = (own[:, FINAL] + FROM_CURVE * (seen + by_share)) / weight - seen  # as much in all as usual
+    if growth is Growth.COUNTS:
+        whole = np.maximum(whole, 0.0)
+    rests = [simple, by_share, usual, (simple + usual) / 2, whole]
+    for more in seasons.T:
+        by_season = (seen + simple) * (1 + more) - seen
+        rests.append(np.maximum(by_season, 0.0) if growth is Growth.COUNTS else by_season)
+    return np.asarray(seen[:, None] + np.nan_to_num(np.stack(rests, axis=1)))
+
+
+def like_before(rows: Floats, own: Floats) -> NDArray[np.bool_]:
+    """Whether groups have about as many rows as they usually have by now; after a silence they have not."""
+    usual = own[:, LONG_SEEN] / np.maximum(own[:, LONG], 1.0)
+    return np.asarray((own[:, LONG] < FROM_CURVE) | (np.abs(rows - usual) <= UNLIKE * usual + 3 * np.sqrt(usual)))
+
+
+def guess_shift(seen: Floats, missing: Floats, own: Floats, guesses: int) -> Floats:
+    """Guesses of a value that late rows may move: as it is seen, by as much as usual, or by the rows missing."""
+    made = np.repeat(seen[:, None], guesses, axis=1)
+    change = own[:, FINAL] - own[:, SEEN]
+    made[:, 1] += change / (own[:, COUNT] + FROM_CURVE)
+    made[:, 2] += change * missing / (own[:, MISSING] + FROM_CURVE * np.maximum(missing, LEAST))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (own[:, FINAL] + FROM_CURVE * seen) / (own[:, SEEN] + FROM_CURVE * seen)
+    made[:, 3] *= np.where((ratio > 0.5) & (ratio < 2), ratio, 1.0)
+    return made
