@@ -312,7 +312,7 @@ class Running:
             self.loop.executor.answer_prods()
 
         self.loop.interrupt(ask)
-        event("query.prodded", query=run.name, until=until, where=where)
+        event("query.prodded", query=run.name, until=asked.until, where=asked.where, at=asked.at)
 
     # --- stop
 
