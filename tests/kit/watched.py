@@ -15,6 +15,7 @@ from slackwater.engine.loop import Loop
 from slackwater.engine.records import History
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
+from slackwater.plan.ask import Ask
 from slackwater.plan.nodes import PlanNode, streams_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -133,7 +134,7 @@ class WatchedRun:
     def prod(self, until: object = None, where: str | None = None) -> None:
         if not self.active:
             raise RunError(f"query {self.name!r} has been stopped")
-        prod = replace(read_prod(self.plan, until, where), query=self.name)
+        prod = replace(read_prod(self.plan, Ask(until, where)), query=self.name)
         executor = self._script.loop.executor
 
         def ask() -> None:
