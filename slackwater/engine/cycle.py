@@ -61,6 +61,8 @@ class Cycle:
         """Seconds by which runs are measured; a simulation has its own."""
         self._waits = Waits(lambda: self.stopwatch())
         self.statistics = Statistics(graph, strategy, lambda: self.stopwatch())
+        self._committed = self.stopwatch()
+        """When the last commit was, or work began."""
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""

@@ -154,6 +154,13 @@ def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
     dropped: list[int] = []
     seen: list[list[int]] = []
 
+    class Saved(ArrowPage):
+        """Durable before it is admitted, as a page of the spool is."""
+
+        @property
+        def saved(self) -> dict[str, Any]:
+            return {"number": self.number, "folder": f"spool/{self.number}"}
+
     class Store(ArrowPages):
         def drop(self, saved: dict[str, Any]) -> None:
             dropped.append(saved["number"])
@@ -166,8 +173,7 @@ def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
     executor = Executor(ManualClock(), pages=Store())
     add_query(executor, "q", query(look), sink)
     for n in range(3):
-        page = ArrowPage(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t")
-        executor.admit(source_label("s"), page, page.save())
+        executor.admit(source_label("s"), Saved(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t"))
     executor.run_until_idle()
     executor.drain()
     assert sorted(dropped) == [0, 1, 2]
