@@ -21,14 +21,20 @@ _STREAM = "events"
 
 
 def measure(
-    spark: SparkSession, case: Case, queries: Sequence[Query], files: Sequence[Path], work: Path
+    spark: SparkSession,
+    case: Case,
+    queries: Sequence[Query],
+    files: Sequence[Path],
+    work: Path,
+    together: bool = True,
 ) -> Figures:
     """Run queries of a case in one session to the end of the files.
 
     Windows that are then open stay open, except where the whole run is measured. Spark's reports say when batches
     were handed over, not when they were worked on: so the time is taken from what the session publishes.
     """
-    with _ran(spark, case, queries, files, work, drain=case.figure == WHOLE) as (_, runs, seconds, watch):
+    drain = case.figure == WHOLE
+    with _ran(spark, case, queries, files, work, drain, together) as (_, runs, seconds, watch):
         figures = watch.figures()
         figures.more, figures.whole_seconds = runs[0].metrics(), seconds
     return figures
@@ -89,6 +95,7 @@ def _ran(
     files: Sequence[Path],
     work: Path,
     drain: bool = False,
+    together: bool = True,
 ) -> Iterator[tuple[sw.Session, list[sw.Run], float, Watch]]:
     """Queries that were held until `run_available`, so that no batch is outside the measured run.
 
@@ -96,7 +103,7 @@ def _ran(
     """
     source = str(offer(files, work / "source"))
     reader = spark.readStream.schema(case.layout.schema).option("maxFilesPerTrigger", case.files_per_page)
-    with sw.Session(spark=spark, journal=work / "journal") as session:
+    with sw.Session(spark=spark, journal=work / "journal", together=together) as session:
         events = session.stream(_STREAM, reader.parquet(source), time="ts", disorder=sw.bounded(SLACK))
         begun = time.monotonic()
         runs = []

@@ -54,6 +54,8 @@ class StreamMetrics(TypedDict, total=False):
     """Rows whose time is null or cannot be read."""
     ungrammatical_rows: int
     """Rows behind the punctuation of their own source; only with `punctuated`."""
+    pages_together: int
+    """How many waiting pages were last taken as one."""
     lateness: dict[str, float]
     """How far rows come behind the largest time seen: what 50, 90, 99 and 99.9 % do not exceed, and the most."""
     lateness_shares: list[list[float]]

@@ -100,7 +100,7 @@ def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | No
     return {
         "heartbeat": stream.domain.show(beat),
         "lag_seconds": _lag(beat, stream.domain, now),
-        **{k: source[k] for k in _COUNTS if k in source},
+        **{k: source[k] for k in (*_COUNTS, "pages_together") if k in source},
         "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
         "lateness_shares": [
             [round(ticks * seconds, 6), share] for ticks, share in source.get("lateness_shares", ())

@@ -1,0 +1,87 @@
+"""Catching up: sixty pages of a million rows wait. How fast are they worked off, one by one and together?
+
+    .venv/bin/python benchmarks/catching_up.py
+
+Native Structured Streaming beside it, with the same trigger: one file a batch. All in one session, in turns. The
+first pages of each run, in which code is compiled, are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import native
+import ours
+from cases import Case, Query
+from data import LARGE, offer
+from measure import Figures, Meter
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.spark.embedded import embedded
+
+_RESULTS = Path(__file__).parent / "results" / "catching_up.json"
+TOGETHER, ONE_BY_ONE, NATIVE = "Slackwater", "Slackwater, one page at a time", "native"
+
+
+def measure(spark: SparkSession, side: str, files: list[Path], folder: Path) -> Figures:
+    """One side once."""
+    case = Case("catching up", (Query(120),), len(files))
+    meter = Meter(spark)
+    with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
+        work = Path(made)
+        if side == NATIVE:
+            source = offer(files, work / "source")
+            meter.start()
+            return meter.stop(native.measure(spark, case, source, work, fast_checkpoints=True))
+        meter.start()
+        return meter.stop(ours.measure(spark, case, case.queries, files, work, together=side == TOGETHER))
+
+
+def main() -> None:
+    """Read the options, run, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pages", type=int, default=60)
+    parser.add_argument("--native-pages", type=int, default=15, help="native reads only so many; its speed stays")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=_RESULTS)
+    options = parser.parse_args()
+    console = Console() if Console().is_terminal else Console(width=160)
+    sides: dict[str, list[Figures]] = {TOGETHER: [], ONE_BY_ONE: [], NATIVE: []}
+    spark = embedded(master="local[2]", driver_memory="4g")
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
+        files = LARGE.make(Path(made), options.pages)
+        for repeat in range(options.repeats):
+            for side, figures in sides.items():
+                console.print(f"[dim]{side}, {repeat + 1} of {options.repeats}[/dim]")
+                few = files[: options.native_pages] if side == NATIVE else files
+                figures.append(measure(spark, side, few, Path(made)))
+    table = Table(title=f"{options.pages} waiting pages of 1 M rows, RANGE/SLIDE 5")
+    for column in ("side", "rows a second", "from", "to", "pages together", "ns of processor a row", "other cores"):
+        table.add_column(column, justify="left" if column == "side" else "right")
+    for side, figures in sides.items():
+        speeds = sorted(f.rows_per_second for f in figures)
+        table.add_row(
+            side,
+            *(f"{speed:,.0f}" for speed in (median(speeds), speeds[0], speeds[-1])),
+            str(figures[-1].more.get("pages_together", "")),
+            f"{median((f.cpu_seconds or 0) * 1e9 / f.rows for f in figures):,.0f}",
+            f"{median(f.other_cores or 0 for f in figures):.2f}",
+        )
+    console.print(table)
+    speed = {side: median(f.rows_per_second for f in figures) for side, figures in sides.items()}
+    for other, wanted in ((ONE_BY_ONE, 1.6), (NATIVE, 5.0)):
+        console.print(f"{speed[TOGETHER] / speed[other]:.2f} × {other} (wanted: {wanted})")
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(json.dumps({side: [f.as_json() for f in figures] for side, figures in sides.items()}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
