@@ -19,8 +19,8 @@ from slackwater.testing import Script
 from tests.kit.joins import join_of, renamed
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, plan, windows
-from tests.spark.test_both_page_kinds import PAGE, comparable
-from tests.spark.test_union_on_spark import SPARK, replayed, scattered, write
+from tests.spark.test_both_page_kinds import comparable
+from tests.spark.test_union_on_spark import SPARK, played, replayed, scattered, write
 
 pytestmark = pytest.mark.spark
 
@@ -76,11 +76,7 @@ def test_both_page_kinds_agree(spark: SparkSession) -> None:
         got = {name: run.results().to_pylist() for name, run in runs.items()}
         figures = {name: run.metrics() for name, run in runs.items()}
     for name, query in QUERIES.items():
-        script = Script(plan(query, POLICIES))
-        for n, (stream, rows) in enumerate(pages):
-            if rows.height:
-                script.until((n + 1) * PAGE).page(rows, stream=stream)
-        script.drain()
+        script = played(Script(plan(query, POLICIES)), pages)
         assert comparable(got[name]) == comparable(script.results) and got[name], name
         ours = [of["late_rows"] for label, of in script.metrics().items() if "/join" in label]
         assert [of["late_rows"] for of in figures[name]["joins"].values()] == ours, name

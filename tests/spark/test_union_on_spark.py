@@ -88,15 +88,20 @@ def replayed(
     return made
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_both_page_kinds_agree(spark: SparkSession, name: str) -> None:
-    pages, late, spark_late = scattered(8), ListSink(), list[dict[str, Any]]()
-    routed = name in ("windows", "filtered", "halves", "for each row")
-    script = Script(plan(QUERIES[name], POLICIES), late=late if routed else None)
+def played(script: Script, pages: Pages) -> Script:
+    """The same in process."""
     for n, (stream, rows) in enumerate(pages):
         if rows.height:
             script.until((n + 1) * PAGE).page(rows, stream=stream)
     script.drain()
+    return script
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_both_page_kinds_agree(spark: SparkSession, name: str) -> None:
+    pages, late, spark_late = scattered(8), ListSink(), list[dict[str, Any]]()
+    routed = name in ("windows", "filtered", "halves", "for each row")
+    script = played(Script(plan(QUERIES[name], POLICIES), late=late if routed else None), pages)
 
     def keep(df: DataFrame, commit_id: int) -> None:
         spark_late.extend(df.toArrow().to_pylist())
