@@ -24,6 +24,8 @@ from tests.kit.mortal_job import QUERIES, watched, work
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
+#: A life is too short for Spark to write code for its jobs and have it compiled. What it dies of is not in there.
+INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
 
 def make_input(root: Path) -> None:
@@ -41,8 +43,9 @@ def make_input(root: Path) -> None:
 
 def live(root: Path, fatal: str, times: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.kit.mortal_job", str(root), fatal, str(times)]
+    env = {**os.environ, "SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} {INTERPRETED}"}
     return subprocess.run(
-        command, start_new_session=True, capture_output=True, text=True, timeout=200, check=False, cwd=ROOT
+        command, start_new_session=True, capture_output=True, text=True, timeout=200, cwd=ROOT, env=env, check=False
     )
 
 
