@@ -43,4 +43,6 @@ class Waits:
 
     def _group(self, pages: Sequence[Entry], now: float, usual: float) -> Waiting:
         first, rows = pages[0].admission, sum(entry.size()[0] or usual for entry in pages)
-        return Waiting(first, now - self._seen[bisect_left(self._last, first)], rows)
+        place = bisect_left(self._last, first)
+        # One that has not been looked at yet has just come.
+        return Waiting(first, now - self._seen[place] if place < len(self._seen) else 0.0, rows)

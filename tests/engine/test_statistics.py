@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
@@ -13,10 +14,12 @@ from slackwater.engine.calibration import SHARE, Sampled
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
 from slackwater.engine.statistics import WINDOW
+from slackwater.engine.waits import Waits
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.paths import Plan
+from slackwater.scheduling.strategy import Act, Ready, Situation, Waiting
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import SAMPLE, frame
@@ -220,3 +223,39 @@ def test_a_sample_shows_what_an_operator_adds_to_the_work() -> None:
     told = strategy.plans[-1]
     # The filter adds nothing to the second; the projection adds nine, of which one may be chance.
     assert told["q/where0"].cost == 0.0 and told["q/select1"].cost == pytest.approx(0.8)
+
+
+def test_waits_are_told_by_admission_oldest_first_in_a_few_groups() -> None:
+    seen: list[Ready] = []
+
+    class Watching(Fifo):
+        watches = True
+
+        def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
+            seen.extend(r for r in ready if r.label == "source:s")
+            return super().pick(ready, now)
+
+    executor, seconds = Executor(ManualClock(), strategy=Watching(), pages=ArrowPages()), [0.0]
+    executor.measure_by(lambda: seconds[0])
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), ListSink())
+    executor.run_until_idle()
+
+    def later() -> None:
+        seconds[0] += 1.0
+
+    executor.between = later
+    for number in range(20):
+        executor.admit("source:s", page(number))
+    executor.run_until_idle()
+    first, second = seen[0].waits, next(r.waits for r in seen if r.waits and r.waits[0].seconds > 0)
+    assert len(first) == 7 and [w.rows for w in first] == [30.0] * 6 + [20.0], "at most eight groups"
+    assert [w.admission for w in first] == sorted(w.admission for w in first)
+    assert second[0].seconds >= 1.0 and second[0].admission > first[0].admission
+
+
+def test_a_page_that_nobody_has_looked_at_yet_has_not_waited() -> None:
+    executor = Executor(ManualClock(), pages=ArrowPages())
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), ListSink())
+    executor.admit("source:s", page(0))
+    waits = Waits(lambda: 5.0)
+    assert waits.of(executor.graph.nodes["source:s"]) == (Waiting(1, 0.0, 10.0),)
