@@ -43,7 +43,8 @@ class Session(SpeaksSql):
 
     Without arguments Spark is embedded; `spark` takes any session instead. `journal` is a folder, or an address
     that pyarrow knows, in which the session outlives a crash; with `sync=False` not a power cut. `strategy` says
-    what runs next when there is more to do than one thing: sw.fifo() (as without it) or sw.round_robin().
+    what runs next when there is more to do than one thing: sw.fifo() (as without it), sw.chain(), which keeps a
+    backlog small, or to compare sw.greedy() or sw.round_robin().
     `enabling` says when a quiet stream tells how far time has passed: sw.on_demand() (as without it), or to compare
     sw.periodic("1 second") or sw.no_enabling().
     `heartbeats` says for which streams pages wait in a query over several: sw.operator_level() (as without it),
