@@ -45,10 +45,9 @@ def moved(
 
     The first misses teach little: guesses are still new. So a miss moves less while few windows are known.
     """
-    whole = STEP * (OF_OTHERS if others else 1.0) / (1 + behind / LATER)
-    step: Floats = whole * np.minimum(known / SETTLED, 1.0) * (target - missed)
-    shares: Floats = np.clip(outside + np.nan_to_num(step), LEAST_OUTSIDE, MOST_OUTSIDE * target)
-    return shares
+    most = STEP * (OF_OTHERS if others else 1.0) / (1 + behind / LATER)
+    step = most * np.minimum(known / SETTLED, 1.0) * (target - missed)
+    return np.asarray(np.clip(outside + np.nan_to_num(step), LEAST_OUTSIDE, MOST_OUTSIDE * target))
 
 
 def _beyond(outside: Floats, least: float) -> Floats:

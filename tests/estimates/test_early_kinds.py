@@ -11,10 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import slackwater as sw
+from slackwater.estimates.completeness import Floats
 from slackwater.estimates.early import Early
+from slackwater.estimates.season import Season
+from slackwater.testing.arrivals import SECOND
 from slackwater.testing.early_history import COLUMNS, answer, held, history, judge
 from slackwater.testing.early_kinds import KINDS
-from slackwater.testing.early_streams import play
+from slackwater.testing.early_streams import Case, made, play, spread_out
 
 
 @cache
@@ -74,3 +78,43 @@ def test_the_histories_are_those_of_a_query() -> None:
     script = play(case, Early())
     finals = [r["n"] for r in script.results if r["kind"] == "final"]
     assert history(case).final["n"].to_list() == finals
+
+
+def test_a_season_that_is_named_is_learned_and_another_begins_anew() -> None:
+    season, other = Season(24, 1, columns=1), Season(30, 1, columns=1)
+    for window in range(240):
+        season.learn(window, np.array([0.2 * np.sin(2 * np.pi * window / 24)]), 1.0)
+    assert season.at(np.array([246.0]))[0, 0] == pytest.approx(0.2, abs=0.02)
+    other.unpack(season.pack())
+    assert not other.at(np.arange(30.0)).any()
+    again = Season(24, 1, columns=1)
+    again.unpack(season.pack())
+    assert np.array_equal(again.at(np.arange(30.0)), season.at(np.arange(30.0)))
+
+
+def test_a_named_season_lowers_the_error_where_the_stream_has_it() -> None:
+    """A rate that falls by nine tenths within each 40 seconds: what is seen says little of the rest."""
+    rng = np.random.default_rng(5)
+    case = made_with_rates(np.tile(np.linspace(57, 3, 40), 125), rng)
+    errors = []
+    for settings in (Early(), Early(season=40 * SECOND)):
+        said = answer(history(case), settings).tail(400)
+        errors.append(float((said["n"] - said["n_final"]).abs().mean()))  # type: ignore[arg-type]
+    assert errors[1] < 0.9 * errors[0], errors
+
+
+def made_with_rates(rates: Floats, rng: np.random.Generator) -> Case:
+    times = spread_out(rates, rng)
+    return made(times, np.ones(len(times)), rng.exponential(0.7, len(times)).clip(max=4.9))
+
+
+def test_new_groups_borrow_intervals_and_it_is_counted() -> None:
+    rng = np.random.default_rng(6)
+    old = [made_with_rates(np.full(800, 5.0), rng).rows.with_columns(g=pl.lit(g)) for g in range(4)]
+    late = made_with_rates(np.where(np.arange(800) < 600, 0.0, 5.0), rng).rows.with_columns(g=pl.lit(9))
+    rows = pl.concat([*old, late]).sort("t")
+    script = play(Case(rows, rows["t"].to_numpy(), group_by=("g",)), sw.early(at=0.5), {"n": "count(*)"})
+    found = script.metrics()["q/window"]["accuracy"]["n"]
+    new = [r for r in script.results if r["kind"] == "early" and r["g"] == 9]
+    assert new[0]["n_low"] is not None
+    assert 4 <= found["borrowed"] <= 60 < found["intervals"]

@@ -195,6 +195,8 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
         ({"every": "0 seconds"}, "longer than nothing"),
         ({"every": 5}, "not a length of time"),
         ({"every": ""}, "an empty length of time"),
+        ({"season": "0 hours"}, "longer than nothing"),
+        ({"season": 24}, "not a length of time"),
         ({"accuracy": 98}, "accuracy=0.98"),
         ({"accuracy": "0.9"}, "accuracy=0.98"),
         ({"coverage": 0}, "coverage=0.9"),
@@ -207,6 +209,11 @@ def test_settings_that_make_no_sense_are_refused_by_name(settings: Any, message:
     with pytest.raises(sw.QueryError, match=message) as refused:
         sw.early(**settings)
     assert f"early({name}={value!r})" in str(refused.value)
+
+
+def test_a_season_is_refused_where_windows_do_not_go_by_timestamps() -> None:
+    with pytest.raises(sw.QueryError, match=r"season=.*timestamps.*leave it out"):
+        check_early(arrow_plan(SAMPLE, 10, 10, n="count(*)"), sw.early(at=0.5, season="1 day"))
 
 
 def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:
