@@ -9,6 +9,7 @@ from fractions import Fraction
 from numbers import Real
 
 from slackwater.errors import QueryError
+from slackwater.estimates.measure import Compare
 from slackwater.progress.time import Span, TimeDomain, microseconds
 from slackwater.windows.spec import WindowSpec
 
@@ -23,6 +24,7 @@ class Early:
     coverage: float = 0.9
     season: int | None = None
     """In microseconds."""
+    measure: Compare | None = None
 
     def offset(self, spec: WindowSpec, domain: TimeDomain) -> int | None:
         """How far into a window's last slide it is prodded, in ticks; None if prods do not go by windows."""
@@ -43,6 +45,7 @@ class Early:
         parts += [] if self.accuracy is None else [f"accuracy={self.accuracy!r}"]
         parts += [] if self.coverage == 0.9 else [f"coverage={self.coverage!r}"]
         parts += [] if self.season is None else [f"season={TimeDomain.TIMESTAMP.show_span(self.season)!r}"]
+        parts += [] if self.measure is None else [f"measure={getattr(self.measure, '__name__', '…')}"]
         return f"early({', '.join(parts)})"
 
 
@@ -53,6 +56,7 @@ def early(
     accuracy: float | None = None,
     coverage: float | None = None,
     season: str | timedelta | None = None,
+    measure: Compare | None = None,
 ) -> Early:
     """Answer windows before they are final (S5): prods by the clock, or none but those of `run.prod()`.
 
@@ -67,8 +71,10 @@ def early(
         accuracy: hold the accuracy of the answers to these prods at this by moving `at`.
         coverage: share of final values that should lie within `<name>_low` and `<name>_high`; 0.9 if left out.
         season: after what time the stream is like before, as in "8 hours", instead of a day; a week is tried too.
+        measure: your own accuracy, a function of an early value, the final one and the seconds between them. It
+            gives 0 to 1, and `run.metrics()` the mean as `measured`.
     """
-    if at is None and every is None and accuracy is None and coverage is None and season is None:
+    if all(given is None for given in (at, every, accuracy, coverage, season, measure)):
         raise QueryError(
             "early() asks for nothing; say when to answer, as in early(at=0.75), early(every='5 seconds') or "
             "early(accuracy=0.98)"
@@ -79,7 +85,13 @@ def early(
         share = Fraction(3, 4)
     covered = 0.9 if coverage is None else _share("coverage", coverage, 0.9)
     period = None if every is None else _period("every", every, "5 seconds")
-    return Early(share, period, held, covered, None if season is None else _period("season", season, "1 day"))
+    if measure is not None and not callable(measure):
+        raise QueryError(
+            f"early(measure={measure!r}) must be a function of an early value, the final one and the seconds "
+            "between them, as in measure=lambda early, final, seconds: float(early == final)"
+        )
+    length = None if season is None else _period("season", season, "1 day")
+    return Early(share, period, held, covered, length, measure)
 
 
 def _place(at: float | Span | None) -> Fraction | Span | None:

@@ -19,6 +19,7 @@ from slackwater.estimates.early import Early
 from slackwater.estimates.early_answers import EarlyAnswers
 from slackwater.estimates.fit_to_type import cast_to_type
 from slackwater.estimates.group_history import Keys
+from slackwater.estimates.measure import Measure
 from slackwater.estimates.pending import Waiting
 from slackwater.estimates.prod_timing import BEHIND, ProdTiming
 from slackwater.progress.arrival import Arrival
@@ -58,6 +59,8 @@ class Estimates:
         )
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = Reference()
+        names = [a.name for a in kernel.aggregates]
+        self._own_measure = None if settings.measure is None else Measure(settings.measure, kernel.keys, names)
         self._answered: int | None = None
         """The last window that had an early answer."""
 
@@ -88,7 +91,10 @@ class Estimates:
         for j, a in enumerate(self._measured, 1):
             made += [cast_to_type(values[a.name], numbers[:, j], guess.center[:, j])]
             made += [_floats(low(a.name), guess.low[:, j]), _floats(high(a.name), guess.high[:, j])]
-        return values.with_columns(*made, _floats(COMPLETENESS, completeness))
+        answer = values.with_columns(*made, _floats(COMPLETENESS, completeness))
+        if self._own_measure is not None:
+            self._own_measure.early(answer, now)
+        return answer
 
     def _guess(self, windows: Ints, keys: Keys, numbers: Floats, now: int, timed: bool) -> tuple[Guess, Floats]:
         """Guess by ages, remember what is said; it is given in the order of the rows, with its completeness."""
@@ -135,6 +141,8 @@ class Estimates:
         """Windows are final, with these values; with the stream's end that says nothing of when to prod."""
         if not values.height:
             return
+        if self._own_measure is not None:
+            self._own_measure.final(values, now)
         found, cuts = _runs(values[WINDOW].cast(pl.Int64).to_numpy())
         if self._kernel.source is not None:
             self._curve.close(self._last(int(found[-1]) - BEHIND))
@@ -210,6 +218,7 @@ class Estimates:
             "accuracy": {name: a.state() for name, a in self._accuracy.items()},
             "reference": self._reference.state(),
             "answered": self._answered,
+            "measured": {} if self._own_measure is None else self._own_measure.state(),
         }
 
     def table(self, whole: bool) -> pa.Table | None:
@@ -227,11 +236,19 @@ class Estimates:
             self._accuracy[name].restore(figures)
         self._reference.restore(state["reference"])
         self._answered = state["answered"]
+        if self._own_measure is not None:
+            self._own_measure.restore(state["measured"])
         self.answers.restore(tables)
 
     def metrics(self) -> dict[str, Any]:
         """Accuracy of early answers."""
-        return {} if self._answered is None else {"accuracy": {n: a.metrics() for n, a in self._accuracy.items()}}
+        if self._answered is None:
+            return {}
+        figures = {name: a.metrics() for name, a in self._accuracy.items()}
+        if self._own_measure is not None:
+            for a in self._kernel.aggregates:
+                figures[a.name] = figures.get(a.name, {}) | self._own_measure.metrics(a.name)
+        return {"accuracy": figures}
 
 
 def _floats(name: str, values: Floats) -> pl.Series:

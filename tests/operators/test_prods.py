@@ -197,6 +197,7 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
         ({"every": ""}, "an empty length of time"),
         ({"season": "0 hours"}, "longer than nothing"),
         ({"season": 24}, "not a length of time"),
+        ({"measure": "exact"}, "must be a function"),
         ({"accuracy": 98}, "accuracy=0.98"),
         ({"accuracy": "0.9"}, "accuracy=0.98"),
         ({"coverage": 0}, "coverage=0.9"),

@@ -66,6 +66,11 @@ def check_early(plan: PlanNode, early: Early) -> None:
             "early(season=…): windows that do not go by timestamps have no season; leave it out, or declare the "
             "stream with time= a timestamp"
         )
+    if early.measure is not None and over_results(top):
+        raise QueryError(
+            "early(measure=…): early answers of aggregates over aggregates are not compared with their final ones; "
+            "leave measure= out"
+        )
     if early.accuracy is None:
         return
     if over_results(top):
