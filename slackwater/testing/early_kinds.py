@@ -62,11 +62,11 @@ def gaps(windows: int, rng: Random) -> Case:
     return _plain(rates, rng)
 
 
-def season(windows: int, rng: Random) -> Case:
-    """Five times the rate at noon, windows of 30 minutes each 10 minutes: 144 windows a day."""
+def season(windows: int, rng: Random, rate: float = 18.0) -> Case:
+    """Five times the rate at noon, windows of 30 minutes each 10 minutes: 144 windows a day; rows a minute."""
     minutes = windows * 10
     of_day = 2 * np.pi * np.arange(minutes) / 1440
-    times = spread_out(18 - 12 * np.cos(of_day), rng) * 60
+    times = spread_out(rate * (1 - 2 / 3 * np.cos(of_day)), rng) * 60
     values = rng.normal(500, 100, len(times))
     how = {"range": "30 minutes", "slide": "10 minutes", "slack": "5 minutes", "page": 150 * SECOND}
     return made(times, values, _delays(len(times), rng) * 60, **how)

@@ -17,7 +17,7 @@ from slackwater.estimates.early import Early
 from slackwater.estimates.season import Season
 from slackwater.testing.arrivals import SECOND
 from slackwater.testing.early_history import COLUMNS, answer, held, history, judge
-from slackwater.testing.early_kinds import KINDS
+from slackwater.testing.early_kinds import KINDS, season
 from slackwater.testing.early_streams import Case, made, play, spread_out
 
 
@@ -29,17 +29,16 @@ def answers(kind: str, seed: int, windows: int) -> pl.DataFrame:
 @pytest.mark.parametrize("kind", ["zipf", "drifting"])
 def test_every_group_has_the_coverage_that_was_asked_for(kind: str) -> None:
     for column in COLUMNS:
-        by_group = held(answers(kind, 11, 700), column).filter(pl.col("windows") >= 500)
-        assert by_group.height >= 38
+        by_group = held(answers(kind, 11, 640), column).filter(pl.col("windows") >= 500)
+        assert by_group.height >= 35
         worst = by_group.filter((pl.col("held") < 0.87) | (pl.col("held") > 0.93))
         assert worst.is_empty(), (column, worst)
 
 
-@pytest.mark.parametrize("kind", ["gaps", "season", "correlated"])
+@pytest.mark.parametrize("kind", ["gaps", "correlated"])
 def test_no_interval_scores_much_worse_than_a_plain_one(kind: str) -> None:
     for column in COLUMNS:
-        windows = 800 if kind == "season" else 500
-        scores = [judge(answers(kind, seed, windows), column).against_plain for seed in (11, 12)]
+        scores = [judge(answers(kind, seed, 500), column).against_plain for seed in (11, 12)]
         assert np.mean(scores) <= 1.06, (column, scores)
 
 
@@ -61,16 +60,21 @@ def test_values_that_go_with_their_delay_are_corrected_and_others_left() -> None
 
 
 def test_a_season_is_found_and_every_part_of_the_day_is_held() -> None:
-    both = [answers("season", seed, 800) for seed in (11, 12)]
-    known = pl.concat(both).filter(pl.col("n_low").is_not_null())
-    inside = known.select(
-        part=pl.col("prodded") // 14_400_000_000 % 6,
-        held=pl.col("n_final").is_between(pl.col("n_low"), pl.col("n_high")),
+    """With some 3,000 rows a window the rise and fall of a day is more than chance: 19 rows, if it is not known."""
+    said = answer(history(season(720, np.random.default_rng(21), rate=108.0)))
+    by_part = (
+        said.filter(pl.col("n_low").is_not_null())
+        .tail(4 * 144)
+        .group_by(pl.col("prodded") // (4 * 3_600 * SECOND) % 6)
+        .agg(
+            held=pl.col("n_final").is_between(pl.col("n_low"), pl.col("n_high")).mean(),
+            bias=(pl.col("n_final") - pl.col("n")).mean(),
+        )
     )
-    by_part = inside.group_by("part").agg(pl.col("held").mean())
     assert by_part.height == 6
-    assert by_part["held"].min() >= 0.83 and by_part["held"].max() <= 0.96, by_part  # type: ignore[operator]
-    assert np.mean([judge(one, "n").error_against_plain for one in both]) <= 1.0
+    assert by_part["held"].min() >= 0.84 and by_part["held"].max() <= 0.96, by_part  # type: ignore[operator]
+    assert by_part["bias"].abs().max() < 12, by_part  # type: ignore[operator]
+    assert judge(said, "n").error_against_plain < 0.81
 
 
 def test_the_histories_are_those_of_a_query() -> None:
@@ -81,15 +85,15 @@ def test_the_histories_are_those_of_a_query() -> None:
 
 
 def test_a_season_that_is_named_is_learned_and_another_begins_anew() -> None:
-    season, other = Season(24, 1, columns=1), Season(30, 1, columns=1)
+    known, other = Season(24, 1, columns=1), Season(30, 1, columns=1)
     for window in range(240):
-        season.learn(window, np.array([0.2 * np.sin(2 * np.pi * window / 24)]), 1.0)
-    assert season.at(np.array([246.0]))[0, 0] == pytest.approx(0.2, abs=0.02)
-    other.unpack(season.pack())
+        known.learn(window, np.array([0.2 * np.sin(2 * np.pi * window / 24)]), 1.0)
+    assert known.at(np.array([246.0]))[0, 0] == pytest.approx(0.2, abs=0.02)
+    other.unpack(known.pack())
     assert not other.at(np.arange(30.0)).any()
     again = Season(24, 1, columns=1)
-    again.unpack(season.pack())
-    assert np.array_equal(again.at(np.arange(30.0)), season.at(np.arange(30.0)))
+    again.unpack(known.pack())
+    assert np.array_equal(again.at(np.arange(30.0)), known.at(np.arange(30.0)))
 
 
 def test_a_named_season_lowers_the_error_where_the_stream_has_it() -> None:
