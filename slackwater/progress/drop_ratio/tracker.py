@@ -28,8 +28,8 @@ GROWN = 1.25
 OLDEST = 0.05
 #: Cells that there must be at least before time moves for the first time.
 FIRST = 5
-#: After a change for the better only the newest cells count, if so many rows of theirs may be lost; at the start
-#: the slack must fit in with a reserve while fewer may be.
+#: After a change for the better only the newest cells count, if so many rows of theirs may be lost. At the start,
+#: while fewer may be, more than the slack must have been seen.
 ENOUGH = 5
 #: The name under which rows count when no query reports.
 _ROWS = ""
