@@ -3,7 +3,7 @@
     PYTHONPATH=. python experiments/early.py [--windows 600] [--seeds 101 102 103] [--only zipf] [--data folder]
 
 The real `Estimates` answers histories of windows (`slackwater/testing/early_history.py`), prodded at half a slide.
-Seeds 1, 2, 3 and 11 were used to choose; the kinds and the real set of `HELD_OUT` were not looked at before the end.
+Seeds 1, 2, 3 and 11 were used to choose. The kinds and the real set held out were not looked at before the end.
 """
 
 from __future__ import annotations
