@@ -2,10 +2,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark bench format clean
+.PHONY: help setup demo test test-spark bench experiments format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with the package and its tools; see that Java is there
 	@bash scripts/setup.sh
@@ -25,6 +25,9 @@ test-spark: ## Run the tests with another version of Spark, as in make test-spar
 
 bench: setup ## Measure the throughput
 	$(BIN)/python benchmarks/throughput.py
+
+experiments: setup ## Run the papers' experiments in quick mode, into one report; FULL=1 runs all of them
+	@$(BIN)/python experiments/report.py $(if $(FULL),--full)
 
 format: setup ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix-only .

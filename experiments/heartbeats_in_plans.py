@@ -9,6 +9,9 @@ query level is slower, and that the operator level may need more memory (section
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -24,8 +27,9 @@ PLANS: dict[str, dict[str, Below]] = {
 LEVELS = (sw.query_level(), sw.operator_level(), sw.memory_aware())
 
 
-def main(pages: int = 64, rows: int = 8, every: int = 400, burst: int = 8) -> None:
+def main(pages: int = 64, rows: int = 8, every: int = 400, burst: int = 8, out: Path | None = None) -> None:
     """Print a table: pages of each stream, rows a page, ticks between pages, pages in a burst of S3."""
+    found = []
     table = Table(
         title=f"{pages} pages of {rows} rows a stream, every {every} ticks; S3 in bursts of {burst} pages"
     )
@@ -36,10 +40,14 @@ def main(pages: int = 64, rows: int = 8, every: int = 400, burst: int = 8) -> No
             ["S3", *(stream for of in below.values() for stream in of.streams)], pages, rows, every, burst
         )
         for level in LEVELS:
-            out = run(come, below, level)
+            ran = run(come, below, level)
             shown = plan if level is LEVELS[0] else ""
-            table.add_row(shown, level.name, f"{out.latency:.0f}", f"{max(out.waits)}", f"{out.peak}")
+            table.add_row(shown, level.name, f"{ran.latency:.0f}", f"{max(ran.waits)}", f"{ran.peak}")
+            row = {"plan": plan, "heartbeats": level.name, "mean latency": ran.latency, "longest": max(ran.waits)}
+            found.append({**row, "most rows that waited": ran.peak})
     Console(width=120).print(table)
+    if out is not None:
+        out.write_text(json.dumps({"plans": found}, indent=1))
 
 
 if __name__ == "__main__":
