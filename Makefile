@@ -2,7 +2,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark bench experiments format clean
+.PHONY: help setup demo test test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ test-spark: ## Run the tests with another version of Spark, as in make test-spar
 
 bench: setup ## Measure the throughput
 	$(BIN)/python benchmarks/throughput.py
+
+docs: setup ## Build the documentation site, and check every link in it
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "The site is $(CURDIR)/build/site/index.html"
 
 experiments: setup ## Run the papers' experiments in quick mode, into one report; FULL=1 runs all of them
 	@$(BIN)/python experiments/report.py $(if $(FULL),--full)

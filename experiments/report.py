@@ -143,7 +143,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "S4",
-        "Buffer, drops and insertion (section 5)",
+        "Buffer, drops and insertion (sections 3, 4)",
         "disorder.py",
         ("--rows", "10000", "--seeds", "2"),
         (),

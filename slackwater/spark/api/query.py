@@ -216,7 +216,7 @@ class Windowed:
     def agg(self, **aggregates: str) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
 
-        As in agg(n="count(*)", rate="sum(late) / count(*)").
+        As in `agg(n="count(*)", rate="sum(late) / count(*)")`.
         """
         _check_text("agg", **aggregates)
         logical = replace(self.logical, aggregates=tuple(aggregates.items()))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """Made by `Query.start`."""
+    """A query that was started: what `Query.start` gives."""
 
     def __init__(
         self,

@@ -41,17 +41,20 @@ from slackwater.spark.storage.place import Place
 class Session(SpeaksSql):
     """A data stream management session on Spark.
 
-    Without arguments Spark is embedded; `spark` takes any session instead. `journal` is a folder, or an address
-    that pyarrow knows, in which the session outlives a crash; with `sync=False` not a power cut. `strategy` says
-    what runs next when there is more to do than one thing: sw.fifo() (as without it), sw.chain(), which keeps a
-    backlog small, or to compare sw.greedy() or sw.round_robin().
-    `enabling` says when a quiet stream tells how far time has passed: sw.on_demand() (as without it), or to compare
-    sw.periodic("1 second") or sw.no_enabling().
-    `heartbeats` says for which streams pages wait in a query over several: sw.operator_level() (as without it),
-    sw.query_level() or sw.memory_aware() (S1 section 7).
-    Waiting pages of one stream are taken as one where that is faster; with `together=False` each goes by itself.
-    Of what waits in the middle of a plan, so much is held in Spark's `memory`, the rest in files. When pages that
-    wait at sources take more than `disk`, senders are made to wait.
+    Args:
+        spark: any Spark session; without it Spark is embedded.
+        journal: a folder, or an address that pyarrow knows, in which the session outlives a crash.
+        resident_limit: bytes of panes that the driver holds; more are spilled to files.
+        strategy: what runs next when there is more to do than one thing: sw.fifo() (as without it), sw.chain(),
+            sw.greedy() or sw.round_robin().
+        sync: with False the journal outlives a crash, but not a power cut.
+        enabling: when a quiet stream tells how far time has passed: sw.on_demand() (as without it), or to compare
+            sw.periodic("1 second") or sw.no_enabling().
+        heartbeats: for which streams pages wait in a query over several: sw.operator_level() (as without it),
+            sw.query_level() or sw.memory_aware() (S1 section 7).
+        together: waiting pages of one stream are taken as one where that is faster; with False each goes by itself.
+        memory: of what waits in the middle of a plan, so much is held in Spark's memory, the rest in files.
+        disk: when pages that wait at sources take more than this, senders are made to wait.
     """
 
     def __init__(

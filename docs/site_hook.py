@@ -1,0 +1,63 @@
+"""What the site shows of files outside docs/: READMEs and examples become pages, and links to them lead there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+#: A file of the repository, and the page of the site that shows it.
+SHOWN = {
+    "benchmarks/README.md": "benchmarks.md",
+    "experiments/README.md": "experiments.md",
+    "CHANGELOG.md": "changelog.md",
+}
+EXAMPLES = "examples.md"
+_LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are made from other files."""
+    for source, page in SHOWN.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, EXAMPLES, content=_examples()))
+    return files
+
+
+def _examples() -> str:
+    parts = ["# Examples\n\nEach is a whole program, in the folder `examples` of the repository."]
+    for path in sorted((ROOT / "examples").iterdir()):
+        language = {".py": "python", ".sql": "sql"}.get(path.suffix)
+        if language is not None:
+            parts.append(f"## {path.name}\n\n```{language}\n{path.read_text(encoding='utf-8')}```")
+    return "\n\n".join(parts) + "\n"
+
+
+def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
+    """Let links lead to pages of the site, wherever the file that they name lies."""
+    shown = {of: source for source, of in SHOWN.items()}
+    here = shown.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def lead(match: re.Match[str]) -> str:
+        to = posixpath.normpath(posixpath.join(posixpath.dirname(here), match[1]))
+        anchor = match[2] or ""
+        if to in SHOWN:
+            target = SHOWN[to]
+        elif to == "README.md":
+            target = "index.md"
+        elif to == "examples" or to.startswith("examples/"):
+            target = EXAMPLES
+            anchor = f"#{posixpath.basename(to).replace('.', '')}" if "/" in to else ""
+        elif to.startswith("docs/"):
+            target = to.removeprefix("docs/")
+        else:
+            return match[0]
+        return posixpath.relpath(target, posixpath.dirname(page.file.src_uri) or ".") + anchor
+
+    return _LINK.sub(lead, markdown)
