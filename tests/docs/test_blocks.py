@@ -1,0 +1,46 @@
+"""Every Python block of the documents can be read, and says of `sw` only what there is: names and settings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slackwater as sw
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = [
+    pytest.param(block, id=f"{path.relative_to(ROOT)}-{number}")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for number, block in enumerate(
+        re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    )
+]
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sw":
+            yield node.attr
+
+
+def _calls(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """Names that are called, with the settings that are given by name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func
+            if isinstance(of.value, ast.Name) and of.value.id == "sw":
+                yield of.attr, [keyword.arg for keyword in node.keywords if keyword.arg is not None]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_block_says_only_what_there_is(block: str) -> None:
+    tree = ast.parse(block)
+    assert set(_names(tree)) <= set(sw.__all__)
+    for name, settings in _calls(tree):
+        known = inspect.signature(getattr(sw, name)).parameters
+        assert set(settings) <= set(known), f"sw.{name} has no such setting"

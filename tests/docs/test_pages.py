@@ -1,0 +1,30 @@
+"""The programs of the site's first pages run from top to bottom, and print what the pages say.
+
+SLACKWATER_PAGES=1 writes what they print into the pages.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.kit import pages
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", ["index.md", "coming-from.md", "tutorial.md"])
+def test_a_page_prints_what_it_says(page: str, spark: SparkSession) -> None:
+    kept = {key: spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")}
+    try:
+        ran = list(pages.run(page))
+    finally:
+        for key, value in kept.items():
+            spark.conf.set(key, value)
+    if os.environ.get("SLACKWATER_PAGES"):
+        pages.rewrite(page, ran)
+        return
+    assert [block.shown for block in ran if block.shown is not None]
+    for block in ran:
+        assert block.shown is None or block.printed == block.shown, block.code
