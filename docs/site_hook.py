@@ -1,7 +1,8 @@
-"""What the site shows of files outside docs/: READMEs and examples become pages, and links to them lead there."""
+"""What the site shows of files outside docs/: READMEs, examples and the notebook become pages; links lead there."""
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ SHOWN = {
     "benchmarks/README.md": "benchmarks.md",
     "experiments/README.md": "experiments.md",
     "CHANGELOG.md": "changelog.md",
+    "examples/tour.ipynb": "tour.md",
 }
 EXAMPLES = "examples.md"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
@@ -25,6 +27,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from other files."""
     for source, page in SHOWN.items():
         text = (ROOT / source).read_text(encoding="utf-8")
+        text = _notebook(json.loads(text)) if source.endswith(".ipynb") else text
         files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, EXAMPLES, content=_examples()))
     return files
@@ -36,6 +39,21 @@ def _examples() -> str:
         language = {".py": "python", ".sql": "sql"}.get(path.suffix)
         if language is not None:
             parts.append(f"## {path.name}\n\n```{language}\n{path.read_text(encoding='utf-8')}```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _notebook(notebook: dict[str, Any]) -> str:
+    """Its cells one below the other, with what they gave as text."""
+    parts = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(text)
+            continue
+        parts.append(f"```python\n{text}\n```")
+        for output in cell["outputs"]:
+            given = "".join(output["text"] if "text" in output else output["data"]["text/plain"])
+            parts.append(f"```text\n{given.rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
 
 

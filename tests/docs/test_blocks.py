@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +14,15 @@ import pytest
 import slackwater as sw
 
 ROOT = Path(__file__).parents[2]
+NOTEBOOK = json.loads((ROOT / "examples" / "tour.ipynb").read_text("utf-8"))
+CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 BLOCKS = [
     pytest.param(block, id=f"{path.relative_to(ROOT)}-{number}")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for number, block in enumerate(
         re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     )
-]
+] + [pytest.param("".join(cell["source"]), id=f"tour.ipynb-{number}") for number, cell in enumerate(CELLS)]
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
@@ -44,3 +47,9 @@ def test_a_block_says_only_what_there_is(block: str) -> None:
     for name, settings in _calls(tree):
         known = inspect.signature(getattr(sw, name)).parameters
         assert set(settings) <= set(known), f"sw.{name} has no such setting"
+
+
+def test_the_notebook_was_run_from_top_to_bottom_without_an_error() -> None:
+    assert [cell["execution_count"] for cell in CELLS] == list(range(1, len(CELLS) + 1))
+    kinds = [output["output_type"] for cell in CELLS for output in cell["outputs"]]
+    assert kinds and set(kinds) <= {"stream", "execute_result"}
