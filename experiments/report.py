@@ -49,8 +49,24 @@ class Experiment:
 
 
 def _lists(found: dict[str, Any]) -> list[Table]:
-    """Each list of points is a table."""
-    return [Table(name, points) for name, points in found.items() if isinstance(points, list) and points]
+    """Each list of points is a table; what a point holds besides figures and words is left to the pictures."""
+    tables = []
+    for name, points in found.items():
+        if isinstance(points, list) and points:
+            plain = [{k: v for k, v in point.items() if not isinstance(v, (list, dict))} for point in points]
+            tables.append(Table(name, plain))
+    return tables
+
+
+def _cost(found: dict[str, Any]) -> list[Table]:
+    """The repeats of each case, without prods and with them."""
+    rows = [
+        {"case": case, "prods": side, **ran}
+        for case, sides in found.items()
+        for side, repeats in sides.items()
+        for ran in repeats
+    ]
+    return [Table("S5: the final results' latency is unchanged", rows)]
 
 
 def _on_demand(found: dict[str, Any]) -> list[Table]:
@@ -69,9 +85,14 @@ def _on_demand(found: dict[str, Any]) -> list[Table]:
                 "enabling timestamps": of["enabling_timestamps"],
             }
         )
-    spark = found.get("spark", [])
-    more = [Table("on Spark", spark)] if isinstance(spark, list) and spark else _lists(dict(spark or {}))
-    return [Table("in virtual time", rows), *more]
+    spark = found.get("spark", {"lines": {}, "quiet": {}})
+    lines = [{"line": line, **figures} for line, figures in spark["lines"].items()]
+    quiet = [{"system": system, "seconds": waited} for system, waited in spark["quiet"].items()]
+    return [
+        Table("in virtual time", rows),
+        Table("on Spark: seconds from the end of a window to its answer", lines),
+        Table("one source goes quiet: seconds until the first complete answer", quiet),
+    ]
 
 
 def _chain(found: dict[str, Any]) -> list[Table]:
@@ -129,9 +150,18 @@ EXPERIMENTS = [
         (),
         _chain,
         ("chain.json",),
-        ("chain_*.svg",),
+        ("chain_[!o]*.svg",),
     ),
-    Experiment("S2", "On Spark", "chain_on_spark.py", None, (), _lists, ("chain_on_spark.json",)),
+    Experiment(
+        "S2",
+        "On Spark",
+        "chain_on_spark.py",
+        None,
+        (),
+        _lists,
+        ("chain_on_spark.json",),
+        ("chain_on_spark_*.svg",),
+    ),
     Experiment(
         "S3",
         "Timestamps on demand (section 6)",
@@ -163,7 +193,7 @@ EXPERIMENTS = [
         "../benchmarks/prodding.py",
         None,
         (),
-        _lists,
+        _cost,
         ("prodding.json",),
         out="prodding.json",
     ),
