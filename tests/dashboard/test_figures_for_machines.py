@@ -109,7 +109,7 @@ def test_opentelemetry_gets_the_same_figures(script: WatchedScript) -> None:
 def test_without_opentelemetry_the_error_says_what_to_install(
     script: WatchedScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
     with pytest.raises(QueryError, match=r"pip install 'slackwater\[otel\]'"):
         export_metrics(script)
 

@@ -66,7 +66,8 @@ def _with_points(act: Callable[..., Any], name: str, point: Callable[[str], None
 
 def work(spark: SparkSession, root: str) -> None:
     """The whole job, or what is left of it."""
-    with sw.Session(spark, journal=f"{root}/journal") as s:
+    # Which rows are late goes by the pages: so all lives must have the same.
+    with sw.Session(spark, journal=f"{root}/journal", together=False) as s:
         frames = [
             spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{root}/{name}")
             for name, schema in (("rows", "t BIGINT, k STRING, v DOUBLE"), ("others", "t BIGINT, k STRING"))

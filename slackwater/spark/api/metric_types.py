@@ -35,6 +35,8 @@ class AccuracyMetrics(TypedDict, total=False):
     """Share of the intervals that held the final value."""
     intervals: int
     """Intervals that were given."""
+    borrowed: int
+    """Of these, how many went by the errors of other groups, because a group had few windows of its own."""
     latency_gain: float
     """Seconds by which early answers came before final ones, in the mean."""
 
