@@ -43,8 +43,9 @@ class OneByOne:
 class Together:
     """As many pages as wait, up to a number that is learned.
 
-    The number is doubled as long as the rows a second grow with it; now and then its neighbours are tried again.
-    What a group of pages costs is the time until the source is at work again, if others waited all the while.
+    The number is made four times as large as long as the rows a second grow with it; now and then its double and
+    its half are tried. What a group of pages costs is the time until the source is at work again, if others waited
+    all the while.
     """
 
     MOST = 32
@@ -61,7 +62,7 @@ class Together:
         self._apart = apart
         self._clock = clock
         self._cost: dict[int, float] = {}
-        """Seconds a row, by the number of pages, which is a power of 2."""
+        """Seconds a row, by the number of pages, cut down to a power of 2."""
         self._groups = 0
         self._last: tuple[float, Page, int] | None = None
         """When the last group was taken, if others waited behind it."""
@@ -91,23 +92,24 @@ class Together:
             return
         begun, page, pages = self._last
         arrival = page.arrival()
-        if arrival is not None and arrival.rows and not pages & (pages - 1):
-            cost = (self._clock() - begun) / arrival.rows
+        if arrival is not None and arrival.rows:
+            cost, size = (self._clock() - begun) / arrival.rows, 1 << (pages.bit_length() - 1)
             # The best so far, forgotten slowly: noise, and compiling the first time, only make it slower.
-            self._cost[pages] = min(cost, 1.05 * self._cost.get(pages, float("inf")))
+            self._cost[size] = min(cost, 1.05 * self._cost.get(size, float("inf")))
 
     def _most(self, waiting: int) -> int:
         """A number of pages that has proved best, or the next one that has not been tried."""
         if not self._cost:
             return 1
         best = min(self._cost, key=lambda pages: self._cost[pages])
-        further = best * 2
-        if further not in self._cost or self._groups % self.LOOK_AGAIN == 0:
-            best = further
+        if max(self._cost) == best:
+            best *= 4
+        elif self._groups % self.LOOK_AGAIN == 0:
+            best *= 2
         elif self._groups % self.LOOK_AGAIN == self.LOOK_AGAIN // 2:
             best = max(1, best // 2)
-        most = min(best, self.MOST, waiting)
-        return 1 << (most.bit_length() - 1)
+        # A few more are not worth a group of their own.
+        return min(waiting if waiting <= best + best // 2 else best, self.MOST)
 
     def metrics(self) -> dict[str, Any]:
         """How many pages were last taken as one."""
