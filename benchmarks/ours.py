@@ -58,7 +58,8 @@ class Watch:
         """Of the rows after the first pages."""
         _, pages, rows = self._seen[-1]
         cold = min(COLD, pages // 2) * rows // pages
-        begun = [seen for seen in self._seen if seen[2] <= cold][-1]
+        before = max(seen[2] for seen in self._seen if seen[2] <= cold)
+        begun = next(seen for seen in self._seen if seen[2] == before)
         end = next(seen for seen in self._seen if seen[2] == rows)
         first = next(seen for seen in self._seen if seen[1])
         seconds, warm = end[0] - begun[0], rows - begun[2]
