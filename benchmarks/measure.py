@@ -9,12 +9,9 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from cases import COLD
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -24,79 +21,44 @@ class Figures:
     """What one run of one side gave."""
 
     batches: int
-    warm_batches: int
-    warm_rows: int
     rows: int
-    seconds: float
-    """Time of the warm batches, by `triggerExecution`."""
-    wall_seconds: float
-    """From the start of the first warm batch to the end of the last."""
-    total_seconds: float
-    """Time of all batches."""
-    median_ms: float
-    mean_ms: float
-    phases_ms: dict[str, float]
-    """Median of each phase of a warm micro-batch, as Spark names them."""
-    whole_seconds: float = 0.0
-    """From `start()` to the end of everything, by the clock."""
+    whole_seconds: float
+    """From `start()` to the end, by the clock."""
     jobs: int = 0
     heap_peak: int = 0
     old_peak: int = 0
     cpu_seconds: float | None = None
-    """Processor time of Python and Java for the whole run, cold batches included."""
+    """Processor time of Python and Java for the whole run."""
     other_cores: float | None = None
     """How many cores other processes kept busy meanwhile."""
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def rows_per_second(self) -> float:
-        """Throughput of the warm batches."""
-        return self.warm_rows / self.seconds
+    def whole_rows_per_second(self) -> float:
+        """Throughput, with start and end included."""
+        return self.rows / self.whole_seconds
 
     @property
-    def whole_rows_per_second(self) -> float:
-        """Throughput with start and end included."""
-        return self.rows / self.whole_seconds
+    def whole_ms(self) -> float:
+        """Milliseconds a page."""
+        return 1e3 * self.whole_seconds / self.batches
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""
-        return {**self.__dict__, "rows_per_second": self.rows_per_second}
+        return {**self.__dict__, "rows_per_second": self.whole_rows_per_second}
 
 
-def read_progress(query: StreamingQuery) -> Figures:
-    """Figures of a query that has ended. Batches without rows are not counted."""
+def read_progress(query: StreamingQuery, seconds: float) -> Figures:
+    """Figures of a query that has ended and took so long. Batches without rows are not counted."""
     batches = [r for r in _reports(query) if r["numInputRows"] > 0]
-    cold = min(COLD, len(batches) // 2)
-    warm = batches[cold:]
-    if not warm:
+    if not batches:
         raise RuntimeError("the query has processed no batch")
-    times = [r["durationMs"]["triggerExecution"] for r in warm]
-    names = sorted({name for r in warm for name in r["durationMs"]})
-    return Figures(
-        batches=len(batches),
-        warm_batches=len(warm),
-        warm_rows=_rows(warm),
-        rows=_rows(batches),
-        seconds=sum(times) / 1e3,
-        wall_seconds=_instant(warm[-1]) + times[-1] / 1e3 - _instant(warm[0]),
-        total_seconds=sum(r["durationMs"]["triggerExecution"] for r in batches) / 1e3,
-        median_ms=median(times),
-        mean_ms=sum(times) / len(times),
-        phases_ms={name: median([r["durationMs"].get(name, 0) for r in warm]) for name in names},
-    )
+    return Figures(len(batches), sum(r["numInputRows"] for r in batches), seconds)
 
 
 def _reports(query: StreamingQuery) -> list[dict[str, Any]]:
     # As text, because the classes of the reports differ from one version of Spark to the next.
     return [json.loads(str(report.json)) if hasattr(report, "json") else report for report in query.recentProgress]
-
-
-def _rows(reports: list[dict[str, Any]]) -> int:
-    return sum(r["numInputRows"] for r in reports)
-
-
-def _instant(report: dict[str, Any]) -> float:
-    return datetime.fromisoformat(report["timestamp"]).timestamp()
 
 
 class Meter:

@@ -8,14 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
-from cases import COLD, SLACK, WHOLE, Case, Query
+from cases import CLOSED, SLACK, Case, Query
 from data import offer
 from measure import Figures
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.engine.build import source_label
-from slackwater.engine.records import Snapshot
 
 _STREAM = "events"
 
@@ -30,57 +28,16 @@ def measure(
 ) -> Figures:
     """Run queries of a case in one session to the end of the files.
 
-    Windows that are then open stay open, except where the whole run is measured. Spark's reports say when batches
-    were handed over, not when they were worked on: so the time is taken from what the session publishes.
+    Windows that are then open stay open, except where their closing is measured too.
     """
-    drain = case.figure == WHOLE
-    with _ran(spark, case, queries, files, work, drain, together) as (_, runs, seconds, watch):
-        figures = watch.figures()
-        figures.more, figures.whole_seconds = runs[0].metrics(), seconds
-    return figures
-
-
-class Watch:
-    """When how many rows had been worked on."""
-
-    def __init__(self, session: sw.Session) -> None:
-        self._history = session._running.loop.history
-        self._publish = self._history.publish
-        self._seen: list[tuple[float, int, int]] = []
-        self._history.publish = self._note  # type: ignore[method-assign]
-
-    def _note(self, snapshot: Snapshot, seconds: float) -> None:
-        self._publish(snapshot, seconds)
-        source = snapshot.of(source_label(_STREAM))
-        self._seen.append((time.monotonic(), source.get("pages", 0), source.get("rows", 0)))
-
-    def figures(self) -> Figures:
-        """Of the rows after the first pages."""
-        _, pages, rows = self._seen[-1]
-        cold = min(COLD, pages // 2) * rows // pages
-        before = max(seen[2] for seen in self._seen if seen[2] <= cold)
-        begun = next(seen for seen in self._seen if seen[2] == before)
-        end = next(seen for seen in self._seen if seen[2] == rows)
-        first = next(seen for seen in self._seen if seen[1])
-        seconds, warm = end[0] - begun[0], rows - begun[2]
-        each = 1e3 * seconds * rows / (warm * pages)
-        return Figures(
-            batches=pages,
-            warm_batches=round(pages * warm / rows),
-            warm_rows=warm,
-            rows=rows,
-            seconds=seconds,
-            wall_seconds=seconds,
-            total_seconds=end[0] - first[0],
-            median_ms=each,
-            mean_ms=each,
-            phases_ms={},
-        )
+    with _ran(spark, case, queries, files, work, case.figure == CLOSED, together) as (runs, seconds):
+        more = runs[0].metrics()
+    return Figures(more["pages"], more["rows"], seconds, more=dict(more))
 
 
 def results(spark: SparkSession, case: Case, files: Sequence[Path], work: Path) -> list[pl.DataFrame]:
     """The results themselves, of each query, for comparing."""
-    with _ran(spark, case, case.queries, files, work) as (_, runs, _seconds, _watch):
+    with _ran(spark, case, case.queries, files, work) as (runs, _):
         frames = [pl.DataFrame(run.results()) for run in runs]
     return [
         frame.select(query.key, "total", "n", "top", "window_start")
@@ -97,7 +54,7 @@ def _ran(
     work: Path,
     drain: bool = False,
     together: bool = True,
-) -> Iterator[tuple[sw.Session, list[sw.Run], float, Watch]]:
+) -> Iterator[tuple[list[sw.Run], float]]:
     """Queries that were held until `run_available`, so that no batch is outside the measured run.
 
     The seconds are those from the first `start()` to the end.
@@ -112,6 +69,5 @@ def _ran(
             windows = events.window(f"{query.range_seconds} seconds", f"{query.slide_seconds} seconds")
             made = windows.group_by(query.key).agg(total="sum(v)", n="count(v)", top="max(v)")
             runs.append(made.start(name=f"bench{n}", hold=True))
-        watch = Watch(session)
         session.run_available(drain=drain)
-        yield session, runs, time.monotonic() - begun, watch
+        yield runs, time.monotonic() - begun

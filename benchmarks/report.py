@@ -11,7 +11,7 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-from cases import BATCH, FAST, GOALS, NATIVE, OURS, WARM, Case, Goal
+from cases import BATCH, FAST, GOALS, NATIVE, OURS, Case, Goal
 from measure import Figures, python_peak
 from pyspark.sql import SparkSession
 
@@ -134,9 +134,7 @@ class Report:
 
 
 def _value(case: Case, figures: Figures) -> float:
-    if case.figure == BATCH:
-        return figures.median_ms
-    return figures.rows_per_second if case.figure == WARM else figures.whole_rows_per_second
+    return figures.whole_ms if case.figure == BATCH else figures.whole_rows_per_second
 
 
 def _divide(some: dict[int, float], others: dict[int, float]) -> list[float]:

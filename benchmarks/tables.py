@@ -90,7 +90,7 @@ def _inside_of(case: Case, runs: list[Figures]) -> list[str]:
         for f in runs
         if f.cpu_seconds is not None
     ]
-    share = [f.more["spark_seconds"] / f.total_seconds for f in runs if "spark_seconds" in f.more]
+    share = [f.more["spark_seconds"] / f.whole_seconds for f in runs if "spark_seconds" in f.more]
     # Panes may be those of several queries: what one of them has says nothing then.
     state = [f.more["state_bytes"] for f in runs if "state_bytes" in f.more and len(case.queries) == 1]
     return [
