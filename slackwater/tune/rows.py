@@ -113,7 +113,8 @@ class FrameRows:
         rows = self._timed.select(pl.col(ARRIVAL).floordiv(page).alias(PAGE), TIME).collect().sort(PAGE)
         numbers, times = rows[PAGE].to_numpy(), rows[TIME].to_numpy()
         pages, begins = np.unique(numbers, return_index=True)
-        made = [sketch_of(part) for part in np.split(times, begins[1:])]
+        ends = [*begins[1:], len(times)]
+        made = [sketch_of(times[first:end]) for first, end in zip(begins, ends, strict=False)]
         return pl.DataFrame({PAGE: pages, SKETCH: made}, schema={PAGE: pl.Int64, SKETCH: pl.Binary})
 
     def delays(self, by_source: bool) -> pl.DataFrame:

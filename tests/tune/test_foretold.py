@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.columns import TIME
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.disorder import Disorder
@@ -21,6 +22,7 @@ from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
 from slackwater.tune.backtest import backtest
 from slackwater.tune.by_source import backtest_by_source
+from slackwater.tune.rows import ARRIVAL, FrameRows
 from slackwater.windows.spec import WindowSpec
 from tests.kit.played_policies import Told, paged, played, stream
 
@@ -63,6 +65,11 @@ def check(found: Told, expected: Told) -> None:
     assert (found.late_rows, found.lost_pairs) == (expected.late_rows, expected.lost_pairs)
     assert expected.all_pairs in (-1, found.all_pairs)
     assert found.answers == expected.answers
+
+
+def test_rows_none_of_which_has_a_time_have_no_sketches() -> None:
+    rows = pl.DataFrame({ARRIVAL: [1_000_028_494], TIME: [None]}, schema={ARRIVAL: pl.Int64, TIME: pl.Int64})
+    assert FrameRows(rows.lazy(), has_source=False).sketches(500_000).height == 0
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
