@@ -136,7 +136,7 @@ def test_what_is_lost_is_told_and_comes_back_with_a_copy(
     assert counted(tmp_path) == [(10 * n, 10) for n in range(BATCHES)]
 
 
-def test_pages_by_reference_are_worked_on_again_or_told_of(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_lost_record_of_pages_by_reference_is_told(spark: SparkSession, tmp_path: Path) -> None:
     give(tmp_path / "in", 0, BATCHES)
     run(spark, tmp_path, by_reference=True)
     give(tmp_path / "in", BATCHES, BATCHES + 1)

@@ -81,7 +81,9 @@ def test_what_is_left_of_a_page_is_held_in_memory_while_it_is_needed(spark: Spar
     assert kept.saved == saved
     del kept, saved
     gc.collect()
-    assert room.held == 0
+    assert room.held == 0 and len(room._gone) == 1
+    room.free()
+    assert not room._gone
 
 
 @pytest.mark.spark

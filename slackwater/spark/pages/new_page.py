@@ -111,7 +111,7 @@ def _of_files(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
 
 
 def can_join(page: SparkPage, other: SparkPage) -> bool:
-    """Whether two pages are files that are read in the same way, few enough, and not stamped at two instants."""
+    """Whether two pages are files that are read in the same way, and not stamped at two instants."""
     first, second = page.saved, other.saved
     if first is None or second is None or "files" not in first or "files" not in second:
         return False

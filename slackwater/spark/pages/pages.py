@@ -74,6 +74,7 @@ class SparkPages:
         """Count a Spark job that was run for a page or a window."""
         self.jobs += 1
         self.spark_seconds += seconds
+        self.room.free()
 
     def new(self, kind: str) -> Place:
         """A place for one page or one set of rows."""

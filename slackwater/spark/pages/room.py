@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
@@ -49,6 +50,7 @@ class Room:
         """Seconds for which senders were made to wait."""
         self._spool: dict[str, dict[int, int]] = {}
         """Bytes by stream and page."""
+        self._gone: deque[DataFrame] = deque()
         self._changed = threading.Condition()
 
     # --- memory
@@ -64,9 +66,15 @@ class Room:
         weakref.finalize(owner, self._let_go, frame, size).atexit = False
 
     def _let_go(self, frame: DataFrame, size: int) -> None:
-        # By whoever drops the last reference, in the middle of anything: so without a lock.
-        self.held -= size
-        frame.unpersist()
+        with self._changed:
+            self.held -= size
+        # The last reference may go in the middle of a call to Java, which must not be cut by another.
+        self._gone.append(frame)
+
+    def free(self) -> None:
+        """Give Spark's memory back that nobody needs any more; between two jobs."""
+        while self._gone:
+            self._gone.popleft().unpersist()
 
     # --- the spool
 

@@ -106,7 +106,7 @@ class SparkPage:
             count = rows.count()
         plan: Any = rows._jdf.queryExecution().optimizedPlan()
         size = int(str(plan.stats().sizeInBytes()))
-        origin = replace(self.origin, rows=rows, saved=None, size=size, count=count, unstamped=None)
+        origin = replace(self.origin, rows=rows, scanned=False, saved=None, size=size, count=count, unstamped=None)
         pages.room.hold(rows, size, origin)
         return SparkPage(None, origin)
 
