@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,16 @@ def sketch_of(times: Ints | NDArray[np.float64]) -> bytes:
     sketch = kll_doubles_sketch(SKETCH_K)
     sketch.update(times.astype(np.float64))
     return bytes(sketch.serialize())
+
+
+def merged_sketch(parts: Sequence[bytes]) -> bytes | None:
+    """The sketch of all times in some sketches; None of none."""
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    first, *rest = (kll_doubles_sketch.deserialize(part) for part in parts)
+    for sketch in rest:
+        first.merge(sketch)
+    return bytes(first.serialize())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ State is proportional to open panes x groups: pages are merged into it, closed p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -202,16 +203,27 @@ class PaneRing:
         parts = self._parts()
         if len(parts) > 1:
             # Most panes come with one page only.
-            panes = pl.concat([_distinct(part[PANE]) for part in parts])
-            self._base = united(self._kernel, pl.concat(parts), panes.filter(panes.is_duplicated()))
+            self._base = united(self._kernel, pl.concat(parts), in_several([part[PANE] for part in parts]))
         elif parts:
             self._base = parts[0]
         self._pieces = []
 
 
+def in_several(parts: Sequence[pl.Series]) -> pl.Series:
+    """The panes that more than one part has.
+
+    >>> in_several([pl.Series([1, 2, 2]), pl.Series([2, 3, None]), pl.Series([], dtype=pl.Int64)]).to_list()
+    [2, 2]
+    """
+    panes = pl.concat([_distinct(part.drop_nulls()) for part in parts])
+    return panes.filter(panes.is_duplicated())
+
+
 def _distinct(panes: pl.Series) -> pl.Series:
     """Each pane once; panes that lie close together are counted, which is cheaper than to hash them."""
     values = panes.to_numpy()
+    if not len(values):
+        return panes
     low, high = int(values.min()), int(values.max())
     if high - low > len(values):
         return panes.unique()

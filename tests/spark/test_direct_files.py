@@ -109,8 +109,8 @@ def test_a_page_in_one_task_is_one_scan_without_a_shuffle(spark: SparkSession, t
         return frame.where("t <> 3").groupBy("k").count()
 
     assert "Exchange" in plan()
-    with in_one_task(ours, scanned=True) as cut:
-        one = grouped(cut)
+    with in_one_task(ours.sparkSession, scanned=True) as narrow:
+        one = grouped(narrow(ours))
         assert "Exchange" not in plan() and "Coalesce" not in plan()
         assert one.rdd.getNumPartitions() == 1
         assert sorted((r["k"], r["count"]) for r in one.collect()) == [("a", 5 * files), ("b", 5 * files - 1)]

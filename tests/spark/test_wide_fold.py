@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages import spark_page
-from slackwater.spark.pages.new_page import arrived
+from slackwater.spark.pages.files import Files
+from slackwater.spark.pages.new_page import arrived, by_reference
 from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.wide_fold import WideFold
 from slackwater.spark.storage.place import Place
@@ -83,6 +86,20 @@ def page(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) 
     return made
 
 
+def of_files(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) -> SparkPage:
+    """The same page as one of three files, that times of one pane are in more than one of."""
+    place = folder / f"{uuid.uuid4().hex}"
+    place.mkdir()
+    for n, start in enumerate(range(0, 3 * (third := frame.height // 3 + 1), third)):
+        frame.slice(start, third).write_parquet(place / f"{n}.parquet")
+    paths = tuple(str(file) for file in sorted(place.iterdir()))
+    files = Files("parquet", (), spark.createDataFrame(frame.to_arrow()).schema.json(), paths, 1)
+    node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
+    made = by_reference(files, node, 0, 7, "note", SparkPages(spark, Place.of(folder)), ["*"])
+    made.expect(frozenset({"total"}))
+    return made
+
+
 def assert_same(found: Folded, expected: Folded, check_dtypes: bool = True) -> None:
     for mine, theirs in ((found.partials, expected.partials), (found.counts, expected.counts)):
         assert_frame_equal(mine, theirs, check_row_order=False, check_dtypes=check_dtypes, abs_tol=1e-9)
@@ -103,22 +120,24 @@ def test_equals_a_job_for_each(
     shared = [k for k in kernels if shares(k)]
     frames = [rows(seed, count) for seed, count in ((1, 300), (2, 40), (3, 0))]
 
-    def arrived(frame: pl.DataFrame) -> SparkPage:
-        made = page(spark, tmp_path, frame, **stream)
+    def arrived(frame: pl.DataFrame, make: Callable[..., SparkPage] = page) -> SparkPage:
+        made = make(spark, tmp_path, frame, **stream)
         return made if before is None else made.where(before)
 
-    def alone(frame: pl.DataFrame) -> dict[PaneKernel, tuple[SparkPage, Folded]]:
-        pages = {kernel: arrived(frame) for kernel in shared}
+    def alone(
+        frame: pl.DataFrame, make: Callable[..., SparkPage] = page
+    ) -> dict[PaneKernel, tuple[SparkPage, Folded]]:
+        pages = {kernel: arrived(frame, make) for kernel in shared}
         return {kernel: (other, other.fold(kernel)) for kernel, other in pages.items()}
 
     by_jobs = [alone(frame) for frame in frames]
-    for cut in ("small", "by sets", "by rows"):
-        if cut != "small":
+    for cut in (None, *Way):
+        if cut is not None:
             monkeypatch.setattr(Shape, "large", True)
-            monkeypatch.setattr(Shape, "one_task", lambda self, one=cut == "by sets": one)
+            monkeypatch.setattr(Shape, "way", lambda self, files, way=cut: way)
         wide = WideFold(kernels)
         for frame, each in zip(frames, by_jobs, strict=True):
-            mine = arrived(frame)
+            mine = arrived(frame, of_files if cut is Way.PARTS else page)
             found = wide.fold(mine)
             assert set(found) == set(shared), cut
             for kernel, one in found.items():
@@ -126,19 +145,21 @@ def test_equals_a_job_for_each(
                 assert_same(one, wanted)
                 assert repr(mine.arrival()) == repr(other.arrival()) or stream
                 assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
-    # The job of one kernel is cut by rows as well.
-    for kernel, (_, several) in alone(frames[0]).items():
-        assert_same(several, by_jobs[0][kernel][1])
+    # The job of one kernel is cut by rows and by files as well.
+    for cut, make in ((Way.MANY, page), (Way.PARTS, of_files)):
+        monkeypatch.setattr(Shape, "way", lambda self, files, way=cut: way)
+        for kernel, (_, several) in alone(frames[0], make).items():
+            assert_same(several, by_jobs[0][kernel][1])
 
 
-@pytest.mark.parametrize("cut", ["small", "by sets"])
+@pytest.mark.parametrize("cut", [None, Way.ONE, Way.PARTS])
 def test_brings_the_sketch_of_times_along(
-    spark: SparkSession, tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, cut: Way | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if cut != "small":
+    if cut is not None:
         monkeypatch.setattr(Shape, "large", True)
-        monkeypatch.setattr(Shape, "one_task", lambda self: True)
-    mine = page(spark, tmp_path, rows(1, 300))
+        monkeypatch.setattr(Shape, "way", lambda self, files: cut)
+    mine = (of_files if cut is Way.PARTS else page)(spark, tmp_path, rows(1, 300))
     mine.expect(frozenset({"sketch"}))
     WideFold([PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS if shares(k)]).fold(mine)
     arrival = mine.measure()

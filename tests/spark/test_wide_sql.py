@@ -19,10 +19,11 @@ def sql_of(pane: int) -> WideSql:
 
 def test_the_pane_is_the_last_key_of_the_hash_table() -> None:
     for pane, keys in ((10, f"__k0, {PANE}"), (1, f"__k0, {PLACE}, {PANE}")):
-        text = sql_of(pane).job([("rows", range(2))], None, False, (TIME,), None)
+        text = sql_of(pane).job("rows", range(2), None, False, (TIME,), None)
         assert text.endswith(f"GROUP BY {keys}")
 
 
 def test_names_nothing_that_a_user_wrote() -> None:
-    text = sql_of(10).job([("rows", range(1)), ("rows", range(1, 2))], 0, True, (TIME,), (True, False))
-    assert "lower" not in text and "--" not in text and "{" not in text
+    for places in (range(1), range(1, 2), range(2)):
+        text = sql_of(10).job("rows", places, 0, True, (TIME,), (True, False))
+        assert "lower" not in text and "--" not in text and "{" not in text

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -42,6 +43,12 @@ class Files:
         every = (self, *others)
         paths = tuple(path for files in every for path in files.paths)
         return replace(self, paths=paths, bytes=sum(files.bytes for files in every))
+
+    def cut(self, parts: int) -> list[Files]:
+        """The same files in so many parts, one after another, about as many in each; not more parts than files."""
+        ends = [len(self.paths) * n // parts for n in range(parts + 1)]
+        paths = [self.paths[start:end] for start, end in pairwise(ends) if start < end]
+        return [replace(self, paths=mine, bytes=self.bytes * len(mine) // len(self.paths)) for mine in paths]
 
     def read(self, reader: SparkSession, spark: SparkSession) -> DataFrame:
         """Their rows in a session of ours, read by the settings of the user's."""

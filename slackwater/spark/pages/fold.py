@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import polars as pl
@@ -12,6 +13,8 @@ from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.page import Folded
 from slackwater.spark.pages.statistics import ALL, COLUMNS, time_statistics
 from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.panes import in_several
+from slackwater.windows.sliding import united
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"
@@ -37,8 +40,10 @@ def kernel_columns(
     return keys, made
 
 
-def folded(partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked: bool) -> Folded:
-    """Partials without what was there for the statistics only."""
+def folded(
+    partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked: bool, parts: Sequence[pl.Series]
+) -> Folded:
+    """Partials without what was there for the statistics only; `parts` are the panes of each job over some rows."""
     partials = partials.drop([c for c in COLUMNS if c in partials.columns])
     partials = partials.filter(pl.col(PANE).is_not_null()) if partials[PANE].null_count() else partials
     if marked:
@@ -50,4 +55,6 @@ def folded(partials: pl.DataFrame, kernel: PaneKernel, by_source: bool, marked: 
     if by_source and partials.height:
         columns = partials.columns
         partials = kernel.merge(partials.group_by([PANE, *kernel.keys])).select(columns)
+    elif len(parts) > 1:
+        partials = united(kernel, partials, in_several(parts))
     return Folded(partials, counts)

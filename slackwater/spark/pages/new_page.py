@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -100,11 +101,15 @@ def _of_files(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
     files, hidden = Files.load(saved["files"]), saved["hidden"]
     reader = pages.reader(saved["stream"])
 
-    def rows() -> DataFrame:
-        return _timed(files.read(reader, pages.spark), saved["columns"], hidden)
+    def rows(some: Files = files) -> DataFrame:
+        return _timed(some.read(reader, pages.spark), saved["columns"], hidden)
 
-    shape, scanned = pages.shape(saved["stream"]), can_scan_in_one(reader)
-    origin = Origin(rows, saved["number"], saved["at"], shape, pages, tuple(hidden), scanned, saved=saved)
+    def parts(count: int) -> list[Callable[[], DataFrame]]:
+        return [partial(rows, part) for part in files.cut(count)]
+
+    shape = pages.shape(saved["stream"])
+    origin = Origin(rows, saved["number"], saved["at"], shape, pages, tuple(hidden), saved=saved)
+    origin.scanned, origin.files, origin.parts = can_scan_in_one(reader), len(files.paths), parts
     origin.needs = frozenset(saved["needs"])
     page = SparkPage(None, origin)
     return page.stamped(saved["stamp"]) if "stamp" in saved else page

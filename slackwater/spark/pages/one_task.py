@@ -1,4 +1,4 @@
-"""A page's job in one task, which spares the shuffle.
+"""Jobs of one task each, which spares the shuffle.
 
 Rows that Spark hands over are brought into one partition by `coalesce`. That cuts the generated code in two, and
 each row is written and read between its halves. A scan of files can be told to be one task by itself (since Spark
@@ -7,13 +7,19 @@ each row is written and read between its halves. A scan of files can be told to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
+
 _SINGLE = "spark.sql.optimizer.singleTaskExecution."
 _ENABLED = f"{_SINGLE}enabled"
+#: Of more parts than this, planning them in the driver would take longer than the shuffle that they spare.
+MOST_PARTS = 8
 
 
 def can_scan_in_one(spark: SparkSession) -> bool:
@@ -30,16 +36,35 @@ def reader_of(spark: SparkSession, files: int) -> SparkSession:
 
 
 @contextmanager
-def in_one_task(frame: DataFrame, scanned: bool) -> Iterator[DataFrame]:
-    """The same rows; inside, a job over them is one task. `scanned` says that Spark can be told so."""
+def in_one_task(spark: SparkSession, scanned: bool) -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Inside, a job over what this makes of some rows is one task. `scanned` says that Spark can be told so."""
     if not scanned:
-        yield frame.coalesce(1)
+        yield lambda rows: rows.coalesce(1)
         return
-    spark = frame.sparkSession
     for kind in ("aggregation", "expand"):
         spark.conf.set(f"{_SINGLE}{kind}", True)
     spark.conf.set(_ENABLED, True)
     try:
-        yield frame
+        yield lambda rows: rows
     finally:
         spark.conf.set(_ENABLED, False)
+
+
+class SideBySide:
+    """Runs jobs at the same time."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
+    def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """What each job gives, after the last has ended; if one fails, its error."""
+        if len(jobs) == 1:
+            return [jobs[0]()]
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(MOST_PARTS, "slackwater-part")
+        running = [self._threads.submit(job) for job in jobs]
+        # No job is left behind at work: what follows a failure may read the same files.
+        errors = [error for done in running if (error := done.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [done.result() for done in running]

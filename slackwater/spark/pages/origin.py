@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.operators.prod import Prod
-from slackwater.progress.arrival import Arrival
-from slackwater.spark.pages.one_task import in_one_task
+from slackwater.progress.arrival import Arrival, merged_sketch
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.statistics import page_statistics, read_arrival, sketch_column
 from slackwater.windows.frames import frame_of
@@ -61,6 +59,10 @@ class Origin:
     """Hidden columns of every row."""
     scanned: bool = False
     """Whether Spark can scan the files of the rows in one task, if it is told so."""
+    files: int = 1
+    """Of how many files the rows are, if they can be read in parts."""
+    parts: Callable[[int], list[Callable[[], DataFrame]]] | None = None
+    """What gives the rows in so many parts, each of whole files."""
     needs: frozenset[str] = frozenset()
     arrival: Arrival | None = None
     prod: Prod | None = None
@@ -98,14 +100,11 @@ class Origin:
         self.pages.spent(time.perf_counter() - started)
         self.arrived(frame_of(table), sketch)
 
-    def cut(self, frame: DataFrame, one_task: bool) -> AbstractContextManager[DataFrame]:
-        """Inside, a job over these rows is one task or many."""
-        return in_one_task(frame, self.scanned) if one_task else nullcontext(frame)
-
     def keep(self) -> None:
         """Have the next job keep the rows as they came, so that the one after it need not read them again."""
         if not self._kept:
             self._kept = True
+            self.files = 1
             self.source.persist()
 
     def release(self) -> None:
@@ -114,9 +113,9 @@ class Origin:
             self._kept = False
             self.source.unpersist()
 
-    def ran(self, seconds: float) -> None:
-        """A job over the rows is over, after so long."""
-        self.pages.spent(seconds)
+    def ran(self, seconds: float, jobs: int = 1) -> None:
+        """A job over the rows is over, after so long, or some at the same time."""
+        self.pages.spent(seconds, jobs)
         if self.counter is not None and self.arrival is not None:
             rows, self.counter = self.counter.rows(), None
             self.arrival = self.arrival if rows is None else replace(self.arrival, rows=rows)
@@ -128,10 +127,11 @@ class Origin:
         sketch = Observation()
         return frame.observe(sketch, sketch_column()), sketch
 
-    def arrived(self, statistics: pl.DataFrame, sketch: Observation | None) -> None:
-        """Take the statistics that a job has brought along."""
-        seen = None if sketch is None else sketch.get["sketch"]
-        self.arrival = read_arrival(statistics, self.at, None if seen is None else bytes(seen))
+    def arrived(self, statistics: pl.DataFrame, *sketches: Observation | None) -> None:
+        """Take the statistics that a job has brought along, or several over parts of the rows."""
+        seen = [s.get["sketch"] for s in sketches if s is not None]
+        sketch = merged_sketch([bytes(part) for part in seen if part is not None])
+        self.arrival = read_arrival(statistics, self.at, sketch)
         if self.unstamped is not None and self.unstamped.arrival is None:
             self.unstamped.arrival = self.arrival
 
@@ -153,9 +153,19 @@ class Origin:
             saved = {**saved, "hidden": {**saved["hidden"], TIME: stamp_sql(at)}, "arrival": arrival.saved()}
 
         def stamped() -> DataFrame:
-            return self.source.withColumn(TIME, F.expr(stamp_sql(at)))
+            return stamp(self.source, at)
 
-        return replace(self, rows=stamped, arrival=arrival, saved=saved, unstamped=self, _kept=False)
+        def parts(count: int) -> list[Callable[[], DataFrame]]:
+            assert self.parts is not None
+            return [lambda part=part: stamp(part(), at) for part in self.parts(count)]  # type: ignore[misc]
+
+        cut = None if self.parts is None else parts
+        return replace(self, rows=stamped, parts=cut, arrival=arrival, saved=saved, unstamped=self, _kept=False)
+
+
+def stamp(rows: DataFrame, at: int) -> DataFrame:
+    """The rows with this time."""
+    return rows.withColumn(TIME, F.expr(stamp_sql(at)))
 
 
 def stamp_sql(at: int) -> str:

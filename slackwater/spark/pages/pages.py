@@ -24,7 +24,7 @@ from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.files import MOST_FILES
 from slackwater.spark.pages.join_cells import JoinCells
 from slackwater.spark.pages.new_page import can_join, joined, load
-from slackwater.spark.pages.one_task import reader_of
+from slackwater.spark.pages.one_task import SideBySide, reader_of
 from slackwater.spark.pages.ordered_cells import OrderedCells
 from slackwater.spark.pages.room import Room
 from slackwater.spark.pages.shape import Shape
@@ -65,14 +65,15 @@ class SparkPages:
         self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
         """Finds stored relations."""
         self.room = Room()
+        self.side_by_side = SideBySide()
         self.counts_pairs = False
         """Whether to count what joins give; heartbeats that go by selectivities need it."""
         self.jobs = 0
         self.spark_seconds = 0.0
 
-    def spent(self, seconds: float) -> None:
-        """Count a Spark job that was run for a page or a window."""
-        self.jobs += 1
+    def spent(self, seconds: float, jobs: int = 1) -> None:
+        """Count a Spark job that was run for a page or a window, or some at the same time."""
+        self.jobs += jobs
         self.spark_seconds += seconds
         self.room.free()
 

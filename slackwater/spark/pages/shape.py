@@ -1,56 +1,78 @@
-"""How many tasks a page's job gets: one task spares the shuffle, many use all cores; the stream learns which."""
+"""How a page's job is cut into tasks; the stream learns what is best.
+
+One task spares the shuffle, many use all cores. A page of several files can have both: jobs of one task each, side
+by side.
+"""
 
 from __future__ import annotations
 
+from enum import Enum
+
+
+class Way(Enum):
+    """How a page is worked on."""
+
+    ONE = "one task"
+    MANY = "many tasks"
+    PARTS = "some of its files by one task, others by another, and no shuffle"
+
 
 class Shape:
-    """Small pages go through one task. Large ones try both ways and keep the faster, looking again now and then.
+    """Small pages go through one task. Large ones try another way and keep the faster, looking again now and then.
 
     >>> shape = Shape()
     >>> for seconds in (0.90, 0.50):                      # the first page's size is not known: one task; then many
-    ...     shape.ran(shape.one_task(), 4_000_000, seconds)
-    >>> shape.one_task()
-    False
+    ...     shape.ran(shape.way(), 1, 4_000_000, seconds)
+    >>> shape.way()
+    <Way.MANY: 'many tasks'>
     """
 
     SMALL = 100_000
     LOOK_AGAIN = 32
+    PATIENCE = 8
+    """So many pages of several files go in parts before another way is tried: on few cores none is better."""
 
     def __init__(self) -> None:
         self._pages = 0
         self._rows = 0
-        self._cost: dict[bool, float] = {}
+        self._cost: dict[tuple[bool, Way], float] = {}
+        """Seconds a row, by whether a page had several files."""
 
     @property
     def large(self) -> bool:
         """Whether the next page, taken to be like the last, is a large one."""
         return self._rows > self.SMALL
 
-    def one_task(self) -> bool:
-        """Whether the next page, taken to be like the last, should run in a single task."""
+    def way(self, files: int = 1) -> Way:
+        """How to work on the next page, taken to be like the last, if it can be cut into so many files."""
         if not self.large:
-            return True
-        if len(self._cost) < 2:
-            return True not in self._cost
-        best = self._cost[True] <= self._cost[False]
-        return best != (self._pages % self.LOOK_AGAIN == 0)
+            return Way.ONE
+        several = files > 1
+        first = Way.PARTS if several else Way.ONE
+        mine, many = self._cost.get((several, first)), self._cost.get((several, Way.MANY))
+        if mine is None:
+            return first
+        if many is None:
+            return first if several and self._pages < self.PATIENCE else Way.MANY
+        best, other = (first, Way.MANY) if mine <= many else (Way.MANY, first)
+        return other if self._pages % self.LOOK_AGAIN == 0 else best
 
-    def ran(self, one_task: bool, rows: int, seconds: float) -> None:
+    def ran(self, way: Way, files: int, rows: int, seconds: float) -> None:
         """Learn from a page."""
         self._rows = rows
         if rows > self.SMALL:
             self._pages += 1
-            known = self._cost.get(one_task, float("inf"))
+            key = files > 1, way
             # The best so far, forgotten slowly: noise, and compiling the first time, only make a page slower.
-            self._cost[one_task] = min(seconds / rows, 1.05 * known)
+            self._cost[key] = min(seconds / rows, 1.05 * self._cost.get(key, float("inf")))
 
 
 class ManyTasks(Shape):
     """For pages whose rows nobody has counted, such as pairs of a join: they may be many."""
 
-    def one_task(self) -> bool:
-        """Never."""
-        return False
+    def way(self, files: int = 1) -> Way:
+        """Always the same."""
+        return Way.MANY
 
-    def ran(self, one_task: bool, rows: int, seconds: float) -> None:
+    def ran(self, way: Way, files: int, rows: int, seconds: float) -> None:
         """There is nothing to learn."""

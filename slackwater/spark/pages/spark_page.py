@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -30,8 +31,9 @@ from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
 from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
-from slackwater.spark.pages.origin import Origin, stamp_sql
-from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.origin import Origin, stamp
+from slackwater.spark.pages.parts import Rows, Step, cut
+from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, sketch_column
 from slackwater.spark.storage.place import Place
@@ -39,9 +41,6 @@ from slackwater.spark.types import arrow_of
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel, floor_division
 from slackwater.windows.per_row.rolling import RollingKernel
-
-if TYPE_CHECKING:
-    pass
 
 #: Fewer kernels than this have jobs of their own.
 FEW_KERNELS = 4
@@ -58,6 +57,8 @@ class SparkPage:
     origin: Origin
     marked: bool = False
     """Whether filters have only marked the rows (KEEP)."""
+    steps: tuple[Step, ...] | None = ()
+    """What was done to the rows, to be done to a part of them; None if that is not the same."""
 
     @property
     def frame(self) -> DataFrame:
@@ -106,7 +107,8 @@ class SparkPage:
             count = rows.count()
         plan: Any = rows._jdf.queryExecution().optimizedPlan()
         size = int(str(plan.stats().sizeInBytes()))
-        origin = replace(self.origin, rows=rows, scanned=False, saved=None, size=size, count=count, unstamped=None)
+        origin = replace(self.origin, rows=rows, scanned=False, files=1, parts=None, saved=None, size=size)
+        origin = replace(origin, count=count, unstamped=None)
         pages.room.hold(rows, size, origin)
         return SparkPage(None, origin)
 
@@ -125,7 +127,7 @@ class SparkPage:
             rows = frame.drop(*self.origin.hidden)
             payload = stage(rows, self.origin.pages) if large else few(rows, self.origin.pages)
         if self.rows is not None:
-            self.origin.shape.ran(False, self.rows, time.perf_counter() - started)
+            self.origin.shape.ran(Way.MANY, self.files, self.rows, time.perf_counter() - started)
         return payload
 
     def sample(self, rows: int) -> SparkPage:
@@ -146,36 +148,51 @@ class SparkPage:
     def where(self, condition: str) -> SparkPage:
         """Filter; as long as the arrival is not known, rows are only marked."""
         if self.origin.arrival is not None:
-            return SparkPage(self._kept().where(column(condition)), self.origin)
+            return self._then(lambda rows: self._kept(rows).where(column(condition)), marked=False)
         keep = f"coalesce(({condition}), false)"
         if self.marked:
             keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
-        return SparkPage(self.frame.withColumn(KEEP, column(keep)), self.origin, marked=True)
+        return self._then(lambda rows: rows.withColumn(KEEP, column(keep)), marked=True)
 
     def select(self, columns: Mapping[str, str]) -> SparkPage:
         """Project, and keep what is hidden."""
         made = [named(self._given(sql), name) for name, sql in columns.items()]
         hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
-        return SparkPage(self.frame.select(*made, *hidden), self.origin, self.marked)
+        return self._then(lambda rows: rows.select(*made, *hidden), self.marked)
 
     def stamped(self, at: int) -> SparkPage:
         """The rows with a time."""
         origin = self.origin.stamped(at)
-        made = None if self.made is None else self.made.withColumn(TIME, F.expr(stamp_sql(at)))
-        return SparkPage(made, origin, self.marked)
+        if self.made is None:
+            return SparkPage(None, origin, self.marked)
+        return replace(self._then(lambda rows: stamp(rows, at), self.marked), origin=origin)
+
+    @property
+    def files(self) -> int:
+        """Of how many files the rows are, if a part of these can be worked on like all of them."""
+        return 1 if self.steps is None else self.origin.files
+
+    def _then(self, step: Step, marked: bool) -> SparkPage:
+        """The page after one more step."""
+        steps = None if self.steps is None else (*self.steps, step)
+        return SparkPage(step(self.frame), self.origin, marked, steps)
 
     def fold(self, kernel: PaneKernel) -> Folded:
-        """One job: partials by pane and group, to the driver as Arrow."""
-        started, one_task = time.perf_counter(), self.origin.shape.one_task()
+        """One job, or one for each part of the files: partials by pane and group, to the driver as Arrow."""
+        started, way = time.perf_counter(), self.origin.shape.way(self.files)
         unknown = self.origin.arrival is None
         asked = self.origin.asked if unknown else None
         # Rows that a filter dropped have no group any more, but still a source.
         by_source = self.origin.many_sources and (kernel.source is None or self.marked)
         keys, made = kernel_columns(kernel, by_source, self.marked, asked)
+
+        def job(rows: Rows) -> tuple[pl.DataFrame, Observation | None]:
+            frame, sketch = self.origin.sketched(rows())
+            return frame_of(frame.groupBy(*keys).agg(*made).toArrow()), sketch
+
         try:
-            with self.origin.cut(self.frame, one_task) as rows:
-                frame, sketch = self.origin.sketched(rows)
-                table = frame.groupBy(*keys).agg(*made).toArrow()
+            with cut(self, way) as parts:
+                done = self.origin.pages.side_by_side.run([partial(job, rows) for rows in parts])
         except (PySparkException, Py4JJavaError) as error:
             if not too_large(error):
                 raise
@@ -183,17 +200,18 @@ class SparkPage:
                 self.origin.measure()
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
-        self.origin.ran(seconds)
-        partials = frame_of(table)
+        self.origin.ran(seconds, len(done))
+        tables, sketches = [table for table, _ in done], [sketch for _, sketch in done]
+        partials = pl.concat(tables)
         if self.origin.many_sources and not by_source:
             partials = partials.with_columns(kernel.source_of.alias(SOURCE))
         if unknown:
             everything = pl.col(ALL if self.marked else ROWS)
             missing = pl.when(pl.col(PANE).is_null()).then(everything).otherwise(0)
-            self.origin.arrived(partials.with_columns(everything.alias(ALL), missing.alias(MISSING)), sketch)
+            self.origin.arrived(partials.with_columns(everything.alias(ALL), missing.alias(MISSING)), *sketches)
         assert self.origin.arrival is not None
-        self.origin.shape.ran(one_task, self.origin.arrival.rows, seconds)
-        return folded(partials, kernel, by_source, self.marked)
+        self.origin.shape.ran(way, self.files, self.origin.arrival.rows, seconds)
+        return folded(partials, kernel, by_source, self.marked, [table[PANE] for table in tables])
 
     def fold_all(self, kernels: Sequence[PaneKernel]) -> dict[PaneKernel, Folded]:
         """One job for all kernels that can share it; the others are left out.
@@ -261,7 +279,7 @@ class SparkPage:
             made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
             names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
             mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
-        return SparkPage(mapped, self.origin)
+        return SparkPage(mapped, self.origin, steps=None)
 
     @contextmanager
     def rows_with_time(self) -> Iterator[DataFrame]:
@@ -279,7 +297,8 @@ class SparkPage:
         condition = "true" if node.condition is None else node.condition
         how = {"semi": "left_semi", "anti": "left_anti"}.get(node.how, node.how)
         made = self._kept().join(stored, column(condition), how)
-        return SparkPage(made.select(*(named(s, n) for n, s in node.columns), *self.origin.hidden), self.origin)
+        frame = made.select(*(named(s, n) for n, s in node.columns), *self.origin.hidden)
+        return SparkPage(frame, self.origin, steps=None)
 
     def measure(self) -> Arrival:
         """Statistics before any filter, by a job of their own if none has run."""

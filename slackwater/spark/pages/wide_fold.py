@@ -10,15 +10,17 @@ What must not share a hash table, as sketches, is folded by a job of its own.
 
 from __future__ import annotations
 
+import functools
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import polars as pl
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -35,13 +37,20 @@ from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.spark.pages.fold import KEEP
-from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.parts import Rows, cut
+from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.staging import too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics
 from slackwater.spark.pages.wide_sql import PLACE, Part, WideSql
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import Group, PaneKernel, source_text
+from slackwater.windows.panes import in_several
+from slackwater.windows.sliding import united
+
+Done = tuple[pl.DataFrame, Observation | None]
+"""What a job gave, and the sketch that it observed."""
+Job = Callable[[], Done]
 
 _FIXED = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
 _KEYS = (*_FIXED, StringType, BinaryType)
@@ -50,8 +59,8 @@ _KEYS = (*_FIXED, StringType, BinaryType)
 class WideFold:
     """Folds the pages of one arc for the same kernels; learns how its job is best cut.
 
-    Large pages with one piece of rows (one row group) keep all cores busy only if the kernels are cut, the others
-    if the rows are.
+    Large pages of one file with one piece of rows (one row group) keep all cores busy only if the kernels are cut,
+    the others if the rows are.
     """
 
     def __init__(self, kernels: Sequence[PaneKernel]) -> None:
@@ -118,13 +127,13 @@ class WideFold:
     # --- every page
 
     def _run(self, page: SparkPage) -> dict[PaneKernel, Folded]:
-        started, whole = time.perf_counter(), self.shape.one_task()
+        started, way = time.perf_counter(), self.shape.way(page.files)
         origin = page.origin
         unknown = origin.arrival is None
         carrier = self._carrier if unknown else None
-        job, sketch = self._job(page, whole, carrier)
         try:
-            table = frame_of(job.toArrow())
+            with cut(page, way) as parts:
+                done = origin.pages.side_by_side.run(list(self._jobs(page, parts, way, carrier)))
         except (PySparkException, Py4JJavaError) as error:
             if not too_large(error):
                 raise
@@ -132,45 +141,52 @@ class WideFold:
                 origin.measure()
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
-        origin.ran(seconds)
-        table = self._unpacked(table)
+        origin.ran(seconds, len(done))
+        tables = [self._unpacked(table) for table, _ in done]
         if unknown:
-            origin.arrived(self._seen(table, carrier, origin.many_sources), sketch)
+            measured = tables if carrier is not None else [table for table in tables if ALL in table.columns]
+            seen = [self._seen(table, carrier, origin.many_sources) for table in measured]
+            origin.arrived(pl.concat(seen), *(sketch for _, sketch in done))
         assert origin.arrival is not None
-        self.shape.ran(whole, origin.arrival.rows, seconds)
-        return dict(self._folded(table.filter(pl.col(PANE).is_not_null()), origin.many_sources))
+        self.shape.ran(way, page.files, origin.arrival.rows, seconds)
+        cuts = [table.filter(pl.col(PANE).is_not_null()) for table in tables if PANE in table.columns]
+        return dict(self._folded(cuts, origin.many_sources))
 
-    def _job(self, page: SparkPage, whole: bool, carrier: int | None) -> tuple[DataFrame, Observation | None]:
-        """The job of a page, and the sketch that it observes."""
+    def _jobs(self, page: SparkPage, parts: list[Rows], way: Way, carrier: int | None) -> Iterator[Job]:
+        """All kernels over each part of the rows; or, of a large page that is one part, some kernels over all."""
         assert self._parts is not None
-        spark, origin = page.frame.sparkSession, page.origin
-        small = whole and not self.shape.large
-        cores = spark.sparkContext.defaultParallelism
-        count = min(cores, len(self._parts)) if whole and not small else 1
-        frame = page.frame.coalesce(1) if small else page.frame
-        views = {self._view: frame}
-        branches = [(self._view, range(n, len(self._parts), count)) for n in range(count)]
-        sketch = None
-        if carrier is not None and "sketch" in origin.needs:
-            # Only the branch of the carrier may observe: the same rows are read by the others too.
-            observed, sketch = origin.sketched(frame)
-            views[f"{self._view}_observed"] = observed
-            branches = [(f"{v}_observed" if carrier in places else v, places) for v, places in branches]
+        many, count = len(self._parts), 1
+        if way is Way.ONE and self.shape.large:
+            count = min(page.frame.sparkSession.sparkContext.defaultParallelism, many)
+        apart = page.origin.arrival is None and carrier is None
+        together = apart and not self.shape.large
+        if apart and not together:
+            yield functools.partial(_measured, page)
+        for n, (rows, first) in enumerate(product(parts, range(count))):
+            yield functools.partial(self._job, page, rows, range(first, many, count), carrier, n, together)
+
+    def _job(self, page: SparkPage, rows: Rows, places: range, carrier: int | None, n: int, together: bool) -> Done:
+        """Some kernels over some rows, and the sketch that was observed; `together` with the statistics."""
+        origin, view, sketch = page.origin, f"{self._view}_{n}", None
+        # Small pages of which nothing but the aggregates is one scan go through one task too.
+        frame = page.frame.coalesce(1) if together else rows()
+        if carrier is not None and carrier in places:
+            frame, sketch = origin.sketched(frame)
         asked = None if origin.arrival is not None else origin.asked
-        text = self._sql.job(branches, carrier, page.marked, origin.hidden, asked)
-        job = _over(views, self._inputs, text, spark)
+        text = self._sql.job(view, places, carrier, page.marked, origin.hidden, asked)
+        job = _over(view, frame, self._inputs, text)
         if sketch is not None:
             # Spark looks for what is observed in the plan as it was given, and a text has only names there.
             job = job.select("*")
-        if asked is not None and carrier is None:
-            statistics, sketch = _statistics(page, small)
+        if together:
+            statistics, sketch = _statistics(page, origin.source.coalesce(1))
             job = job.unionByName(statistics, allowMissingColumns=True)
-        return job, sketch
+        return frame_of(job.toArrow()), sketch
 
     def _unpacked(self, table: pl.DataFrame) -> pl.DataFrame:
         """Panes and the kernels that they belong to; rows without a time, and statistics, have neither."""
         assert self._parts is not None
-        if not self._sql.packed:
+        if not self._sql.packed or PANE not in table.columns:
             return table
         many = len(self._parts)
         pane = pl.col(PANE)
@@ -180,7 +196,7 @@ class WideFold:
         """The statistics of the arrival, by source if there are sources."""
         assert self._parts is not None
         if carrier is None:
-            seen = table.filter(pl.col(PLACE).is_null())
+            seen = table.filter(pl.col(PLACE).is_null()) if PLACE in table.columns else table
             return seen.select(c for c in (*COLUMNS, SOURCE) if c in seen.columns)
         # Only the carrier keeps rows without a time: they have no pane, nor a place that is made of it.
         seen = table.filter(pl.col(PANE).is_null() | (pl.col(PLACE) == carrier))
@@ -193,12 +209,17 @@ class WideFold:
             *([] if source is None else [source.alias(SOURCE)]),
         )
 
-    def _folded(self, table: pl.DataFrame, many_sources: bool) -> Iterator[tuple[PaneKernel, Folded]]:
+    def _folded(self, tables: Sequence[pl.DataFrame], many_sources: bool) -> Iterator[tuple[PaneKernel, Folded]]:
         assert self._parts is not None
-        cut = {key[0]: part for key, part in table.partition_by(PLACE, as_dict=True).items()}
-        for n, s in enumerate(self._parts):
-            here = cut.get(n, table.clear())
-            yield s.kernel, self._own(here, s, many_sources)
+        cuts = [table.partition_by(PLACE, as_dict=True) for table in tables]
+        for n, part in enumerate(self._parts):
+            # In the order of the parts of the rows, which other kernels' tables have none of.
+            here = [mine for by in cuts if (mine := by.get((n,))) is not None]
+            own = self._own(pl.concat(here) if here else tables[0].clear(), part, many_sources)
+            if len(here) > 1 and SOURCE not in part.keys:
+                panes = in_several([mine[PANE] for mine in here])
+                own = replace(own, partials=united(part.kernel, own.partials, panes))
+            yield part.kernel, own
 
     def _own(self, here: pl.DataFrame, s: Part, many_sources: bool) -> Folded:
         """A kernel's own partials, under its own names."""
@@ -221,15 +242,13 @@ class WideFold:
         return Folded(partials, counts)
 
 
-def _over(views: dict[str, DataFrame], inputs: Sequence[Column], text: str, spark: SparkSession) -> DataFrame:
-    """What a text says of some rows, each under a name that only the text knows."""
-    for name, frame in views.items():
-        frame.select(*inputs).createOrReplaceTempView(name)
+def _over(view: str, frame: DataFrame, inputs: Sequence[Column], text: str) -> DataFrame:
+    """What a text says of some rows, which have a name that only the text knows."""
+    frame.select(*inputs).createOrReplaceTempView(view)
     try:
-        return spark.sql(text)
+        return frame.sparkSession.sql(text)
     finally:
-        for name in views:
-            spark.catalog.dropTempView(name)
+        frame.sparkSession.catalog.dropTempView(view)
 
 
 def _source_of(part: Part) -> pl.Expr | None:
@@ -240,12 +259,18 @@ def _source_of(part: Part) -> pl.Expr | None:
     return None if name is None else source_text(pl.col(part.keys[name]))
 
 
-def _statistics(page: SparkPage, small: bool) -> tuple[DataFrame, Observation | None]:
-    """The branch that measures the arrival."""
+def _statistics(page: SparkPage, rows: DataFrame) -> tuple[DataFrame, Observation | None]:
+    """The statistics of the arrival, over the rows as they came."""
     origin = page.origin
-    frame, sketch = origin.sketched(origin.source.coalesce(1) if small else origin.source)
+    frame, sketch = origin.sketched(rows)
     made = frame.groupBy(*([SOURCE] if origin.many_sources else [])).agg(*page_statistics(*origin.asked))
     return made, sketch
+
+
+def _measured(page: SparkPage) -> Done:
+    """One job: the statistics alone."""
+    statistics, sketch = _statistics(page, page.origin.source)
+    return frame_of(statistics.toArrow()), sketch
 
 
 def _types(frame: DataFrame, sqls: Sequence[str]) -> list[DataType]:

@@ -58,26 +58,15 @@ class WideSql:
 
     def job(
         self,
-        branches: Sequence[tuple[str, range]],
-        carrier: int | None,
-        marked: bool,
-        hidden: Sequence[str],
-        asked: tuple[bool, bool] | None,
-    ) -> str:
-        """Partials of the kernels in each branch, which reads a view; the carrier takes statistics along."""
-        carried = {} if carrier is None or asked is None else time_statistics_sql(*asked)
-        made = (self._branch(view, places, carrier, marked, hidden, carried) for view, places in branches)
-        return "\nUNION ALL\n".join(made)
-
-    def _branch(
-        self,
         view: str,
         places: range,
         carrier: int | None,
         marked: bool,
         hidden: Sequence[str],
-        carried: dict[str, str],
+        asked: tuple[bool, bool] | None,
     ) -> str:
+        """Partials of some kernels over a view; if the carrier is one of them, it takes statistics along."""
+        carried = {} if carrier is None or asked is None else time_statistics_sql(*asked)
         carries = carrier in places
         filtered = carries or marked
         times = [c for c in (TIME, PUNCTUATION) if c in hidden] if carries else []
