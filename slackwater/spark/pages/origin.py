@@ -17,7 +17,7 @@ from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival, merged_sketch
 from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.statistics import page_statistics, read_arrival, sketch_column
+from slackwater.spark.pages.statistics import observed_sketch, page_statistics, read_arrival, read_sketch
 from slackwater.windows.frames import frame_of
 
 if TYPE_CHECKING:
@@ -125,12 +125,12 @@ class Origin:
         if "sketch" not in self.needs or self.arrival is not None:
             return frame, None
         sketch = Observation()
-        return frame.observe(sketch, sketch_column()), sketch
+        return frame.observe(sketch, observed_sketch()), sketch
 
     def arrived(self, statistics: pl.DataFrame, *sketches: Observation | None) -> None:
         """Take the statistics that a job has brought along, or several over parts of the rows."""
-        seen = [s.get["sketch"] for s in sketches if s is not None]
-        sketch = merged_sketch([bytes(part) for part in seen if part is not None])
+        seen = [read_sketch(s.get["sketch"]) for s in sketches if s is not None]
+        sketch = merged_sketch([part for part in seen if part is not None])
         self.arrival = read_arrival(statistics, self.at, sketch)
         if self.unstamped is not None and self.unstamped.arrival is None:
             self.unstamped.arrival = self.arrival

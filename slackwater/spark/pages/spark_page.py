@@ -35,7 +35,7 @@ from slackwater.spark.pages.origin import Origin, stamp
 from slackwater.spark.pages.parts import Rows, Step, cut
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.staging import few, stage, too_large
-from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statistics, sketch_column
+from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, observed_sketch, page_statistics
 from slackwater.spark.storage.place import Place
 from slackwater.spark.types import arrow_of
 from slackwater.windows.frames import frame_of
@@ -379,7 +379,7 @@ class SparkPage:
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
-            *([sketch_column()] if "sketch" in self.origin.needs else []),
+            *([observed_sketch()] if "sketch" in self.origin.needs else []),
         ]
         return self._kept(self.frame.observe(statistics, *wanted)), statistics
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from functools import lru_cache
 from typing import Any
 
@@ -49,6 +50,17 @@ def page_statistics(total: bool, punctuated: bool) -> tuple[Column, ...]:
 def sketch_column() -> Column:
     """The sketch of a page's times."""
     return F.expr(f"kll_sketch_agg_double(CAST({TIME} AS DOUBLE), {SKETCH_K})").alias("sketch")
+
+
+@lru_cache(maxsize=1)
+def observed_sketch() -> Column:
+    """The same to be observed: as text, for py4j takes 0.1 s to hand over these bytes."""
+    return F.base64(sketch_column()).alias("sketch")
+
+
+def read_sketch(seen: str | None) -> bytes | None:
+    """The sketch that was observed; None if there was no row."""
+    return None if seen is None else base64.b64decode(seen)
 
 
 def read_arrival(statistics: pl.DataFrame, at: int, sketch: bytes | None) -> Arrival:
