@@ -1,8 +1,9 @@
 """S3's lines on Spark by the machine's clock, and what native Structured Streaming does when a source is quiet.
 
-Two live streams are filtered and united: 50 rows a second, and a file every 20 seconds. Our union passes rows at
+Two live streams are filtered and united: 50 rows a second, and one row every 20 seconds. Our union passes rows at
 once and holds back only time, so what waits is a window: the latency of an answer is the time from the end of its
-window of one second to the sink.
+window of one second to the sink. Rows come a quarter of a second before and after each full second. So no line
+is slower only because a page happened to be worked on when a window ended.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +29,8 @@ import slackwater as sw
 from slackwater.engine.enabling import Enabling
 from slackwater.spark.embedded import embedded
 
+#: Rows a second.
+FAST = 50
 #: Seconds between two rows of the sparse stream.
 SPARSE = 20.0
 #: Before this nothing is measured: Spark compiles.
@@ -42,36 +46,50 @@ SCHEMA = "timestamp TIMESTAMP, value BIGINT"
 
 
 @dataclass
-class Sparse:
+class Sender:
     """A folder that gets a file now and then."""
 
     folder: Path
+    rows: int = 1
     written: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
     def write(self) -> None:
-        """One row, now."""
-        rows = pl.DataFrame({"timestamp": [datetime.now(UTC)], "value": [self.written]})
+        """A file, now."""
+        values = range(self.written * self.rows, (self.written + 1) * self.rows)
+        rows = pl.DataFrame({"timestamp": [datetime.now(UTC)] * self.rows, "value": values})
         rows.write_parquet(self.folder / f".{self.written}")
         (self.folder / f".{self.written}").rename(self.folder / f"{self.written}.parquet")
         self.written += 1
 
-    def keep_writing(self, every: float) -> None:
-        """In a thread, until it is stopped."""
+    def keep_writing(self, every: float, phase: float) -> None:
+        """In a thread, until it is stopped: when the clock is at a multiple of some seconds, and `phase` more."""
 
         def work() -> None:
-            while not self.stop.wait(every):
+            while not self.stop.wait(every - (time.time() - phase) % every):
                 self.write()
 
         threading.Thread(target=work, daemon=True).start()
 
 
-def _fast(spark: SparkSession) -> DataFrame:
-    return spark.readStream.format("rate").option("rowsPerSecond", 50).load()
+@contextmanager
+def _senders(regularly: bool) -> Iterator[tuple[Sender, Sender]]:
+    """50 rows a second, and a row every 20 seconds if that is wanted."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        fast, sparse = Sender(Path(one), FAST // 2), Sender(Path(other))
+        fast.keep_writing(0.5, 0.25)
+        if regularly:
+            sparse.write()
+            sparse.keep_writing(SPARSE, 0.5)
+        try:
+            yield fast, sparse
+        finally:
+            fast.stop.set()
+            sparse.stop.set()
 
 
-def _sparse(spark: SparkSession, folder: Path) -> DataFrame:
-    return spark.readStream.schema(SCHEMA).parquet(str(folder))
+def _read(spark: SparkSession, sender: Sender) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).parquet(str(sender.folder))
 
 
 def on_spark(console: Console, seconds: float) -> dict[str, Any]:
@@ -119,16 +137,13 @@ class Answers:
 
 
 def _line(spark: SparkSession, enabling: Enabling | None, kind: Any, seconds: float) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, sw.Session(spark, enabling=enabling) as session:
-        sparse = Sparse(Path(folder))
-        fast = session.stream("fast", _fast(spark), time=kind).where("value % 20 <> 0").select("value")
-        slow = session.stream("slow", _sparse(spark, sparse.folder), time=kind).where("value >= 0").select("value")
+    with _senders(regularly=True) as senders, sw.Session(spark, enabling=enabling) as session:
+        rows = [_read(spark, sender) for sender in senders]
+        fast = session.stream("fast", rows[0], time=kind).where("value % 20 <> 0").select("value")
+        slow = session.stream("slow", rows[1], time=kind).where("value >= 0").select("value")
         answers = Answers(time.time() + WARM_UP)
         fast.union(slow).window("1 second", "1 second").agg(n="count(*)").start(sink=answers)
-        sparse.write()
-        sparse.keep_writing(SPARSE)
         time.sleep(WARM_UP + seconds)
-        sparse.stop.set()
     waits = answers.waits or [float("nan")]
     return {
         "answers": len(answers.waits),
@@ -140,10 +155,9 @@ def _line(spark: SparkSession, enabling: Enabling | None, kind: Any, seconds: fl
 
 def _ours_quiet(spark: SparkSession, seconds: float) -> float | None:
     """A row of the quiet stream comes at the start, and none after it."""
-    with tempfile.TemporaryDirectory() as folder, sw.Session(spark) as session:
-        sparse = Sparse(Path(folder))
+    with _senders(regularly=False) as senders, sw.Session(spark) as session:
         bounds = (sw.bounded("0 seconds"), sw.bounded("0 seconds", idle="1 second"))
-        streams = [_fast(spark), _sparse(spark, sparse.folder)]
+        streams = [_read(spark, sender) for sender in senders]
         fast, slow = (
             session.stream(name, df, time="timestamp", disorder=disorder).select("value")
             for name, df, disorder in zip(("fast", "slow"), streams, bounds, strict=True)
@@ -151,7 +165,7 @@ def _ours_quiet(spark: SparkSession, seconds: float) -> float | None:
         answers = Answers(float("inf"))
         fast.union(slow).window("1 second", "1 second").agg(n="count(*)").start(sink=answers)
         time.sleep(WARM_UP)
-        sparse.write()
+        senders[1].write()
         quiet = time.time()
         answers.since = quiet + 1
         return _first(lambda: bool(answers.waits), quiet, seconds)
@@ -176,11 +190,9 @@ def _native_join(fast: DataFrame, slow: DataFrame) -> DataFrame:
 def _native_quiet(
     spark: SparkSession, seconds: float, query: Callable[[DataFrame, DataFrame], DataFrame]
 ) -> float | None:
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as checkpoint:
-        sparse, since, seen = Sparse(Path(folder)), [float("inf")], list[float]()
-        fast, slow = (
-            df.withWatermark("timestamp", "0 seconds") for df in (_fast(spark), _sparse(spark, sparse.folder))
-        )
+    with _senders(regularly=False) as senders, tempfile.TemporaryDirectory() as checkpoint:
+        since, seen = [float("inf")], list[float]()
+        fast, slow = (_read(spark, sender).withWatermark("timestamp", "0 seconds") for sender in senders)
 
         def note(rows: DataFrame, batch: int) -> None:
             seen.extend(row["end"] for row in rows.collect() if row["end"] / 1e6 >= since[0])
@@ -189,7 +201,7 @@ def _native_quiet(
         running = started.option("checkpointLocation", checkpoint).start()
         try:
             time.sleep(WARM_UP)
-            sparse.write()
+            senders[1].write()
             quiet = time.time()
             since[0] = quiet + 1
             return _first(lambda: bool(seen), quiet, seconds)
