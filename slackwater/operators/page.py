@@ -174,8 +174,8 @@ class Pages(Protocol):
         """The page that `Page.save` spoke of."""
         ...
 
-    def joins(self, page: Page, following: Any) -> bool:
-        """Whether a page of a stream and one that follows it can be taken as one."""
+    def joins(self, group: Sequence[Page], following: Any) -> bool:
+        """Whether some pages of a stream, and one that follows them, can be taken as one."""
         ...
 
     def together(self, pages: Sequence[Page]) -> Page:

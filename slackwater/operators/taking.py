@@ -74,18 +74,18 @@ class Together:
         self._learn()
         self._groups += 1
         most, first, group = self._most(len(inbox)), inbox.oldest, [_page(inbox)]
-        while len(group) < most and self._follows(inbox, group[0], first):
+        while len(group) < most and self._follows(inbox, group, first):
             group.append(_page(inbox))
         self.taken = len(group)
         page = group[0] if len(group) == 1 else self._pages.together(group)
         self._last = (self._clock(), page, self.taken) if len(inbox) else None
         return page, self.taken
 
-    def _follows(self, inbox: Input, page: Page, first: int) -> bool:
-        """Whether what waits next can be taken with a page of an earlier admission."""
+    def _follows(self, inbox: Input, group: list[Page], first: int) -> bool:
+        """Whether what waits next can be taken with pages of earlier admissions."""
         if not len(inbox) or isinstance(inbox.peek(), (Punctuation, Prod)):
             return False
-        return self._pages.joins(page, inbox.peek()) and not self._apart(first, inbox.oldest)
+        return self._pages.joins(group, inbox.peek()) and not self._apart(first, inbox.oldest)
 
     def _learn(self) -> None:
         if self._last is None:

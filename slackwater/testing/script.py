@@ -115,8 +115,9 @@ class ArrowPages:
         """The page again."""
         return ArrowPage.load(saved)
 
-    def joins(self, page: Page, following: Any) -> bool:
+    def joins(self, group: Sequence[Page], following: Any) -> bool:
         """Whether both came from one stream and nothing has run."""
+        page = group[-1]
         return isinstance(page, ArrowPage) and isinstance(following, ArrowPage) and page.joins(following)
 
     def together(self, pages: Sequence[Page]) -> ArrowPage:

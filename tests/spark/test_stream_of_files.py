@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from slackwater.plan.nodes import StreamNode
+from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.files import Files
+from slackwater.spark.pages.new_page import by_reference
+from slackwater.spark.pages.one_task import SideBySide
+from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.pages.shape import Shape
+from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.storage.place import Place
 
 pytestmark = pytest.mark.spark
 
@@ -191,3 +202,54 @@ def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -
         assert got == [(0, 1), (10, 1), (30, 1)]
         assert run.metrics()["missing_time"] == 2
     assert [sorted(page, key=str) for page in late] == [[None, "x"]]
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_pages_taken_together_are_worked_on_side_by_side(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filtered: bool
+) -> None:
+    source, side_by_side, run = tmp_path / "source", list[int](), SideBySide.run
+
+    def spy(self: SideBySide, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+        side_by_side.append(len(jobs))
+        return run(self, jobs)
+
+    monkeypatch.setattr(SideBySide, "run", spy)
+    monkeypatch.setattr(Shape, "SMALL", 10)
+    source.mkdir()
+    write_files(source, files=12)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, source), time="t", disorder=sw.bounded("2 hours"))
+        kept = rows.where("k <> 'k1'").select("k", v="v + 1") if filtered else rows
+        windows = kept.window("30 seconds", "10 seconds").group_by("k").agg(n="count(*)", total="sum(v)")
+        got = windows.start(hold=True)
+        s.run_available(drain=True)
+        found = got.results().select(["k", "n", "total", "window_start"]).to_pylist()
+        assert got.metrics()["late_rows"] == 0
+    assert max(side_by_side) >= 2
+    spark.read.schema(SCHEMA).parquet(str(source)).createOrReplaceTempView("rows")
+    value, keep = ("v + 1", "k <> 'k1'") if filtered else ("v", "true")
+    expected = spark.sql(
+        f"""SELECT k, count(*) AS n, sum({value}) AS total, window.start AS window_start FROM rows
+        WHERE {keep} GROUP BY window(t, '30 seconds', '10 seconds'), k"""
+    )
+    assert in_order(found) == in_order(expected.toArrow().to_pylist())
+
+
+def test_pages_are_taken_together_as_long_as_what_they_come_down_to_fits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pages = SparkPages(spark, Place.of(tmp_path))
+    node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5))
+    schema = spark.createDataFrame([], "t BIGINT").schema.json()
+
+    def page(number: int) -> SparkPage:
+        return by_reference(Files("parquet", (), schema, (f"{number}",), 1), node, number, 0, "x", pages, ["*"])
+
+    group = [page(number) for number in range(3)]
+    assert pages.joins(group, page(3))
+    most = pages._most_partials
+    pages.shape("rows").folded(files=2, size=most / 2)
+    assert pages.joins(group, page(3))  # four quarters
+    pages.shape("rows").folded(files=2, size=most)
+    assert not pages.joins(group, page(3)) and pages.joins(group[:1], page(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,8 @@ from slackwater.windows.kernel import PaneKernel
 SORTED = "sorted"
 #: Folder of the pages that are safe before they are taken; see `Spool`.
 SPOOL = "spool"
+#: Pages are taken together up to so many bytes of partials.
+_MOST_PARTIALS = 256 << 20
 #: So many sets of queries over the same rows are remembered.
 _MOST_WIDE = 64
 
@@ -154,9 +157,20 @@ class SparkPages:
             )
         return load(self, saved)
 
-    def joins(self, page: Page, following: Any) -> bool:
-        """Files that are read in the same way."""
-        return isinstance(page, SparkPage) and isinstance(following, SparkPage) and can_join(page, following)
+    def joins(self, group: Sequence[Page], following: Any) -> bool:
+        """Files that are read in the same way, if what they come down to is likely to fit into the driver."""
+        page = group[0]
+        if not (isinstance(page, SparkPage) and isinstance(following, SparkPage) and can_join(page, following)):
+            return False
+        files = following.files + sum(other.files for other in group if isinstance(other, SparkPage))
+        return files * page.origin.shape.partials_a_file <= self._most_partials
+
+    @cached_property
+    def _most_partials(self) -> int:
+        """Bytes that one fold may bring to the driver, which may be told to take less."""
+        conf: Any = self.spark.sparkContext._jsc.sc().conf()
+        allowed = conf.getSizeAsBytes("spark.driver.maxResultSize", "1g")
+        return min(allowed // 2, _MOST_PARTIALS) if allowed else _MOST_PARTIALS
 
     def together(self, pages: Sequence[Page]) -> SparkPage:
         """One page of all their files."""

@@ -37,6 +37,8 @@ class Shape:
         self._rows = 0
         self._cost: dict[tuple[bool, Way], float] = {}
         """Seconds a row, by whether a page had several files."""
+        self.partials_a_file = 0
+        """Bytes that a file of the last pages came down to at the most; older ones count ever less."""
 
     @property
     def large(self) -> bool:
@@ -65,6 +67,10 @@ class Shape:
             key = files > 1, way
             # The best so far, forgotten slowly: noise, and compiling the first time, only make a page slower.
             self._cost[key] = min(seconds / rows, 1.05 * self._cost.get(key, float("inf")))
+
+    def folded(self, files: int, size: float) -> None:
+        """A page of so many files came down to so many bytes."""
+        self.partials_a_file = max(round(size / files), self.partials_a_file * 9 // 10)
 
 
 class ManyTasks(Shape):

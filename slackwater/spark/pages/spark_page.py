@@ -203,6 +203,7 @@ class SparkPage:
         self.origin.ran(seconds, len(done))
         tables, sketches = [table for table, _ in done], [sketch for _, sketch in done]
         partials = pl.concat(tables)
+        self.origin.shape.folded(self.origin.files, partials.estimated_size())
         if self.origin.many_sources and not by_source:
             partials = partials.with_columns(kernel.source_of.alias(SOURCE))
         if unknown:

@@ -142,6 +142,7 @@ class WideFold:
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
         origin.ran(seconds, len(done))
+        origin.shape.folded(origin.files, sum(table.estimated_size() for table, _ in done))
         tables = [self._unpacked(table) for table, _ in done]
         if unknown:
             measured = tables if carrier is not None else [table for table in tables if ALL in table.columns]
