@@ -85,15 +85,10 @@ def whole_at(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_the_process_may_die_at_every_point(tmp_path: Path, whole_at: int) -> None:
-    counting, calm = Fate(), undisturbed(PAGES[:4])
-    world = World(query(), PAGES[:4], tmp_path / "calm", commit_every=2)
-    script = world.live(counting)
-    assert script is not None
-    assert_undisturbed(world, script, calm)
-    assert counting.count > 60
-    for point in range(1, counting.count + 1):
-        world = World(query(), PAGES[:4], tmp_path / str(point), commit_every=2)
-        assert world.live(Fate(point)) is None
+    calm = undisturbed(PAGES[:4])
+    deaths = World(query(), PAGES[:4], tmp_path / "calm", commit_every=2).deaths(tmp_path / "deaths")
+    assert len(deaths) > 60
+    for point, world in enumerate(deaths):
         script = world.live(Fate(), again=point % 3)
         assert script is not None
         assert_undisturbed(world, script, calm)

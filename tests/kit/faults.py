@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -29,9 +31,12 @@ class Fate:
 
     at: int | None = None
     count: int = 0
+    witness: Callable[[], None] = lambda: None
+    """Called at each point."""
 
     def step(self) -> None:
         self.count += 1
+        self.witness()
         if self.count == self.at:
             raise Died
 
@@ -102,6 +107,12 @@ class MortalSink(ListSink):
         super().write(payload, commit_id)
         self.fate.step()
 
+    def copied(self) -> MortalSink:
+        """A sink that has been given the same."""
+        made = copy.copy(self)
+        made.commits = dict(self.commits)
+        return made
+
 
 @dataclass
 class World:
@@ -117,6 +128,22 @@ class World:
     """Ticks of the clock from page to page."""
     safe: int = -1
     """Number of the last page that was acknowledged."""
+
+    def deaths(self, copies: Path) -> list[World]:
+        """Live to the end; the worlds that a death at each point would have left, in folders of this one.
+
+        A life up to a point is the same whether it dies there or not: so it need not be lived again for each.
+        """
+        left: list[World] = []
+        assert self.live(Fate(witness=lambda: left.append(self._copied(copies / str(len(left)))))) is not None
+        return left
+
+    def _copied(self, folder: Path) -> World:
+        if self.folder.exists():
+            shutil.copytree(self.folder, folder)
+        made = copy.copy(self)
+        made.folder, made.sink, made.late = folder, self.sink.copied(), self.late.copied()
+        return made
 
     def start(self, fate: Fate) -> Script:
         self.sink.fate = self.late.fate = fate
