@@ -118,7 +118,7 @@ def add_query(
         return build.all(output)
     except BaseException:
         # A sink may fail at what a crash has left for it; the query can be started again.
-        remove_query(executor, name)
+        executor.withdraw(name)
         raise
 
 

@@ -41,8 +41,6 @@ class Commits:
         self._aside = list(records[0].aside) if records else []
         self._redo += [emission for kept in self._aside for emission in kept.emissions]
         self._everything = False
-        self._gone = set[str]()
-        """Operators that were taken out since the restart."""
         self.feedback = Feedback()
         self.on_refused: Callable[[dict[str, Refused]], None] | None = None
         """Told of the sinks that could not be written; without it their error is raised."""
@@ -102,13 +100,12 @@ class Commits:
         present = {_query_of(label) for label in self._graph.nodes}
         for arc in queues:
             label = operator_of(arc)
-            missing = label not in self._graph and label not in self._gone
-            if missing and "/" in label and _query_of(label) in present:
+            if label not in self._graph and "/" in label and _query_of(label) in present:
                 raise RunError(
                     f"the journal holds pages that wait for {label}, which this query does not have; "
                     "start it as it was"
                 )
-        self._recovered, self._gone = Recovered(), set()
+        self._recovered = Recovered()
 
     @property
     def unwritten(self) -> bool:
@@ -137,11 +134,20 @@ class Commits:
             self.journal.commit(self._recovered.records[-1])
         self._redo = left
 
-    def forget(self, over: Callable[[str], bool]) -> None:
-        """What the journal holds for some queries, by their names, is not wanted any more."""
-        labels = {label for kept in self._aside for label in kept.labels}
+    def forget(self, over: Callable[[str], bool], shared: Set[str]) -> None:
+        """What the journal holds for some queries, by their names, is not wanted any more.
+
+        But the parts that they share with others are.
+        """
         self._wrote([e for e in self._redo if not over(_query_of(e.sink))])
-        self._keep_aside({label for label in labels if "/" not in label or not over(_query_of(label))})
+        known = {label for record in (*self._aside, *self._recovered.records) for label in record.labels}
+        gone = {label for label in known - shared if "/" in label and over(_query_of(label))}
+        self._keep_aside(known - gone)
+        self._not_restored(gone)
+
+    def _not_restored(self, labels: Set[str]) -> None:
+        """Operators that come under these labels are new."""
+        self._recovered.records = [record.without(labels) for record in self._recovered.records]
 
     # --- queries that have been taken out, and may come back
 
@@ -165,9 +171,9 @@ class Commits:
 
     # --- the commit
 
-    def took_out(self, labels: Sequence[str]) -> None:
-        """Operators have gone, and what waits for them in the journal."""
-        self._gone |= set(labels)
+    def took_out(self, labels: Set[str]) -> None:
+        """Operators have gone for good, and what the journal held for them."""
+        self._not_restored(labels)
         self.changed()
 
     def changed(self) -> None:

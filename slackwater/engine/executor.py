@@ -115,7 +115,12 @@ class Executor:
 
     def remove(self, query: str) -> None:
         """Take a query out for good, and the operators that work for no other; what they hold is forgotten."""
+        self._commits.took_out(self._take_out({query}))
+
+    def withdraw(self, query: str) -> None:
+        """Take a query out that could not be started: the journal knows it as before."""
         self._take_out({query})
+        self._commits.changed()
 
     def retire(self, query: str) -> bool | None:
         """Take a query out that may come back in a later process; whether it may.
@@ -136,13 +141,14 @@ class Executor:
             labels = [s.label for s in sources]
             pages = self._commits.set_aside({node.label for node in mine}, labels, unwritten)
             self._admission.withdraw({label: pages.get(label) for label in labels}, error)
-        self._take_out(queries)
+        self._commits.took_out(self._take_out(queries))
         if resumable:
             self._backlog.let_go()
         return resumable
 
-    def _take_out(self, queries: Set[str]) -> None:
-        gone = []
+    def _take_out(self, queries: Set[str]) -> set[str]:
+        """Gives the labels of the operators that are gone."""
+        gone = set()
         for node in reversed([n for n in self.graph if n.queries & queries]):
             node.queries -= queries
             for query in queries:
@@ -150,21 +156,21 @@ class Executor:
             if not node.queries and not any(node.outputs.values()):
                 self.graph.remove(node.label)
                 node.operator.leave()
-                gone.append(node.label)
+                gone.add(node.label)
         self.parts.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
             source.operator.abandon(self.graph.pages_behind(source), source.clock.now())
-        self._commits.took_out(gone)
+        self._cycle.dirty = True
+        return gone
+
+    def forget(self, query: str, shared: Set[str] = frozenset()) -> None:
+        """What the journal holds for a query is not wanted any more, but for what it shares with others."""
+        self._commits.forget(lambda name: name == query, shared)
         self._cycle.dirty = True
 
-    def forget(self, query: str) -> None:
-        """What the journal holds for a query is not wanted any more."""
-        self._commits.forget(lambda name: name == query)
-        self._cycle.dirty = True
-
-    def keep_only(self, queries: Set[str]) -> None:
-        """Of what a crash has left, only that of these queries is wanted."""
-        self._commits.forget(lambda name: name not in queries)
+    def keep_only(self, queries: Set[str], shared: Set[str] = frozenset()) -> None:
+        """Of what a crash has left, only that of these queries is wanted, and the parts that they share."""
+        self._commits.forget(lambda name: name not in queries, shared)
 
     def taking(self) -> Taking:
         """How a new source takes pages."""

@@ -57,6 +57,10 @@ class Record:
             aside=[],
         )
 
+    def without(self, labels: Set[str]) -> Record:
+        """The same but for what it says of these operators."""
+        return replace(self.part(self.labels - labels), consumed=self.consumed, aside=self.aside)
+
     @property
     def labels(self) -> set[str]:
         """The operators that it says something of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from slackwater.engine.graph import Feed
@@ -20,7 +21,7 @@ class Parts:
     folds: dict[Feed, SharedFold] = field(default_factory=dict)
     """What folds the pages of an arc."""
 
-    def forget(self, labels: list[str]) -> None:
+    def forget(self, labels: Set[str]) -> None:
         """These operators are gone."""
         self.labels = {part: label for part, label in self.labels.items() if label not in labels}
         self.joins = {label: node for label, node in self.joins.items() if label not in labels}

@@ -71,6 +71,8 @@ class World:
         self.folder, self.streams, self.strategy, self.kinds = folder, streams, strategy, kinds
         self.heartbeats = heartbeats
         self.queries: dict[str, Seen] = {}
+        self.past: list[Seen] = []
+        """Removed queries whose names others have now."""
         self.came = dict.fromkeys(streams, 0)
         self.begin()
 
@@ -94,9 +96,7 @@ class World:
         what, which = event
         running = [name for name, q in self.queries.items() if q.last is None]
         if what == "add":
-            name = f"q{len(self.queries)}"
-            self.queries[name] = Seen(self.kinds[which % len(self.kinds)], dict(self.came))
-            self.build(name)
+            self.add(self.free_name(which), self.kinds[which % len(self.kinds)])
         elif what == "remove" and running:
             name = running[which % len(running)]
             remove_query(self.executor, name)
@@ -113,6 +113,17 @@ class World:
             self.came[what] += 1
             if which % 3:
                 self.executor.run_until_idle()
+
+    def free_name(self, which: int) -> str:
+        """A name that no query has now: at times that of one that was removed."""
+        gone = [name for name, q in self.queries.items() if q.last is not None]
+        return gone[-1] if gone and which % 2 else f"q{len(self.queries)}"
+
+    def add(self, name: str, kind: Kind) -> None:
+        if name in self.queries:
+            self.past.append(self.queries[name])
+        self.queries[name] = Seen(kind, dict(self.came))
+        self.build(name)
 
     def rows(self, query: Seen) -> Came:
         last = query.last or self.came
@@ -133,7 +144,7 @@ class World:
 
     def check(self) -> None:
         """All queries have given what is theirs."""
-        for query in self.queries.values():
+        for query in (*self.past, *self.queries.values()):
             check(query, query.kind.wanted(self.rows(query)))
 
 

@@ -80,7 +80,7 @@ class Running:
         executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together)
         pages.counts_pairs = executor.holds_back
         if journal is not None:
-            executor.keep_only(journal.queries.keys())
+            executor.keep_only(journal.queries.keys(), journal.shared)
         self.loop = Loop(executor, held=True)
         self.loop.executor.on_failed = self._query_failed
         self.loop.on_error = self._all_failed
@@ -212,7 +212,8 @@ class Running:
             raise RunError(f"query {name!r} is running; stop it instead")
         ParquetSink.forget(self.pages, f"{self._run_id(name)}-{name}")
         self._journal.forget(name)
-        self.loop.interrupt(lambda: self.loop.executor.forget(name))
+        shared = self._journal.shared
+        self.loop.interrupt(lambda: self.loop.executor.forget(name, shared))
         if not self.missing():
             self._release()
 

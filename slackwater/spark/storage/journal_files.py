@@ -153,6 +153,11 @@ class FileJournal:
         others = (parts for name, parts in self._header["parts"].items() if name != label)
         return frozenset(known for parts in others for known in parts.values())
 
+    @property
+    def shared(self) -> frozenset[str]:
+        """Labels of the parts of all queries: those that were made for a query that is gone, too."""
+        return frozenset(label for parts in self._header["parts"].values() for label in parts.values())
+
     def numbers(self, place: str) -> list[int]:
         """What is kept as a number at some place of the queries' parts."""
         return [int(parts[place]) for parts in self._header["parts"].values() if place in parts]

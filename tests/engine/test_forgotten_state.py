@@ -1,0 +1,129 @@
+"""A query that is over leaves nothing behind for one that is started under its name, also right after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pyarrow import fs
+
+from slackwater.engine.build import Settings, add_query, remove_query, source_label
+from slackwater.engine.executor import Executor
+from slackwater.errors import RunError
+from slackwater.operators.payload import Payload
+from slackwater.progress.clock import ManualClock
+from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing.script import ArrowPages
+from tests.kit.joins import join_of, renamed
+from tests.kit.streams import frame
+from tests.kit.streams_of_samples import A, B, plan
+
+PLAN = arrow_plan(pl.DataFrame({"t": [1]}), range=10, slide=10, n="count(*)")
+JOIN = plan(join_of(renamed(A, "", "t", "g"), renamed(B, "2", "t", "g"), (9, 9), "g = g2"))
+
+
+class Broken(ListSink):
+    def write(self, payload: Payload, commit_id: int) -> None:
+        raise OSError("broken")
+
+
+def executor(folder: Path, **sinks: ListSink) -> Executor:
+    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=ArrowPages())
+    for name, sink in sinks.items():
+        add_query(made, name, PLAN, sink)
+    return made
+
+
+def give(to: Executor, number: int, *times: int) -> None:
+    to.admit(source_label("s"), ArrowPage(pl.DataFrame({"t": times}), number, 0, "t"))
+    to.run_until_idle()
+
+
+def removed(folder: Path) -> Executor:
+    made = executor(folder, other=ListSink(), q=ListSink())
+    remove_query(made, "q")
+    return made
+
+
+def stopped(folder: Path) -> Executor:
+    made = executor(folder, other=ListSink(), q=ListSink())
+    assert made.retire("q") is False, "another query reads its stream"
+    return made
+
+
+def forgotten(folder: Path) -> Executor:
+    made = executor(folder, other=ListSink())
+    made.forget("q")
+    return made
+
+
+def forgotten_by_the_process_before(folder: Path) -> Executor:
+    """It died when its list of queries was written, and before the next record was."""
+    made = executor(folder)
+    made.keep_only({"other"})
+    add_query(made, "other", PLAN, ListSink())
+    return made
+
+
+@pytest.mark.parametrize("over", [removed, stopped, forgotten, forgotten_by_the_process_before])
+def test_a_new_query_gets_nothing_of_an_old_one_of_its_name(
+    tmp_path: Path, over: Callable[[Path], Executor]
+) -> None:
+    give(executor(tmp_path, other=ListSink(), q=ListSink()), 0, 1, 2, 3)
+    again, fresh = over(tmp_path), ListSink()
+    add_query(again, "q", PLAN, fresh)
+    give(again, 1, 4)
+    again.drain()
+    assert [r["n"] for r in fresh.rows] == [1], "three rows came before its time"
+
+
+def test_a_query_that_could_not_be_started_keeps_its_state(tmp_path: Path) -> None:
+    """Its sink fails at what a crash has left; then it is started again."""
+    first = executor(tmp_path, q=Broken())
+    with pytest.raises(RunError, match="broken"):
+        give(first, 0, 1, 2, 30)
+    second, sink = executor(tmp_path), ListSink()
+    with pytest.raises(RunError, match="broken"):
+        add_query(second, "q", PLAN, Broken())
+    add_query(second, "q", PLAN, sink)
+    give(second, 1, 31)
+    second.drain()
+    assert [r["n"] for r in sink.rows] == [2, 2]
+
+
+def joins(folder: Path, parts: dict[str, dict[str, str]], **sinks: ListSink) -> Executor:
+    """Queries over one join, which belongs to all of them and has the label of the first."""
+    made = executor(folder)
+    made.on_failed = lambda query, error, resumable: None
+    for name, sink in sinks.items():
+        others = [label for n, mine in parts.items() if n != name for label in mine.values()]
+        settings = Settings(labels=parts.get(name, {}), reserved=frozenset(others))
+        parts[name] = add_query(made, name, JOIN, sink, settings)
+    return made
+
+
+def come(to: Executor, stream: str, number: int, tick: int) -> None:
+    to.admit(source_label(stream), ArrowPage(frame([[tick, "a"]]), number, 0, "t"))
+    to.run_until_idle()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_part_that_another_query_has_too_is_not_forgotten(tmp_path: Path, fails: bool) -> None:
+    """The join is q's by its name, but the other query's rows are in it."""
+    parts: dict[str, dict[str, str]] = {}
+    first = joins(tmp_path, parts, q=ListSink(), other=ListSink())
+    come(first, "a", 0, 1)
+    if fails:
+        first.fail(source_label("a"), OSError("Spark cannot read it"))
+        first.run_until_idle()
+    sink = ListSink()
+    del parts["q"]
+    again = executor(tmp_path)
+    again.forget("q", frozenset(parts["other"].values()))
+    add_query(again, "other", JOIN, sink, Settings(labels=parts["other"]))
+    come(again, "b", 0, 2)
+    again.drain()
+    assert [(r["t"], r["t2"]) for r in sink.rows] == [(1, 2)]
