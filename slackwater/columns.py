@@ -34,6 +34,15 @@ CELL, PLACE = "__cell", "__place"
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+def backticked(name: str) -> str:
+    """A name as Spark SQL reads it.
+
+    >>> backticked("sent"), backticked("sent.at")
+    ('sent', '`sent.at`')
+    """
+    return name if PLAIN_NAME.match(name) else f"`{name}`"
+
+
 def unquoted(text: str, names: Iterable[str]) -> str | None:
     """The first of some names that stands in an expression without the backticks that it needs.
 

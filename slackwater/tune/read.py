@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,15 @@ _SECONDS = (10**8, "seconds", 1e6)
 
 def read_rows(data: Any, time: str, arrival: str, source: str | None) -> FrameRows:
     """The rows; columns that are not there or hold no times are refused."""
-    frame = _frame(data)
+    if not isinstance(data, (str, Path)):
+        return _rows(_frame(data), time, arrival, source)
+    with _told(str(data)):
+        rows = _rows(_file(str(data)), time, arrival, source)
+        # A file is read once, and whole: a damaged row in the middle of it is found here.
+        return replace(rows, frame=rows.frame.collect().lazy())
+
+
+def _rows(frame: pl.LazyFrame, time: str, arrival: str, source: str | None) -> FrameRows:
     for what, name in (("time", time), ("arrival", arrival), ("source", source)):
         _check_column(list(frame.collect_schema()), name, what)
     made = [_instant(frame, time, "time").alias(TIME), _instant(frame, arrival, "arrival").alias(ARRIVAL)]
@@ -61,9 +72,21 @@ def checked(rows: Rows, time: str, arrival: str) -> Extent:
     return extent
 
 
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """What polars finds wrong with a file is a user's mistake."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise QueryError(
+            f"{path!r} cannot be read: {first}; the files of a folder have the same columns, of the same types"
+            if Path(path).is_dir()
+            else f"{path!r} cannot be read: {first}"
+        ) from None
+
+
 def _frame(data: Any) -> pl.LazyFrame:
-    if isinstance(data, (str, Path)):
-        return _file(str(data))
     if isinstance(data, pl.LazyFrame):
         return data
     if isinstance(data, pl.DataFrame):
@@ -95,12 +118,7 @@ def _file(path: str) -> pl.LazyFrame:
         raise QueryError(f"there is no file {path!r}{did_you_mean(path, near)}")
     if kind not in _READERS:
         raise QueryError(f"{path!r}: the name does not say what it holds; it ends in {', '.join(_READERS)}")
-    try:
-        frame: pl.LazyFrame = _READERS[kind](path)
-        frame.collect_schema()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise QueryError(f"{path!r} cannot be read as {kind}: {first}") from None
+    frame: pl.LazyFrame = _READERS[kind](path)
     return frame
 
 
@@ -108,15 +126,23 @@ def _json(path: str) -> pl.LazyFrame:
     """An array of objects, or an object a line."""
     with Path(path).open(encoding="utf-8") as file:
         begin = file.read(1)
-    return pl.read_json(path).lazy() if begin == "[" else pl.scan_ndjson(path)
+    return pl.read_json(path).lazy() if begin == "[" else _ndjson(path)
+
+
+def _ndjson(path: str) -> pl.LazyFrame:
+    return pl.scan_ndjson(path, infer_schema_length=None)
 
 
 _READERS: dict[str, Any] = {
-    "parquet": pl.scan_parquet,
-    "csv": lambda path: pl.scan_csv(path, try_parse_dates=True),
+    # Of many files, some may have more columns than others.
+    "parquet": lambda path: pl.scan_parquet(path, extra_columns="ignore", missing_columns="insert"),
+    # All rows say what a column holds, and a row that is not like the others is one without a time.
+    "csv": lambda path: pl.scan_csv(
+        path, try_parse_dates=True, infer_schema_length=None, truncate_ragged_lines=True, encoding="utf8-lossy"
+    ),
     "json": _json,
-    "jsonl": pl.scan_ndjson,
-    "ndjson": pl.scan_ndjson,
+    "jsonl": _ndjson,
+    "ndjson": _ndjson,
 }
 
 
@@ -128,7 +154,12 @@ def _instant(frame: pl.LazyFrame, name: str, what: str) -> pl.Expr:
     if kind == pl.Date:
         return column.cast(pl.Datetime("us")).dt.epoch("us")
     if kind == pl.String:
-        return _parsed(column)
+        # A column of numbers is one of text if a single value is no number.
+        numbers, texts = column.cast(pl.Float64, strict=False), _parsed(column)
+        as_texts, as_numbers = frame.select(texts.count().alias("texts"), numbers.count()).collect().row(0)
+        if as_texts < as_numbers:
+            return _numbers(frame.with_columns(numbers.alias(name)), name, what)
+        return texts
     if kind == pl.Null:
         return column.cast(pl.Int64)
     if kind.is_numeric():
@@ -157,7 +188,7 @@ def _numbers(frame: pl.LazyFrame, name: str, what: str) -> pl.Expr:
         if abs(median) >= least:
             if scale >= 1 and frame.collect_schema()[name].is_integer():
                 return pl.col(name).cast(pl.Int64) * int(scale)
-            return (pl.col(name).cast(pl.Float64) * scale).round().cast(pl.Int64, strict=False)
+            return (pl.col(name).cast(pl.Float64, strict=False) * scale).round().cast(pl.Int64, strict=False)
     raise QueryError(
         f"{what}={name!r} holds numbers such as {median:g}, which are no seconds, milliseconds, microseconds or "
         "nanoseconds since 1970; a back-test needs timestamps"

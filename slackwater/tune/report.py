@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from slackwater.columns import backticked
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import write
 from slackwater.tune.findings import Finding
@@ -109,9 +110,10 @@ class Report:
     @property
     def lines(self) -> dict[str, str]:
         """The lines to copy, for Slackwater and for native Spark."""
-        source = "" if self.source is None else f", source={self.source!r}"
-        own = f's.stream("rows", df, time={self.time!r}{source}, disorder=sw.{self.best.policy})'
-        native = f'df.withWatermark("{self.time}", "{self.fixed_for(self.target).native}")'
+        time = backticked(self.time)
+        source = "" if self.source is None else f", source={backticked(self.source)!r}"
+        own = f's.stream("rows", df, time={time!r}{source}, disorder=sw.{self.best.policy})'
+        native = f'df.withWatermark("{time}", "{self.fixed_for(self.target).native}")'
         return {"slackwater": own, "native": native}
 
     def as_dict(self) -> dict[str, Any]:

@@ -67,6 +67,42 @@ def test_files(tmp_path: Path) -> None:
     assert ticks(tmp_path / "many") == EXPECTED
 
 
+TIMES = "t,a,d\n2024-05-01 12:00:00.25,2024-05-01 12:00:05.25,x\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b"foo,2024-05-01 12:00:05.25,\n", b",2024-05-01 12:00:05.25,,4,5\n", b"\xe9,2024-05-01 12:00:05.25,\n"],
+    ids=["text", "more fields", "Latin-1"],
+)
+def test_a_row_of_a_csv_file_that_is_unlike_the_others_has_no_time(tmp_path: Path, more: bytes) -> None:
+    """Also far behind the rows from which polars would guess the types."""
+    lines = TIMES.splitlines(keepends=True)
+    (tmp_path / "rows.csv").write_bytes("".join([lines[0], *[lines[1]] * 200]).encode() + more)
+    assert ticks(tmp_path / "rows.csv") == [EXPECTED[0]] * 200 + [EXPECTED[1]]
+
+
+def test_numbers_among_which_one_is_none(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"t,a\n{TICKS / 1e6},{LATER / 1e6}\nn/a,{LATER / 1e6}\n")
+    assert ticks(tmp_path / "rows.csv", source=None) == [(TICKS, LATER), (None, LATER)]
+
+
+def test_files_of_a_folder_that_grew_by_a_column(tmp_path: Path) -> None:
+    ROWS[:1].write_parquet(tmp_path / "1.parquet")
+    ROWS[1:].with_columns(more=1).write_parquet(tmp_path / "2.parquet")
+    assert ticks(tmp_path) == EXPECTED
+    ROWS.with_columns(pl.col("t").cast(pl.String)).write_parquet(tmp_path / "3.parquet")
+    refused("cannot be read: .*the files of a folder have the same columns, of the same types", tmp_path)
+
+
+def test_names_in_the_lines_to_copy_are_as_spark_reads_them() -> None:
+    report = sw.tune(
+        ROWS.rename({"t": "sent.at", "d": "my device"}), time="sent.at", arrival="a", source="my device"
+    )
+    assert report.lines["native"].startswith('df.withWatermark("`sent.at`", ')
+    assert "time='`sent.at`', source='`my device`'" in report.lines["slackwater"]
+
+
 def test_dates_and_no_source() -> None:
     day = pl.DataFrame({"t": [NOON.date()], "a": [NOON]})
     midnight = int(datetime(2024, 5, 1, tzinfo=UTC).timestamp()) * 1_000_000
@@ -82,7 +118,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     refused("a list is no table; give a Spark DataFrame, a polars or pandas frame", [1, 2])
     refused("there is no file 'nowhere.parquet'", "nowhere.parquet")
     (tmp_path / "rows.parquet").write_text("no")
-    refused("cannot be read as parquet: ", tmp_path / "rows.parquet")
+    refused("cannot be read: ", tmp_path / "rows.parquet")
     (tmp_path / "rows.txt").write_text("no")
     refused("the name does not say what it holds; it ends in parquet, csv", tmp_path / "rows.txt")
     (tmp_path / "empty").mkdir()
