@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/catching_up.py
 
 Native Structured Streaming beside it, with the same trigger: one file a batch. All in one session, in turns, from
-`start()` to the end.
+`start()` to the end. With Chain it is also measured how long the strategy itself takes: to choose, and to chart.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -23,10 +25,47 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+import slackwater as sw
+from slackwater.scheduling.chart import Segment
+from slackwater.scheduling.paths import Plan
+from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
 from slackwater.spark.embedded import embedded
 
 _RESULTS = Path(__file__).parent / "results" / "catching_up.json"
 TOGETHER, ONE_BY_ONE, NATIVE = "Slackwater", "Slackwater, one page at a time", "native"
+CHAIN = "Slackwater, Chain"
+
+
+class Watched(Strategy):
+    """A strategy, and how long it takes."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self.name, self.charts, self.watches = strategy.name, strategy.charts, strategy.watches
+        self.seconds = 0.0
+        self.picks = 0
+
+    def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
+        """Its choice."""
+        begun = time.perf_counter()
+        picked = self._strategy.pick(ready, now)
+        self.seconds += time.perf_counter() - begun
+        self.picks += 1
+        return picked
+
+    def learn(self, plan: Plan) -> None:
+        """Tell it."""
+        begun = time.perf_counter()
+        self._strategy.learn(plan)
+        self.seconds += time.perf_counter() - begun
+
+    def segment(self, label: str) -> Segment | None:
+        """Its chain."""
+        return self._strategy.segment(label)
+
+    def ends_segment(self, label: str) -> bool:
+        """Whether its chain ends there."""
+        return self._strategy.ends_segment(label)
 
 
 def measure(spark: SparkSession, side: str, files: list[Path], folder: Path) -> Figures:
@@ -39,8 +78,12 @@ def measure(spark: SparkSession, side: str, files: list[Path], folder: Path) -> 
             source = offer(files, work / "source")
             meter.start()
             return meter.stop(native.measure(spark, case, source, work, fast_checkpoints=True))
+        chain = Watched(sw.chain()) if side == CHAIN else None
         meter.start()
-        return meter.stop(ours.measure(spark, case, case.queries, files, work, together=side == TOGETHER))
+        run = ours.measure(spark, case, case.queries, files, work, side != ONE_BY_ONE, chain)
+        if chain is not None:
+            run.more |= {"strategy_seconds": chain.seconds, "picks": chain.picks}
+        return meter.stop(run)
 
 
 def main() -> None:
@@ -52,7 +95,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=_RESULTS)
     options = parser.parse_args()
     console = Console() if Console().is_terminal else Console(width=160)
-    sides: dict[str, list[Figures]] = {TOGETHER: [], ONE_BY_ONE: [], NATIVE: []}
+    sides: dict[str, list[Figures]] = {TOGETHER: [], CHAIN: [], ONE_BY_ONE: [], NATIVE: []}
     spark = embedded(master="local[2]", driver_memory="4g")
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
@@ -78,6 +121,10 @@ def main() -> None:
         )
     console.print(table)
     speed = {side: median(f.whole_rows_per_second for f in figures) for side, figures in sides.items()}
+    share = median(100 * f.more["strategy_seconds"] / f.whole_seconds for f in sides[CHAIN])
+    console.print(
+        f"Chain itself took {share:.3f} % of the time, for {sides[CHAIN][-1].more['picks']} choices (wanted: 1 %)"
+    )
     for other, wanted in ((ONE_BY_ONE, 1.6), (NATIVE, 5.0)):
         console.print(f"{speed[TOGETHER] / speed[other]:.2f} × {other} (wanted: {wanted})")
     options.out.parent.mkdir(exist_ok=True)

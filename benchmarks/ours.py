@@ -14,6 +14,7 @@ from measure import Figures
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from slackwater.scheduling.strategy import Strategy
 
 _STREAM = "events"
 
@@ -25,12 +26,13 @@ def measure(
     files: Sequence[Path],
     work: Path,
     together: bool = True,
+    strategy: Strategy | None = None,
 ) -> Figures:
     """Run queries of a case in one session to the end of the files.
 
     Windows that are then open stay open, except where their closing is measured too.
     """
-    with _ran(spark, case, queries, files, work, case.figure == CLOSED, together) as (runs, seconds):
+    with _ran(spark, case, queries, files, work, case.figure == CLOSED, together, strategy) as (runs, seconds):
         more = runs[0].metrics()
     return Figures(more["pages"], more["rows"], seconds, more=dict(more))
 
@@ -54,6 +56,7 @@ def _ran(
     work: Path,
     drain: bool = False,
     together: bool = True,
+    strategy: Strategy | None = None,
 ) -> Iterator[tuple[list[sw.Run], float]]:
     """Queries that were held until `run_available`, so that no batch is outside the measured run.
 
@@ -61,7 +64,7 @@ def _ran(
     """
     source = str(offer(files, work / "source"))
     reader = spark.readStream.schema(case.layout.schema).option("maxFilesPerTrigger", case.files_per_page)
-    with sw.Session(spark=spark, journal=work / "journal", together=together) as session:
+    with sw.Session(spark=spark, journal=work / "journal", together=together, strategy=strategy) as session:
         events = session.stream(_STREAM, reader.parquet(source), time="ts", disorder=sw.bounded(SLACK))
         begun = time.monotonic()
         runs = []

@@ -43,7 +43,7 @@ ROWS = 10_000
 #: Seconds between two pages of the burst.
 EVERY = 0.4
 #: Seconds of the slow function for each row that is left.
-SLOW = 250e-6
+SLOW = 500e-6
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "fifo": sw.fifo,
     "chain": sw.chain,
