@@ -228,13 +228,16 @@ def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:
             check_early(plan, sw.early(accuracy=0.9))
 
 
-NUMBERS = [number for page in range(60) for number in range(page * 20, page * 20 + 20)]
+#: By the size of pages. Those of one row are fewer, but more come behind the one far ahead than it is remembered.
+NUMBERS = {20: range(1_200), 1: range(0, 1_200, 2)}
 
 
 @cache
 def asked_of_numbers(size: int, place: int | None) -> list[Any]:
     """Windows with an early answer, of pages of so many numbers; one far ahead may be in this place."""
-    numbers = NUMBERS if place is None else [*NUMBERS[:place], 10**9, *NUMBERS[place:]]
+    numbers = list(NUMBERS[size])
+    if place is not None:
+        numbers.insert(place, 10**9)
     script = Script(
         arrow_plan(SAMPLE, 100, 100, disorder=sw.drop_ratio(0.01), n="count(*)"), early=sw.early(at=0.5)
     )
@@ -243,7 +246,7 @@ def asked_of_numbers(size: int, place: int | None) -> list[Any]:
     return [r["window_start"] for r in script.results if r["kind"] == "early"]
 
 
-@pytest.mark.parametrize(("size", "place"), [(20, 0), (20, 600), (1, 0), (1, 600)])
+@pytest.mark.parametrize(("size", "place"), [(20, 0), (20, 600), (1, 0), (1, 250)])
 def test_one_number_far_ahead_costs_no_early_answer(size: int, place: int) -> None:
     # In the first page of one row it is believed until others contradict it.
     assert asked_of_numbers(size, place)[-10:] == asked_of_numbers(size, None)[-10:]
