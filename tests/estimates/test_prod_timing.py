@@ -33,8 +33,7 @@ def figures(script: Script) -> dict[str, Any]:
 
 @pytest.mark.parametrize("accuracy", [0.92, 0.96])
 def test_the_aim_moves_until_the_accuracy_is_held(accuracy: float) -> None:
-    case = small(2_000)
-    case.page = SECOND
+    case = small(1_400)
     script = streams.play(case, sw.early(accuracy=accuracy), {"n": "count(*)"})
     prodder = script.metrics()["q/prodder"]
     assert figures(script)["n"]["recent"] == pytest.approx(accuracy, abs=0.015)
@@ -78,7 +77,7 @@ def test_windows_that_the_end_of_the_stream_closes_say_nothing_of_the_aim(accura
 
 
 def test_prods_of_others_do_not_move_the_aim() -> None:
-    case = small(1_000)
+    case = small(700)
     places = []
     for others in (False, True):
         plan = arrow_plan(case.rows.head(1), case.range, case.slide, domain=TimeDomain.TIMESTAMP,
