@@ -1,4 +1,7 @@
-"""What the site shows of files outside docs/: READMEs, examples and the notebook become pages; links lead there."""
+"""What the site shows of files outside docs/: READMEs, examples and the notebook become pages; links lead there.
+
+Diagrams are shown as the pictures that `docs/diagrams.py` has drawn of them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from diagrams import DOCS, FENCE, picture
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -78,4 +83,12 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
             return match[0]
         return posixpath.relpath(target, posixpath.dirname(page.file.src_uri) or ".") + anchor
 
-    return _LINK.sub(lead, markdown)
+    return FENCE.sub(lambda match: _drawn(match[1], page), _LINK.sub(lead, markdown))
+
+
+def _drawn(diagram: str, page: Page) -> str:
+    file = picture(diagram)
+    if not file.exists():
+        raise PluginError(f"{page.file.src_uri}: a diagram has changed; draw it anew with docs/diagrams.py")
+    place = posixpath.relpath(file.relative_to(DOCS).as_posix(), posixpath.dirname(page.file.src_uri) or ".")
+    return f"![A diagram of what is said here]({place})"
