@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
@@ -339,3 +340,12 @@ def test_stderr_is_put_back_after_the_start(capfd: pytest.CaptureFixture[str]) -
         pass
     os.write(2, b"Setting Spark log level to is what I say\n")
     assert capfd.readouterr().err == "Setting Spark log level to is what I say\n"
+
+
+def test_the_package_can_be_run_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["slackwater", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("slackwater", run_name="__main__")
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith("slackwater ")
