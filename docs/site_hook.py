@@ -25,6 +25,8 @@ SHOWN = {
     "examples/tour.ipynb": "tour.md",
 }
 EXAMPLES = "examples.md"
+#: What the theme would fetch so that the search works on a site that is opened as a file; and our copy of it.
+_FETCHED, _COPY = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker/shim.js"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 
 
@@ -92,3 +94,13 @@ def _drawn(diagram: str, page: Page) -> str:
         raise PluginError(f"{page.file.src_uri}: a diagram has changed; draw it anew with docs/diagrams.py")
     place = posixpath.relpath(file.relative_to(DOCS).as_posix(), posixpath.dirname(page.file.src_uri) or ".")
     return f"![A diagram of what is said here]({place})"
+
+
+def on_post_page(output: str, page: Page, config: Any) -> str:
+    """Let the page take the copy."""
+    return output.replace(_FETCHED, posixpath.relpath(_COPY, posixpath.dirname(page.file.dest_uri) or "."))
+
+
+def on_post_template(output: str, template_name: str, config: Any) -> str:
+    """The same for the page that says that there is no such page, at whatever depth."""
+    return output.replace(_FETCHED, f"/{_COPY}")
