@@ -47,11 +47,28 @@ class Loop:
 
     def call(self, command: Callable[[], T]) -> T:
         """Have the executor's thread do something, and wait for it."""
-        return self._post(command).result()  # type: ignore[return-value]
+        return self.post(command).result()  # type: ignore[return-value]
 
     def interrupt(self, command: Callable[[], T]) -> T:
         """The same, without waiting for the end of a backlog."""
-        return self._post(command, urgent=True).result()  # type: ignore[return-value]
+        return self.post(command, urgent=True).result()  # type: ignore[return-value]
+
+    def post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
+        """Have the executor's thread do something, when it has worked off what there is; or between two runs."""
+        if self.inside:
+            raise RunError(
+                "this was called from a sink's function or a map, for whose end the session waits; to ask for "
+                "early answers, give back sw.prod(…) from the sink's function"
+            )
+        future: Future[object] = Future()
+        with self._changed:
+            if self.error is not None:
+                raise RunError(f"the session has failed: {self.error}") from self.error
+            if self._stopping:
+                raise RunError("the session has been stopped")
+            (self._urgent if urgent else self._commands).append((command, future))
+            self._changed.notify()
+        return future
 
     def soon(self, command: Callable[[], object]) -> None:
         """Have something done between two runs, without waiting for it; also from inside a sink's function."""
@@ -78,14 +95,14 @@ class Loop:
             for (source, page), future in zip(pages, safe, strict=True):
                 self._let_in(source, page, future)
 
-        self._post(command, urgent=True).result()
+        self.post(command, urgent=True).result()
         for future in safe:
             future.result()
 
     def offer(self, source: str, page: Page) -> Future[None]:
         """Let a page in when there is time for it; the future is done when it is safe."""
         safe: Future[None] = Future()
-        asked = self._post(lambda: self._let_in(source, page, safe), urgent=True)
+        asked = self.post(lambda: self._let_in(source, page, safe), urgent=True)
         asked.add_done_callback(lambda _: _pass_error(asked, safe))
         return safe
 
@@ -100,7 +117,7 @@ class Loop:
 
     def release(self) -> None:
         """All queries are there: work from now on."""
-        self._post(lambda: setattr(self.executor, "held", False))
+        self.post(lambda: setattr(self.executor, "held", False))
 
     def set_paused(self, paused: bool) -> None:
         """Let all work stand after the run under way, or go on."""
@@ -124,22 +141,6 @@ class Loop:
             safe.set_result(None)
         else:
             safe.set_exception(error)
-
-    def _post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
-        if self.inside:
-            raise RunError(
-                "this was called from a sink's function or a map, for whose end the session waits; to ask for "
-                "early answers, give back sw.prod(…) from the sink's function"
-            )
-        future: Future[object] = Future()
-        with self._changed:
-            if self.error is not None:
-                raise RunError(f"the session has failed: {self.error}") from self.error
-            if self._stopping:
-                raise RunError("the session has been stopped")
-            (self._urgent if urgent else self._commands).append((command, future))
-            self._changed.notify()
-        return future
 
     def _publish(self) -> None:
         """Let other threads see how things stand."""

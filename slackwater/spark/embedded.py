@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -65,9 +69,19 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
     )
     for key, value in PAGE_SETTINGS.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with own_interrupts():
+        spark = builder.getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism)
     return spark
+
+
+@contextmanager
+def own_interrupts() -> Iterator[None]:
+    """Ctrl-C stays as it was: PySpark's handler would cancel the jobs of all queries, and so end them."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def tune_for_pages(spark: SparkSession) -> None:

@@ -218,8 +218,8 @@ def test_a_prod_from_another_thread_is_answered_between_two_pages() -> None:
         return twice(rows)
 
     def post() -> None:
-        asked.append(loop._post(ask, urgent=True))
-        asked.append(loop._post(lambda: None))
+        asked.append(loop.post(ask, urgent=True))
+        asked.append(loop.post(lambda: None))
 
     def ask() -> int:
         script.executor.prod(Prod(until=10, query="q"))

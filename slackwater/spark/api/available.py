@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from slackwater.engine.build import source_label
 from slackwater.errors import RunError
 from slackwater.spark.api.plays import Play
+from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
 from slackwater.spark.ingest.replay import check_speed, replayer
 
@@ -29,11 +30,16 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
             f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
             "or drop them with session.forget(name)"
         )
-    with _told(running):
+    with running.interrupts.heard("Call run_available() again to go on"), _told(running):
         if running.live_streams():
             _run_live(running, drain)
         for play in [p for p in running.plays.all if any(run.play is p for run in runs)]:
-            _run_play(running, play, drain, progress, speed)
+            if not running.interrupts.wished:
+                _run_play(running, play, drain, progress, speed)
+        _tell_errors(runs)
+
+
+def _tell_errors(runs: Sequence[Run]) -> None:
     for run in runs:
         run.show()
         if (error := run.exception()) is not None:
@@ -43,15 +49,15 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
 def _run_live(running: Running, drain: bool) -> None:
     for name in running.read(available_now=True):
         try:
-            running.readers.wait(name)
+            running.readers.wait(name, running.interrupts)
         except Exception as error:
             running.readers.stop({name})
             running.stream_failed(name, error)
-    loop = running.loop
-    loop.call(lambda: None)
-    if drain:
+    loop, interrupts = running.loop, running.interrupts
+    interrupts.await_end(loop.post(lambda: None))
+    if drain and not interrupts.wished:
         sources = [source_label(name) for name in running.live_streams()]
-        loop.call(lambda: loop.executor.drain(sources, for_good=False))
+        interrupts.await_end(loop.post(lambda: loop.executor.drain(sources, for_good=False)))
 
 
 def _run_play(running: Running, play: Play, drain: bool, progress: Progress | None, speed: float | None) -> None:
@@ -59,14 +65,16 @@ def _run_play(running: Running, play: Play, drain: bool, progress: Progress | No
     if not play.done:
         play.begun = play.playing = True
         try:
-            player = replayer(loop, play.clock, running.pages, speed)
+            player = replayer(loop, play.clock, running.pages, speed, running.interrupts)
             player.run(streams, running.controls.replays(play), progress)
         finally:
             play.playing = False
+        if running.interrupts.wished:
+            return
         play.done = True
     if drain:
         sources = [source_label(replay.node.name) for replay in streams]
-        loop.call(lambda: loop.executor.drain(sources))
+        running.interrupts.await_end(loop.post(lambda: loop.executor.drain(sources)))
 
 
 @contextmanager

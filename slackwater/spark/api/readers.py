@@ -8,6 +8,7 @@ from collections.abc import Callable, Set
 
 from slackwater.engine.loop import Loop
 from slackwater.spark.api.catalogue import Declared
+from slackwater.spark.api.interrupts import Interrupts
 from slackwater.spark.ingest.streams import Ingest
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.place import Place
@@ -51,10 +52,10 @@ class Readers:
         self._ingests[stream].stop()
         return True
 
-    def wait(self, stream: str) -> None:
-        """Wait until what there is of a stream has been read; its error is raised."""
-        if stream in self._ingests:
-            self._ingests[stream].wait()
+    def wait(self, stream: str, interrupts: Interrupts) -> None:
+        """Wait until what there is of a stream has been read, or the user wants no more; its error is raised."""
+        if stream in self._ingests and not self._ingests[stream].wait(lambda: interrupts.wished):
+            self.stop({stream})
 
     def failed(self) -> dict[str, Exception]:
         """Streams whose reading has ended with an error."""

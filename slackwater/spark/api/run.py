@@ -155,7 +155,8 @@ class Run:
 
         An error that has ended it is raised.
         """
-        over = self._running.await_end(self, timeout)
+        with self._running.interrupts.heard("The query goes on until session.stop()"):
+            over = self._running.await_end(self, timeout)
         if self._error is not None:
             raise self._error
         return over

@@ -31,6 +31,7 @@ from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
+from slackwater.spark.api.interrupts import Interrupts
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
@@ -85,6 +86,7 @@ class Running:
         self.loop.executor.on_failed = self._query_failed
         self.loop.on_error = self._all_failed
         self.readers = Readers(self.loop, pages, place)
+        self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
         self.controls = Controls(self.loop, self.runs)
         self._inputs: dict[str, Declared] = {}
@@ -278,7 +280,7 @@ class Running:
     def await_end(self, run: Run, timeout: float | None) -> bool:
         """Wait until a query ends, or nothing is read for it any more; whether that is so."""
         until = None if timeout is None else time.monotonic() + timeout
-        while run.active:
+        while run.active and not self.interrupts.wished:
             self.look_after_readers()
             playing = run.play is not None and run.play.playing
             if run.active and not playing and not self.reads(run):

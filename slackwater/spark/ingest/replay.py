@@ -33,6 +33,7 @@ from slackwater.errors import QueryError, RunError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK, microseconds
+from slackwater.spark.api.interrupts import Interrupts
 from slackwater.spark.api.relation import columns_of, time_in_ticks
 from slackwater.spark.pages.new_page import arrived
 from slackwater.spark.pages.pages import SORTED, SparkPages
@@ -173,10 +174,11 @@ def come_to(replays: Iterable[Replay], executor: Executor) -> int:
 class Replayer:
     """Hands replayed pages to the executor's thread, each when the last one is done; no time passes meanwhile."""
 
-    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages) -> None:
+    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, interrupts: Interrupts) -> None:
         self.loop = loop
         self.clock = clock
         self.pages = pages
+        self.interrupts = interrupts
 
     def run(
         self,
@@ -184,21 +186,21 @@ class Replayer:
         controls: Sequence[Replay] = (),
         on_page: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Replay all there is, as long as a query reads it; pages that the journal has seen are passed over.
+        """Replay all there is, as long as a query reads it; pages that have been taken before are passed over.
 
         Prods of an instant come when its rows have been worked on.
         """
         both = [interleaved(replays, self.pages) for replays in (streams, controls)]
         labels = [source_label(replay.node.name) for replay in streams]
         for at, dues in heapq.merge(*both, key=lambda instant: instant[0]):
-            if not any(label in self.loop.executor.graph for label in labels):
+            if self.interrupts.wished or not any(label in self.loop.executor.graph for label in labels):
                 for left in both:
                     left.close()
                 break
             self.come(at, [due for due in dues if self._wanted(due)])
             for due in dues:
                 told = {"stream": due.replay.node.declared, "page": due.number, "rows": due.rows.num_rows}
-                if on_page is not None:
+                if on_page is not None and not self.interrupts.wished:
                     on_page({**told, "clock": self.clock.now()})
         self.end()
 
@@ -237,8 +239,10 @@ class Replayer:
 class PacedReplayer(Replayer):
     """Lets pages come at the speed at which they came, or a multiple of it, whatever is still being worked on."""
 
-    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float) -> None:
-        super().__init__(loop, clock, pages)
+    def __init__(
+        self, loop: Loop, clock: ReplayClock, pages: SparkPages, interrupts: Interrupts, speed: float
+    ) -> None:
+        super().__init__(loop, clock, pages, interrupts)
         self._speed = speed
         self._unsafe: deque[Future[None]] = deque()
 
@@ -259,7 +263,9 @@ class PacedReplayer(Replayer):
             self.clock.go(self._speed)
             self.loop.call(lambda: None)  # it may sleep, as if the clock stood
             left = length / 1e6 / self._speed
-        self.loop.pause(left)
+        self.interrupts.wait(left, self.loop.pause)
+        if self.interrupts.wished:
+            return
         self._unsafe += [self.loop.offer(due.label, self.page(due)) for due in dues]
         while self._unsafe and self._unsafe[0].done():
             self._unsafe.popleft()
@@ -275,6 +281,10 @@ def check_speed(speed: float | None, replay: bool) -> None:
         raise QueryError("speed= is for replays; the rows of a streaming DataFrame arrive when they come")
 
 
-def replayer(loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float | None) -> Replayer:
+def replayer(
+    loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float | None, interrupts: Interrupts
+) -> Replayer:
     """For this speed, or for none."""
-    return Replayer(loop, clock, pages) if speed is None else PacedReplayer(loop, clock, pages, speed)
+    if speed is None:
+        return Replayer(loop, clock, pages, interrupts)
+    return PacedReplayer(loop, clock, pages, interrupts, speed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -33,6 +33,8 @@ _FAST_MANAGERS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
 )
+#: How often to look whether the user has waited enough.
+_LOOK_SECONDS = 0.2
 _starting = threading.Lock()
 
 
@@ -107,11 +109,14 @@ class Ingest:
         """Whether the stream is being read."""
         return self.query is not None and self.query.isActive
 
-    def wait(self) -> None:
-        """Wait until the query ends by itself; its error is raised."""
-        if self.query is not None:
-            with spark_told("note the batches of a stream in", self._checkpoint.place):
-                self.query.awaitTermination()
+    def wait(self, enough: Callable[[], bool]) -> bool:
+        """Wait until the query ends by itself, whether it does before it is enough; its error is raised."""
+        with spark_told("note the batches of a stream in", self._checkpoint.place):
+            query = self.query
+            while query is not None and not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]
+                if enough():
+                    return False
+        return True
 
     def error(self) -> Exception | None:
         """What has ended the query, if it was an error."""
