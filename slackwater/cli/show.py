@@ -13,6 +13,7 @@ from rich.table import Table
 
 from slackwater.errors import SlackwaterError, SqlError
 from slackwater.spark.api.metric_types import Metrics
+from slackwater.spark.api.notebook import readable
 
 _SHOWN_ROWS = 40
 
@@ -61,7 +62,7 @@ def show(answers: pa.Table) -> None:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         table.add_column(field.name, justify="right" if number else "left", no_wrap=True)
     hidden = max(0, answers.num_rows - _SHOWN_ROWS)
-    for row in answers.slice(hidden).to_pylist():
+    for row in readable(answers.slice(hidden)):
         table.add_row(*(_cell(value) for value in row.values()))
     if hidden:
         say(f"the latest {_SHOWN_ROWS} of {answers.num_rows:,} rows; write INSERT INTO 'folder' to keep them all")

@@ -59,7 +59,7 @@ class Measure:
             at, early = self._said[int(window)]
             final = rows.select(*self._keys, *(pl.col(n).alias(f"{n}\x00final") for n in self._sums))
             how = {"on": self._keys, "nulls_equal": True} if self._keys else {"how": "cross"}
-            for row in early.join(final, **how).iter_rows(named=True):
+            for row in early.join(final, **how).drop(self._keys).iter_rows(named=True):
                 self._learn(row, (now - at) / 1e6)
             # Other groups may close later, on their own heartbeats.
             left = early.join(final, on=self._keys, how="anti", nulls_equal=True) if self._keys else early.clear()

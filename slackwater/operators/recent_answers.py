@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.progress.time import TimeDomain
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_COLUMNS, WINDOW_END, high, low, seen
 
 #: So many groups are followed: the first that have an answer.
@@ -26,6 +27,8 @@ class RecentAnswers:
         self._values: list[str] = []
         self._kept: dict[Any, dict[str, dict[str, Any]]] = {}
         """By the end of the window, then by the group."""
+        self._timestamps = False
+        """Whether windows end at timestamps."""
         self._shown: dict[str, Any] | None = None
 
     def take(self, rows: pa.Table) -> None:
@@ -41,9 +44,12 @@ class RecentAnswers:
         text = pl.concat_str([pl.col(k).cast(pl.String).fill_null("null") for k in keys], separator=", ")
         frame = frame.with_columns((text if keys else pl.lit("all")).alias("__group"))
         self._follow(frame["__group"])
-        ends = frame[WINDOW_END].unique().sort(descending=True).head(WINDOWS)
-        here = frame.filter(pl.col("__group").is_in(self._groups), pl.col(WINDOW_END).is_in(ends.to_list()))
-        for row in here.iter_rows(named=True):
+        last = pl.col(WINDOW_END).rank("dense", descending=True) <= WINDOWS
+        here = frame.filter(last).filter(pl.col("__group").is_in(self._groups))
+        self._timestamps = frame.schema[WINDOW_END] == pl.Datetime
+        # As whole numbers: Python's datetime ends with the year 9999, windows do not.
+        ticks = [pl.col(n).dt.epoch("us") for n in about if frame.schema[n] == pl.Datetime]
+        for row in here.drop(keys).with_columns(ticks).iter_rows(named=True):
             self._keep(row)
         for end in sorted(self._kept)[:-WINDOWS]:
             del self._kept[end]
@@ -58,7 +64,7 @@ class RecentAnswers:
 
     def _keep(self, row: dict[str, Any]) -> None:
         kept = self._kept.setdefault(row[WINDOW_END], {}).setdefault(row["__group"], {})
-        said: dict[str, Any] = {"at": _text(row.get(EMITTED_AT))}
+        said: dict[str, Any] = {"at": _text(row.get(EMITTED_AT), True)}
         if row[KIND] == "final":
             kept["final"] = {**said, "values": {v: _number(row.get(v)) for v in self._values}}
             return
@@ -70,7 +76,7 @@ class RecentAnswers:
         """The answers, the oldest window first. The same object until others have come."""
         if self._shown is None:
             windows = [
-                {"window_end": _text(end), "group": group, **kept}
+                {"window_end": _text(end, self._timestamps), "group": group, **kept}
                 for end, groups in sorted(self._kept.items())
                 for group, kept in groups.items()
             ]
@@ -97,5 +103,5 @@ def _number(value: Any) -> float | int | None:
     return number if math.isfinite(number) else None
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value).removesuffix("+00:00")
+def _text(value: Any, timestamp: bool) -> str | None:
+    return None if value is None else TimeDomain.TIMESTAMP.show(value) if timestamp else str(value)

@@ -49,7 +49,7 @@ _PART = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
 UNITS = ("microseconds", "milliseconds", "seconds", "minutes", "hours", "days", "weeks")
 
 #: What a user may write for a stretch of time or of sequence numbers.
-Span = str | int | timedelta | Decimal
+Span = str | int | float | timedelta | Decimal
 
 
 def is_unit(word: str) -> bool:
@@ -134,7 +134,7 @@ class TimeDomain:
             return value
         if self.scale is not None:
             return self._decimal_span(value, what, self.scale)
-        if isinstance(value, (int, Decimal)):
+        if isinstance(value, (int, float, Decimal)):
             raise QueryError(
                 f"{what}={value!r}: the time column is a timestamp, so write a length of time, "
                 f"as in {what}='30 minutes'"
@@ -142,9 +142,10 @@ class TimeDomain:
         return microseconds(value)
 
     def _decimal_span(self, value: Span, what: str, scale: int) -> int:
-        if isinstance(value, (int, str, Decimal)) and not isinstance(value, bool):
+        if isinstance(value, (int, float, str, Decimal)) and not isinstance(value, bool):
             try:
-                ticks = Decimal(value).scaleb(scale)
+                # Of a float what was written counts, not the binary fraction nearest to it.
+                ticks = Decimal(repr(value) if isinstance(value, float) else value).scaleb(scale)
                 if ticks == int(ticks):
                     return int(ticks)
             except (InvalidOperation, ValueError, OverflowError):

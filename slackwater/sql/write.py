@@ -177,7 +177,7 @@ def _window(window: L.Window) -> str:
 
 
 def _span(span: Span | None) -> str | None:
-    if span is None or isinstance(span, (int, Decimal)):
+    if span is None or isinstance(span, (int, float, Decimal)):
         return None if span is None else str(span)
     if isinstance(span, timedelta):
         return f"{microseconds(span)} microseconds"

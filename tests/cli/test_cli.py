@@ -26,7 +26,7 @@ from slackwater.cli.job import read_text
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import pass_on, quiet
 from slackwater.cli.served import served
-from slackwater.cli.show import status
+from slackwater.cli.show import show, status
 from slackwater.dashboard import LivePage
 from slackwater.errors import QueryError, RunError
 from slackwater.scheduling.chain import BoundedChain
@@ -349,3 +349,11 @@ def test_the_package_can_be_run_as_a_module(
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("slackwater", run_name="__main__")
     assert ended.value.code == 0 and capsys.readouterr().out.startswith("slackwater ")
+
+
+def test_windows_that_end_after_the_year_9999_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python has no such year; in many tables 9999-12-31 stands for "unknown"."""
+    ends = pa.array([datetime(9999, 12, 31, tzinfo=UTC)], pa.timestamp("us", "UTC")).cast("int64")
+    later = pa.array([ends[0].as_py() + 86_400_000_000]).cast(pa.timestamp("us", "UTC"))
+    show(pa.table({"window_end": later, "n": [7]}))
+    assert re.search(r"\+10000-01-01 00:00:00\S* +7", capsys.readouterr().out)

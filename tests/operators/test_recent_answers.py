@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
+import polars as pl
+import pytest
+
 from slackwater.operators.recent_answers import GROUPS, WINDOWS
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 
@@ -59,3 +65,16 @@ def test_a_projection_that_drops_the_window_is_passed_over() -> None:
     plan = arrow_plan(SAMPLE, where="g = 'a'", select={"t": "t", "g": "g"})
     script = Script(plan).page(frame([[1, "a"]])).drain()
     assert "recent" not in script.metrics()["q/sink"]
+
+
+@pytest.mark.parametrize("day", [date(1, 1, 1), date(9999, 12, 31)])
+def test_a_window_beyond_the_years_of_python_does_not_end_the_query(day: date) -> None:
+    """These days stand for "unknown" in many tables."""
+    tick = (day - date(1970, 1, 1)) // timedelta(microseconds=1)
+    rows = pl.DataFrame({"t": [tick]})
+    plan = arrow_plan(
+        rows, range="14 days", slide="7 days", domain=TimeDomain.TIMESTAMP, disorder=bounded("1 day"), n="count(*)"
+    )
+    shown = [w["window_end"] for w in recent(Script(plan).page(rows).drain())["windows"]]
+    assert len(shown) == 2 and all(text.endswith(("00:00:00", " us")) for text in shown)
+    assert any(text.endswith(" us") for text in shown) == (day.year == 9999)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from slackwater.errors import RunError
+from slackwater.errors import QueryError, RunError
 from slackwater.operators.sink import Sink
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock, SystemClock
@@ -151,3 +151,10 @@ def test_rows_that_cannot_be_shown_later_are_told_too() -> None:
         RunError, match="query 'q' has failed: it cannot give its results to Held: PermissionError: read-only"
     ):
         Sink("q/sink", output).tick(0, no_emit)
+
+
+@pytest.mark.parametrize("where", ["", " ", 7, None])
+def test_a_folder_without_a_name_is_refused(where: Any) -> None:
+    """It would be the folder in which the program was started."""
+    with pytest.raises(QueryError, match="is no folder; write a path or an address"):
+        Place.of(where)

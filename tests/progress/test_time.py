@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.time import MAX_TICK, MIN_TICK, Span, TimeDomain, microseconds
 
 SECOND = 1_000_000
 
@@ -117,3 +118,20 @@ def test_a_timestamp_that_no_calendar_has_is_shown_as_microseconds() -> None:
 
 def test_a_sequence_number_is_shown_as_itself() -> None:
     assert TimeDomain.SEQUENCE.show(-42) == "-42"
+
+
+@pytest.mark.parametrize(("written", "ticks"), [(1.5, 150), (0.1, 10), ("0.1", 10), (Decimal("0.1"), 10), (2, 200)])
+def test_a_stretch_of_decimals_is_what_was_written(written: Span, ticks: int) -> None:
+    assert TimeDomain.decimal(10, 2).span(written, "range") == ticks
+
+
+@pytest.mark.parametrize("written", [0.001, float("nan"), float("inf"), True, "soon"])
+def test_a_stretch_that_is_no_decimal_is_refused(written: Span) -> None:
+    with pytest.raises(QueryError, match="write a number with at most 2 digits"):
+        TimeDomain.decimal(10, 2).span(written, "range")
+
+
+@pytest.mark.parametrize("written", [1.5, 7])
+def test_a_stretch_of_timestamps_is_no_number(written: Span) -> None:
+    with pytest.raises(QueryError, match="write a length of time, as in range='30 minutes'"):
+        TimeDomain.TIMESTAMP.span(written, "range")

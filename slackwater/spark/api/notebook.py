@@ -41,6 +41,16 @@ def table_as(table: pa.Table, kind: As, session: Session) -> Any:
     return table.to_pandas()
 
 
+def readable(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows to be shown. Times beyond Python's years 1 to 9999 are text: windows around 9999-12-31 end there."""
+    try:
+        return list(table.to_pylist())
+    except (OverflowError, ValueError):
+        times = [f.name for f in table.schema if pa.types.is_temporal(f.type)]
+        frame = pl.DataFrame(table).with_columns(pl.col(times).cast(pl.String))
+        return frame.to_dicts()
+
+
 def session_line(session: Session) -> str:
     """A session in a line."""
     runs, streams = session.queries(), ", ".join(session._catalogue) or "none"
@@ -88,7 +98,7 @@ def _latest(run: Run) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) + "</tr>"
-        for row in table.slice(first).to_pylist()
+        for row in readable(table.slice(first))
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 

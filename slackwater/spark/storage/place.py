@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
-from slackwater.errors import SlackwaterError
+from slackwater.errors import QueryError, SlackwaterError
 from slackwater.spark.storage.disk import told
 
 
@@ -23,7 +23,9 @@ class Place:
     @staticmethod
     def of(where: str | os.PathLike[str]) -> Place:
         """A local path or an address that pyarrow knows (s3://…, hdfs://…, gs://…)."""
-        text = os.fspath(where)
+        text = os.fspath(where) if isinstance(where, (str, os.PathLike)) else ""
+        if not text.strip():
+            raise QueryError(f"{where!r} is no folder; write a path or an address, as in 'out/late'")
         if "://" in text:
             try:
                 files, path = fs.FileSystem.from_uri(text)
