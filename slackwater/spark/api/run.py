@@ -18,6 +18,7 @@ from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.parquet_sink import ParquetSink
+from slackwater.spark.storage.spark_faults import briefly
 
 if TYPE_CHECKING:
     from slackwater.spark.api.query import Query
@@ -186,6 +187,6 @@ class Run:
         if isinstance(error, RunError):
             self._error = error
         elif error is not None:
-            self._error = RunError(f"query {self.name!r} has failed: {type(error).__name__}: {error}")
+            self._error = RunError(f"query {self.name!r} has failed: {briefly(error)}")
             self._error.__cause__ = error
         self._ended.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,6 +37,18 @@ _FAST_MANAGERS = (
 #: How often to look whether the user has waited enough.
 _LOOK_SECONDS = 0.2
 _starting = threading.Lock()
+
+
+class ReadNoMore(RunError):
+    """Ends a batch because the stream has been stopped, or goes on in another way: nothing has gone wrong."""
+
+
+def _worth_telling(record: logging.LogRecord) -> bool:
+    """Whether py4j, which logs every error of a Python function that Java calls, has something to say."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ReadNoMore))
+
+
+logging.getLogger("py4j.clientserver").addFilter(_worth_telling)
 
 
 class Ingest:
@@ -131,6 +144,15 @@ class Ingest:
             self.query = None
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        try:
+            self._take(frame, batch_id)
+        except RunError as error:
+            if self._stopping or not self._loop.works:
+                # Spark must not take the batch for done.
+                raise ReadNoMore(str(error)) from error
+            raise
+
+    def _take(self, frame: DataFrame, batch_id: int) -> None:
         if not self._tuned:
             # Spark runs all batches of a start in a copy of the session that is its alone.
             tune_for_pages(frame.sparkSession)

@@ -31,6 +31,10 @@ class Place:
                 files, path = fs.FileSystem.from_uri(text)
             except (ValueError, OSError) as error:
                 raise SlackwaterError(f"no file system for {text!r}: {error}") from error
+            if not path.strip("/"):
+                raise QueryError(
+                    f"{where!r} is no folder: it names none; write one behind it, as in 's3://bucket/out'"
+                )
             return Place(files, path.rstrip("/"), text.rstrip("/"))
         path = os.path.abspath(text)
         return Place(fs.LocalFileSystem(), path, f"file://{path}")

@@ -1,4 +1,4 @@
-"""What Spark says when it cannot write to the journal's file system, in our words."""
+"""What Spark says when something fails: short, and in our words where it is about the journal's file system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from slackwater.errors import RunError
@@ -22,6 +22,10 @@ _CLOSED = re.compile(
     r"ParentNotDirectory|AccessControlException|FileAlreadyExistsException"
 )
 
+#: A line of a Java error that says what has gone wrong, behind the class of the exception.
+_SAID = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
+_UNREADABLE = "[FAILED_READ_FILE"
+
 
 @contextmanager
 def spark_told(act: str, place: Place) -> Iterator[None]:
@@ -34,6 +38,17 @@ def spark_told(act: str, place: Place) -> Iterator[None]:
         if advice is None:
             raise
         raise RunError(f"Spark cannot {act} {place.address!r}: {_line(text)}; {advice}") from error
+
+
+def briefly(error: BaseException) -> str:
+    """An error without the places in Java that it came through: Spark's own message, and the first cause of all."""
+    if not isinstance(error, Py4JJavaError):
+        return f"{type(error).__name__}: {str(error).partition('JVM stacktrace:')[0].strip()}"
+    said = [match[1].strip() for match in _SAID.finditer(str(error))]
+    # Spark's messages begin with the name of a condition, as in [FAILED_READ_FILE.NO_HINT].
+    known = next((text for text in said if text.startswith("[")), said[0] if said else str(error))
+    text = known if not said or said[-1] == known else f"{known} ({said[-1]})"
+    return f"{text}; mend the file, then start the query again" if _UNREADABLE in known else text
 
 
 def _advice(text: str, place: Place) -> str | None:

@@ -1,0 +1,69 @@
+"""What Spark and py4j say of an error, and what of it a user gets to read."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from slackwater.errors import RunError
+from slackwater.spark.ingest.streams import Ingest, ReadNoMore
+from slackwater.spark.storage.spark_faults import briefly
+
+AT = "\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)\n"
+FILE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/c.parquet.  SQLSTATE: KD001"
+UNREADABLE = f"""An error occurred while calling o838.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+{AT}{AT}Caused by: org.apache.spark.SparkException: {FILE}
+{AT}Caused by: java.lang.RuntimeException: file:/in/c.parquet is not a Parquet file.
+{AT}"""
+MEMORY = f"""An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure
+{AT}Caused by: java.lang.OutOfMemoryError: Java heap space
+{AT}"""
+
+
+class FromJava(Py4JJavaError):  # type: ignore[misc]
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def test_an_error_from_java_is_told_without_its_way_through_java() -> None:
+    told = briefly(FromJava(UNREADABLE))
+    assert told == f"{FILE} (file:/in/c.parquet is not a Parquet file.); mend the file, then start the query again"
+    assert briefly(FromJava(MEMORY)) == "Job aborted due to stage failure (Java heap space)"
+    assert briefly(FromJava("nothing that is known")) == "nothing that is known"
+
+
+def test_other_errors_are_told_as_they_are() -> None:
+    assert briefly(ValueError("no thanks")) == "ValueError: no thanks"
+    assert briefly(ValueError(f"bad\n\nJVM stacktrace:\n{AT}")) == "ValueError: bad"
+
+
+def ingest(stopping: bool, works: bool) -> Any:
+    made: Any = Ingest.__new__(Ingest)
+    made._stopping, made._loop = stopping, SimpleNamespace(works=works)
+
+    def take(frame: Any, batch_id: int) -> None:
+        raise RunError("stream 's' is read no more")
+
+    made._take = take
+    return made
+
+
+@pytest.mark.parametrize(("stopping", "works", "told"), [(True, True, 0), (False, False, 0), (False, True, 1)])
+def test_py4j_logs_no_batch_that_ends_because_its_stream_was_stopped(
+    stopping: bool, works: bool, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(RunError, match="read no more") as error:
+        ingest(stopping, works)._batch(None, 0)
+    assert isinstance(error.value, ReadNoMore) == (told == 0)
+    # As py4j does it for every error of a function that Java calls.
+    logging.getLogger("py4j.clientserver").error("There was an exception", exc_info=error.value)
+    assert len(caplog.records) == told
