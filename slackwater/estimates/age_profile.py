@@ -58,8 +58,9 @@ WILD = 3.0
 FAR_OFF = 3.0
 #: Errors are forgotten more slowly than what rows and values are like.
 SLOWER = 0.2
-#: Units by the rows that are usually missing, and by those that are missing now.
-UNITS, USUAL = 2, 0
+#: Units by the rows that are usually missing, and by those that are missing now. The latter also grow and shrink
+#: with the errors of all groups; with the former an error is what it was, however large others have been since.
+UNITS, USUAL, NOW = 2, 0, 1
 _SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
 
 
@@ -144,7 +145,9 @@ class AgeProfile:
             if j == 0:
                 missing = np.nan_to_num(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
         unit = self._units(seen, np.nan_to_num(center[:, 0] - seen[:, 0]), own)
-        spread = self._spread(own)
+        level = self._level()
+        unit[:, :, NOW] *= level
+        spread = self._spread(own) / level[:, None]
         low, high = self._bounds(keys, seen, guesses, spread, unit)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy())
 
@@ -198,6 +201,11 @@ class AgeProfile:
         usual = self._common[:, OFF:] / np.maximum(self._common[:, [LONG]], 1e-9)
         spread = (own[:, :, OFF:] + COMMON_SPREAD * usual) / (own[:, :, [LONG]] + COMMON_SPREAD)
         return np.where(spread > 0, spread, 1.0)
+
+    def _level(self) -> Floats:
+        """How many units the errors of the first guess have had lately, over all groups, by column."""
+        level = self._common[:, OFF] / np.maximum(self._common[:, LONG], 1e-9)
+        return np.where(level > 0, level, 1.0)
 
     def _split(self, j: int, outside: Floats) -> tuple[Floats, Floats]:
         """The shares that are left outside below and above.
@@ -278,7 +286,7 @@ class AgeProfile:
             # Where most errors are nothing, the others are many times their mean.
             own = self._groups.of(guess.keys)
             changed = (own[:, :, CHANGED] + 1) / (own[:, :, LONG] + 1)
-            most = WILD * scales[:, :, :, USUAL] / np.sqrt(changed)[:, :, None]
+            most = WILD * self._level()[:, None] * scales[:, :, :, USUAL] / np.sqrt(changed)[:, :, None]
             off = np.minimum(np.abs(errors), most if self.ready else np.inf)
             off /= guess.unit[:, :, [USUAL]]
         if blind:  # In hindsight windows are like the last ones before them: that is no sign of a good shift.

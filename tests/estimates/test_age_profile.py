@@ -93,3 +93,19 @@ def test_a_value_that_is_always_the_same_is_known_exactly() -> None:
     said, _ = play(seen, final, 2)
     for guess in said[100:]:
         assert (guess.low[0, 1], guess.center[0, 1], guess.high[0, 1]) == (16, 16, 16)
+
+
+def test_with_one_group_an_interval_is_made_of_errors_as_they_were() -> None:
+    """A few wild errors are in the tail of the others; they do not make all others wild, too."""
+    rng = np.random.default_rng(8)
+    errors = rng.normal(0, 1, 120)
+    errors[[30, 31, 32]] = 40.0, -40.0, 40.0
+    final = np.stack([np.full(120, 100.0), errors], axis=1)
+    profile, curve = AgeProfile([Growth.COUNTS, Growth.SETTLES], 0.9), np.full(1, np.nan)
+    for w in range(120):
+        guess = profile.guess(np.array([float(w)]), ONE, np.array([[80.0, 0.0]]), curve)
+        if w >= 60:
+            known = errors[6:w]
+            assert guess.low[0, 1] >= 1.25 * np.quantile(known, 0.03), w
+            assert guess.high[0, 1] <= 1.25 * np.quantile(known, 0.97), w
+        profile.learn(w, guess, final[w : w + 1], curve, 0)
