@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.completeness import FADE, Floats
@@ -28,6 +29,7 @@ from slackwater.estimates.group_history import (
     Keys,
 )
 from slackwater.estimates.guesses import (
+    AS_USUAL,
     FROM_CURVE,
     GUESSES,
     SHIFTS,
@@ -148,7 +150,7 @@ class AgeProfile:
         level = self._level()
         unit[:, :, NOW] *= level
         spread = self._spread(own) / level[:, None]
-        low, high = self._bounds(keys, seen, guesses, spread, unit)
+        low, high = self._bounds(keys, seen, guesses, spread, unit, alike)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy())
 
     def completeness(self, guess: Guess, curve: Floats) -> Floats:
@@ -219,17 +221,21 @@ class AgeProfile:
         return outside / 2, outside / 2
 
     def _bounds(
-        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats
+        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, alike: NDArray[np.bool_]
     ) -> tuple[Floats, Floats]:
+        """Of a window unlike those before the usual says nothing: there the errors of the first guess count."""
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
         outside = self._groups.outside(keys, self._outside)
         for j, growth in enumerate(self._columns):
             interval = self._intervals[j]
             if interval.ready:
-                below, above = interval.bounds(*self._split(j, outside[:, j]))
-                k, u = divmod(interval.best, UNITS)
-                center, scale = guesses[:, j, k], spread[:, j, k] * unit[:, j, u]
-                low[:, j], high[:, j] = center + below * scale, center + above * scale
+                best = interval.best()
+                usual = alike | (growth not in SUMS) | (best // UNITS not in AS_USUAL)
+                for kind, mine in ((best, usual), (interval.best(UNITS), ~usual)):
+                    below, above = interval.bounds(kind, *self._split(j, outside[mine, j]))
+                    k, u = divmod(kind, UNITS)
+                    center, scale = guesses[mine, j, k], spread[mine, j, k] * unit[mine, j, u]
+                    low[mine, j], high[mine, j] = center + below * scale, center + above * scale
             # What is seen is the least that a maximum or a count can become, the most that a minimum can.
             if growth is Growth.RISES or growth is Growth.COUNTS:
                 low[:, j], high[:, j] = np.maximum(low[:, j], seen[:, j]), np.maximum(high[:, j], seen[:, j])
@@ -294,7 +300,9 @@ class AgeProfile:
                 if growth in SHIFTS:
                     off[:, j] = off[:, j, :1]
         one = np.ones_like(final)
-        parts = [one, guess.seen, final, size, missing, one, guess.seen, final, (final != guess.seen) * 1.0]
+        varied = np.abs(guess.seen - own[:, :, LONG_SEEN] / np.maximum(own[:, :, LONG], 1.0))
+        lasting = [one, guess.seen, final, (final != guess.seen) * 1.0, np.where(own[:, :, LONG] > 0, varied, 0.0)]
+        parts = [one, guess.seen, final, size, missing, *lasting]
         figures = np.concatenate([np.stack(parts, axis=2), off], axis=2)
         if self.windows <= BLIND:  # errors of those who know nothing: it takes long to forget them
             figures[:, :, LONG:] = 0.0

@@ -63,9 +63,9 @@ class Conformal:
     False
     >>> for error in range(-50, 51):
     ...     interval.learn(np.array([[error / 5, error / 10]]), np.ones((1, 2)), 0.05, 0.05)
-    >>> interval.best
+    >>> interval.best()
     1
-    >>> [ends.round(2) for ends in interval.bounds(np.array([0.05, 0.2]), np.array([0.05, 0.1]))]
+    >>> [ends.round(2) for ends in interval.bounds(1, np.array([0.05, 0.2]), np.array([0.05, 0.1]))]
     [array([-4.82, -3.21]), array([4.82, 4.28])]
     """
 
@@ -82,18 +82,17 @@ class Conformal:
         """Whether enough errors are known for an interval."""
         return len(self._errors) >= ENOUGH and self._windows >= ENOUGH_WINDOWS
 
-    @property
-    def best(self) -> int:
-        """The kind whose intervals have scored best."""
-        best = int(np.argmin(self._scores))
+    def best(self, kinds: int | None = None) -> int:
+        """The kind whose intervals have scored best, of all or of the first so many."""
+        best = int(np.argmin(self._scores[:kinds]))
         return best if self._scores[best] < BETTER * self._scores[0] else 0
 
-    def bounds(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """The lower and upper ends, in scales from the guess, that leave such shares outside."""
-        best, places = self._ordered()[:, self.best], self._places()
-        wider, middle = 1 + FEW / self._learned, float(best[len(best) // 2])
-        low = _beyond(below, places[0]) * (np.interp(below, places, best) - middle)
-        high = _beyond(above, places[0]) * (np.interp(1 - above, places, best) - middle)
+    def bounds(self, kind: int, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+        """The lower and upper ends, in scales of a kind from its guess, that leave such shares outside."""
+        errors, places = self._ordered()[:, kind], self._places()
+        wider, middle = 1 + FEW / self._learned, float(errors[len(errors) // 2])
+        low = _beyond(below, places[0]) * (np.interp(below, places, errors) - middle)
+        high = _beyond(above, places[0]) * (np.interp(1 - above, places, errors) - middle)
         return middle + wider * low, middle + wider * high
 
     def _ordered(self) -> Floats:
@@ -117,7 +116,7 @@ class Conformal:
             self._scores = (FADE if new else 1.0) * self._scores + self._score(errors, sizes, below, above)
         if len(errors) > OF_A_WINDOW:
             places = (np.arange(OF_A_WINDOW) + 0.5) / OF_A_WINDOW * len(errors)
-            errors = errors[np.argsort(errors[:, self.best])[places.astype(np.int64)]]
+            errors = errors[np.argsort(errors[:, self.best()])[places.astype(np.int64)]]
         kept = min(int(KEPT * (1 + behind / LATER)), MOST_KEPT)
         self._errors = np.concatenate([self._errors, errors])[-kept:]
         self._windows += new

@@ -14,9 +14,9 @@ Keys = NDArray[np.uint64]
 MOST_GROUPS = 1_024
 #: Faded sums over a group's windows: how many, seen early, final, size of a row's value, share of rows missing.
 COUNT, SEEN, FINAL, SIZE, MISSING = range(5)
-#: Sums that fade more slowly: how many, seen, final, how many changed after they were seen, and from here on the
-#: errors of each guess, in units.
-LONG, LONG_SEEN, LONG_FINAL, CHANGED, OFF = range(5, 10)
+#: Sums that fade more slowly: how many, seen, final, how many changed after they were seen, how far what was seen
+#: was from the usual, and from here on the errors of each guess, in units.
+LONG, LONG_SEEN, LONG_FINAL, CHANGED, VARIED, OFF = range(5, 11)
 
 
 class GroupHistory:

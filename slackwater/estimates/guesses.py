@@ -12,17 +12,21 @@ from numpy.typing import NDArray
 
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.completeness import Floats
-from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
+from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN, VARIED
 
 #: Guesses beside those of seasons; the first is taken until others have been closer.
 GUESSES = 5
+#: Those of a count or sum that expect what was usual.
+AS_USUAL = (2, 3, 4)
 #: History of all groups counts for so many windows of one group's own; the curve for so many of these.
 COMMON = 4.0
 FROM_CURVE = 2.0
 #: With less than this share of the rows in, the rest is anybody's guess.
 LEAST = 0.05
-#: A window is unlike those before if its rows differ by more than this share, beside chance.
-UNLIKE = 0.25
+#: A window is unlike those before if its rows differ by more than so many times what they did, or by more than this
+#: share and so many times what is chance.
+VARIES = 4.0
+UNLIKE, CHANCE = 0.25, 3.0
 #: A guess may add the usual change to these; other values are best as they are seen.
 SHIFTS = {Growth.SETTLES, Growth.RISES, Growth.FALLS}
 SUMS = {Growth.COUNTS, Growth.ADDS}
@@ -77,6 +81,7 @@ def guess_sum(
     whole = (own[:, FINAL] + FROM_CURVE * (seen + by_share)) / weight - seen  # as much in all as usual
     if growth is Growth.COUNTS:
         whole = np.maximum(whole, 0.0)
+    whole = np.where(alike, whole, simple)
     rests = [simple, by_share, usual, (simple + usual) / 2, whole]
     for more in seasons.T:
         by_season = (seen + simple) * (1 + more) - seen
@@ -85,9 +90,15 @@ def guess_sum(
 
 
 def like_before(rows: Floats, own: Floats) -> NDArray[np.bool_]:
-    """Whether groups have about as many rows as they usually have by now; after a silence they have not."""
+    """Whether groups have about as many rows as they usually have by now; after a silence they have not.
+
+    How much they vary has been seen; at first it is thought to be chance.
+    """
     usual = own[:, LONG_SEEN] / np.maximum(own[:, LONG], 1.0)
-    return np.asarray((own[:, LONG] < FROM_CURVE) | (np.abs(rows - usual) <= UNLIKE * usual + 3 * np.sqrt(usual)))
+    chance = np.sqrt(usual)
+    varied = (own[:, VARIED] + FROM_CURVE * chance) / (own[:, LONG] + FROM_CURVE)
+    near = np.minimum(1 + VARIES * varied, UNLIKE * usual + CHANCE * chance)
+    return np.asarray((own[:, LONG] < FROM_CURVE) | (np.abs(rows - usual) <= near))
 
 
 def guess_shift(seen: Floats, missing: Floats, own: Floats, guesses: int) -> Floats:

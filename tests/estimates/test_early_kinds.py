@@ -39,7 +39,7 @@ def test_every_group_has_the_coverage_that_was_asked_for(kind: str) -> None:
 def test_no_interval_scores_much_worse_than_a_plain_one(kind: str) -> None:
     for column in COLUMNS:
         scores = [judge(answers(kind, seed, 500), column).against_plain for seed in (11, 12)]
-        assert np.mean(scores) <= 1.06, (column, scores)
+        assert np.mean(scores) <= 1.05, (column, scores)
 
 
 def test_after_silence_intervals_are_no_wider_than_the_stream_itself() -> None:
@@ -122,3 +122,15 @@ def test_new_groups_borrow_intervals_and_it_is_counted() -> None:
     new = [r for r in script.results if r["kind"] == "early" and r["g"] == 9]
     assert new[0]["n_low"] is not None
     assert 4 <= found["borrowed"] <= 60 < found["intervals"]
+
+
+def test_even_rows_that_become_fewer_are_not_taken_for_the_usual_number() -> None:
+    """Eight sources send a row a second each and fall silent one after the other; final answers come late."""
+    times = np.sort(np.concatenate([np.arange(0, 4_000 + 40 * k, 1.0) + k / 8 for k in range(8)]))
+    delays = np.random.default_rng(4).exponential(0.7, len(times)).clip(max=4.9)
+    said = answer(history(made(times, np.ones(len(times)), delays, slack="400 seconds")))
+    fewer = said.sort("prodded").tail(28)
+    assert fewer["n_final"].max() <= 220  # type: ignore[operator]
+    assert (fewer["n"] - fewer["n_final"]).abs().max() <= 8, fewer  # type: ignore[operator]
+    assert (fewer["n_high"] - fewer["n_low"]).min() > 0, fewer  # type: ignore[operator]
+    assert judge(said, "n").against_plain < 0.5
