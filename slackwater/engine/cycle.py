@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from slackwater.engine.admission import Admission
@@ -221,6 +222,7 @@ class Cycle:
             prodded=node.prodded() and operator.more(inputs),
             spare=not operator.more(inputs),
             expensive=operator.expensive(inputs),
+            unsaved=any(e.is_page and e.saved is None and not e.page.kept for q in node.arcs for e in islice(q, 2)),
             waits=self._waits.of(node) if self.strategy.watches else (),
         )
 

@@ -16,6 +16,8 @@ from slackwater.scheduling.paths import Plan
 
 #: Answers wait for a commit; in a backlog there is one when so many seconds have gone by.
 COMMIT_SECONDS = 2.0
+#: Results on their way to a sink may put it off until then.
+LATEST_COMMIT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Ready:
     """Whether all it has to do can wait for a lull."""
     expensive: bool = False
     """Whether the run may take long."""
+    unsaved: bool = False
+    """Whether its next rows are in the driver alone, so that a commit would have to write them first."""
     waits: tuple[Waiting, ...] = ()
     """The pages on its arcs, oldest first, for a strategy that watches them."""
 
@@ -116,7 +120,8 @@ class Ordered(Strategy):
     - A prod goes first: somebody waits for an answer.
     - What can wait for a lull waits for it.
     - Before expensive work there is a commit, so that pages are safe and answers are out.
-    - Senders do not wait for more than some runs, and answers not longer than a second or two.
+    - Senders do not wait for more than some runs, and answers not longer than a second or two. Results that are on
+      their way to a sink get there first: to save them on the way takes longer.
     """
 
     def __init__(self, commit_every: int = 64) -> None:
@@ -132,7 +137,8 @@ class Ordered(Strategy):
         if now.senders and now.uncommitted >= self.commit_every:
             return Act.COMMIT
         if now.dirty and now.seconds >= COMMIT_SECONDS:
-            return Act.COMMIT
+            on_the_way = [r for r in ready if r.unsaved and not (r.expensive or r.spare)]
+            return self.first(on_the_way) if on_the_way and now.seconds < LATEST_COMMIT else Act.COMMIT
         among = [r for r in ready if r.prodded] or [r for r in ready if not r.spare]
         if not among and now.lull:
             among = list(ready)

@@ -46,6 +46,18 @@ def test_senders_wait_for_some_runs_at_most() -> None:
     assert strategy.pick(ready, Situation(dirty=True, uncommitted=3, senders=0)) == ready[0]
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_results_on_their_way_go_before_a_commit_that_only_the_clock_asks_for(strategy: Ordered) -> None:
+    window, sink = Ready("window", oldest=1), Ready("sink", oldest=2, unsaved=True)
+    for seconds, wanted in ((1.0, None), (2.0, sink), (2.9, sink), (3.0, Act.COMMIT)):
+        picked = strategy.pick([window, sink], Situation(dirty=True, seconds=seconds))
+        assert wanted is None or picked == wanted
+    due = Situation(dirty=True, seconds=2.0)
+    assert strategy.pick([window], due) is Act.COMMIT
+    assert strategy.pick([window, replace(sink, expensive=True)], due) is Act.COMMIT
+    assert strategy.pick([window, replace(sink, spare=True)], due) is Act.COMMIT
+
+
 def test_a_strategy_of_ones_own_need_only_pick() -> None:
     class Last(Strategy):
         def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
