@@ -1,16 +1,24 @@
 """A job on Spark that dies in the middle: python -m tests.kit.mortal_job FOLDER ACT N kills itself, Spark and all.
 
+`dies_here` is a death without an end of the process: at that point all stands still, and the folder as it is then
+is what the next life finds. What the life does behind that point is lost.
+
 One session reads two live streams into Parquet sinks. It has a window with resident panes and one with spilled
 panes, a window over both streams, which waits for the slower of them, and a join, which keeps rows of both.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
+import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -93,6 +101,47 @@ def work(spark: SparkSession, root: str) -> None:
             late = f"{root}/late-{name}" if QUERIES[name] else None
             query.start(sink=f"{root}/out-{name}", late=late, name=name, hold=True)
         s.run_available(drain=True)
+
+
+class Died(Exception):
+    """Nothing more comes of this life."""
+
+
+def dies_here(spark: SparkSession, root: Path, fatal: str, times: int) -> bool:
+    """Live in this process; whether death came before the job was done."""
+    moment, turn = root.with_name("moment"), threading.Lock()
+
+    def point(name: str) -> None:
+        nonlocal times
+        with turn:
+            if times:
+                times -= name == fatal
+                if times:
+                    return
+                _copy_while_all_stands_still(spark, root, moment)
+        raise Died
+
+    with watched(point):
+        try:
+            work(spark, str(root))
+        except Exception:
+            if times:
+                raise
+    if times:
+        return False
+    shutil.rmtree(root)
+    moment.rename(root)
+    return True
+
+
+def _copy_while_all_stands_still(spark: SparkSession, root: Path, moment: Path) -> None:
+    """As a SIGKILL would leave it: Java is stopped, and no other thread of Python gets its turn (PyDLL)."""
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    os.kill(java, signal.SIGSTOP)
+    try:
+        assert ctypes.PyDLL(None).system(shlex.join(["cp", "-a", str(root), str(moment)]).encode()) == 0
+    finally:
+        os.kill(java, signal.SIGCONT)
 
 
 def main(root: str, fatal: str, times: int) -> None:

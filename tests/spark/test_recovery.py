@@ -1,7 +1,9 @@
 """Killed with SIGKILL anywhere and started again, a job ends with the results of an undisturbed run, each once.
 
-A child process (`tests/kit/mortal_job.py`) kills itself, Spark and all, before or after one of its acts: file
-operations of the journal, sink writes, page jobs, batches, files of a join. Each life dies at another kind of act.
+The job (`tests/kit/mortal_job.py`) dies before or after one of its acts: file operations of the journal, sink
+writes, page jobs, batches, files of a join. Each life dies at another kind of act. The first two are processes that
+kill themselves, Spark and all: the second finds what a process has left that is no more. Each of the others finds
+what lay in the folder when the one before died. That is all a kill leaves, and it needs no Java of its own.
 """
 
 from __future__ import annotations
@@ -19,13 +21,16 @@ import polars.selectors as cs
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.kit.mortal_job import QUERIES, watched, work
+from tests.kit.mortal_job import QUERIES, dies_here, watched, work
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 #: A life is too short for Spark to write code for its jobs and have it compiled. What it dies of is not in there.
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+
+#: So many lives are processes of their own.
+REAL = 2
 
 
 def make_input(root: Path) -> None:
@@ -41,12 +46,15 @@ def make_input(root: Path) -> None:
             os.utime(path, (1_000_000 + f, 1_000_000 + f))
 
 
-def live(root: Path, fatal: str, times: int) -> subprocess.CompletedProcess[str]:
+def is_killed(root: Path, fatal: str, times: int) -> bool:
+    """Live in a process of its own; whether it was killed before the job was done."""
     command = [sys.executable, "-m", "tests.kit.mortal_job", str(root), fatal, str(times)]
     env = {**os.environ, "SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} {INTERPRETED}"}
-    return subprocess.run(
+    done = subprocess.run(
         command, start_new_session=True, capture_output=True, text=True, timeout=200, cwd=ROOT, env=env, check=False
     )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
+    return done.returncode != 0
 
 
 def results(root: Path, what: str) -> list[tuple[object, ...]]:
@@ -69,11 +77,12 @@ def test_sigkill_anywhere_loses_nothing_and_repeats_nothing(spark: SparkSession,
 
     source = random.Random(os.environ.get("SLACKWATER_SEED", "11"))
     deaths = source.sample(sorted(acts), len(acts))
-    kills = 0
-    while (done := live(stormy, (act := deaths[kills]), source.randint(1, 1 + acts[act] // 4))).returncode != 0:
-        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    points = [(act, source.randint(1, 1 + acts[act] // 4)) for act in deaths]
+    assert all(is_killed(stormy, *point) for point in points[:REAL]), points[:REAL]
+    kills = REAL
+    while dies_here(spark, stormy, *points[kills]):
         kills += 1
-    assert kills >= 4, deaths
+    assert kills >= 4, points
     for name, late in QUERIES.items():
         assert results(stormy, f"out-{name}") == results(calm, f"out-{name}"), name
         if late:
