@@ -123,6 +123,7 @@ KINDS: dict[str, Callable[[int, Random], Case]] = {
     "regime": regime,
     "gaps": gaps,
     "season": season,
+    "dense season": lambda windows, rng: season(3 * windows, rng, rate=60.0),
     "zipf": zipf,
     "drifting": drifting,
     "tails": tails,
