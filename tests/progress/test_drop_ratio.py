@@ -82,7 +82,7 @@ def test_delays_that_change_at_any_instant_lose_at_most_p_and_what_nobody_could_
 
 
 def test_a_change_for_the_worse_is_met_by_standing_still() -> None:
-    """Once in a while the first page after the change looks like those before: then that page loses its late rows."""
+    """Once in a while the first page after a change looks like those before: then it loses its late rows."""
     worse = make.regimes((0, make.exponential(1)), (200, make.exponential(6)))
     shares = []
     for seed in range(5):
