@@ -87,9 +87,9 @@ def show(line: dict[str, Any], held_out: bool) -> None:
     worst = line.get("worst_against_plain", line["against_plain"])
     known = "" if line["best"] is None else f"{line['score'] / line['best']:.2f}"
     print(
-        f"| {line['stream']}{' *' if held_out else ''} | {line['value']} | {coverage} | {groups} | "
-        f"{line['width']:.4g} | {line['against_plain']:.2f} | {worst:.2f} | {known} | "
-        f"{line['error_against_plain']:.2f} |",
+        f"| {line['stream']}{' *' if held_out else ''} | {line['value']} | {100 * line['seen']:.2f} | "
+        f"{100 * line['corrected']:.2f} | {coverage} | {groups} | {line['width']:.4g} | "
+        f"{line['against_plain']:.2f} | {worst:.2f} | {known} |",
         flush=True,
     )
 
@@ -104,10 +104,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for the figures")
     options = parser.parse_args()
     lines = []
-    print(
-        "| stream | value | held % | by group, 4 h | width | score / plain | worst | score / best | error / plain |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| stream | value | seen % | corrected % | held % | by group, 4 h | width | to plain | worst | to best |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, make in KINDS.items():
         if options.only and name not in options.only:
             continue

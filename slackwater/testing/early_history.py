@@ -18,6 +18,7 @@ from slackwater.aggregates.count import CountOf
 from slackwater.aggregates.min_max import MaxOf
 from slackwater.aggregates.sum import SumOf
 from slackwater.columns import ROWS, WINDOW
+from slackwater.estimates.accuracy import accuracy
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.progress.time import TimeDomain
@@ -196,6 +197,10 @@ class Judged:
     score: float
     against_plain: float
     error_against_plain: float
+    windows: int
+    seen: float
+    corrected: float
+    """S5's accuracy of what was seen and of the estimates, over all windows and groups."""
 
 
 def judge(answers: pl.DataFrame, column: str) -> Judged:
@@ -218,7 +223,14 @@ def judge(answers: pl.DataFrame, column: str) -> Judged:
         float(score),
         float(score / winkler(plain_low, plain_high, final, outside).mean()),
         float(np.abs(said - final).mean() / max(np.abs(simple - final).mean(), 1e-12)),
+        len(answers),
+        *(_accuracy(answers, column, early) for early in (f"{column}_seen", column)),
     )
+
+
+def _accuracy(answers: pl.DataFrame, column: str, early: str) -> float:
+    said, final = (answers[c].cast(pl.Float64).to_numpy() for c in (early, f"{column}_final"))
+    return float(accuracy(said, final).mean())
 
 
 def held(answers: pl.DataFrame, column: str) -> pl.DataFrame:
