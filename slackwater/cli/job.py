@@ -77,7 +77,7 @@ class Job:
 def read_file(file: Path) -> Job:
     """Read a file; relative paths in it start at its folder, and modules beside it are found."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise QueryError(f"cannot read {str(file)!r}: {getattr(error, 'strerror', error)}") from None
     return read_text(text, file.parent.absolute())

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from slackwater.cli import app
 from slackwater.cli.follow import follow
-from slackwater.cli.job import read_text
+from slackwater.cli.job import read_file, read_text
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import pass_on, quiet
 from slackwater.cli.served import served
@@ -357,3 +357,9 @@ def test_windows_that_end_after_the_year_9999_are_shown(capsys: pytest.CaptureFi
     later = pa.array([ends[0].as_py() + 86_400_000_000]).cast(pa.timestamp("us", "UTC"))
     show(pa.table({"window_end": later, "n": [7]}))
     assert re.search(r"\+10000-01-01 00:00:00\S* +7", capsys.readouterr().out)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors of Windows write one."""
+    (tmp_path / "job.sql").write_text("SET strategy = 'chain'; STOP q", encoding="utf-8-sig")
+    assert read_file(tmp_path / "job.sql").settings == {"strategy": "chain"}

@@ -232,7 +232,7 @@ def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_pa
     message = str(refusal.value)
     assert "range 7 slide 3" in message
     assert "range 8 slide 2" in message
-    assert str(tmp_path) in message
+    assert str(tmp_path) in message and "session.forget('q')" in message
 
 
 def test_a_query_that_was_forgotten_makes_room_for_another(tmp_path: Path) -> None:

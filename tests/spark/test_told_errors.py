@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from slackwater.errors import RunError
+from slackwater.errors import QueryError, RunError
+from slackwater.spark.api.declare import check_frame
 from slackwater.spark.ingest.streams import Ingest, ReadNoMore
 from slackwater.spark.storage.spark_faults import briefly
 
@@ -43,7 +44,8 @@ def test_an_error_from_java_is_told_without_its_way_through_java() -> None:
 
 def test_other_errors_are_told_as_they_are() -> None:
     assert briefly(ValueError("no thanks")) == "ValueError: no thanks"
-    assert briefly(ValueError(f"bad\n\nJVM stacktrace:\n{AT}")) == "ValueError: bad"
+    for beside in ("JVM stacktrace:", "=== Streaming Query ==="):
+        assert briefly(ValueError(f"bad\n\n{beside}\n{AT}")) == "ValueError: bad"
 
 
 def ingest(stopping: bool, works: bool) -> Any:
@@ -67,3 +69,15 @@ def test_py4j_logs_no_batch_that_ends_because_its_stream_was_stopped(
     # As py4j does it for every error of a function that Java calls.
     logging.getLogger("py4j.clientserver").error("There was an exception", exc_info=error.value)
     assert len(caplog.records) == told
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "../a", ".", "a#2", None, 7])
+def test_a_stream_has_a_name_under_which_its_checkpoint_can_be_kept(name: Any) -> None:
+    with pytest.raises(QueryError, match=r"a stream's name is a text without a slash or a #"):
+        check_frame(name, None)
+
+
+@pytest.mark.parametrize("name", ["flights", "my flights", "a.b", "größe"])
+def test_other_names_will_do(name: str) -> None:
+    with pytest.raises(QueryError, match="None is no DataFrame of Spark"):
+        check_frame(name, None)

@@ -17,7 +17,15 @@ from slackwater.spark.api.relation import FrameRelation, columns_of, time_in_tic
 
 
 def check_frame(name: object, df: object) -> None:
-    """Refuse what is no DataFrame of Spark."""
+    """Refuse what is no DataFrame of Spark, and a name under which nothing can be kept.
+
+    The journal has a folder of that name. Behind `#` stands which replay of a stream it is.
+    """
+    if not isinstance(name, str) or not name.strip() or name.startswith(".") or {"/", "#"} & set(name):
+        raise QueryError(
+            f"stream {name!r}: a stream's name is a text without a slash or a #, and does not begin with a point; "
+            "write for example s.stream('flights', …)"
+        )
     if not isinstance(df, DataFrame):
         raise QueryError(
             f"stream {name!r}: {_shown(df)} is no DataFrame of Spark; write for example "

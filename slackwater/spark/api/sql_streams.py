@@ -6,11 +6,13 @@ import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from slackwater.errors import QueryError, SlackwaterError, SqlError, did_you_mean
 from slackwater.spark.api.query import Stream
 from slackwater.spark.api.relation import FrameRelation
+from slackwater.spark.storage.spark_faults import briefly
 from slackwater.sql.create_stream import FILE_FORMATS
 from slackwater.sql.places import placed
 from slackwater.sql.statements import CreateStream, CreateTable
@@ -98,4 +100,5 @@ def _error(stream: CreateStream | CreateTable, clause: str, message: str) -> Sql
 def _first_line(error: Exception) -> str:
     if isinstance(error, SlackwaterError):
         raise error
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    text = briefly(error) if isinstance(error, Py4JJavaError) else str(error).strip()
+    return (text.splitlines() or [type(error).__name__])[0]

@@ -141,7 +141,8 @@ class FileJournal:
                 raise JournalError(
                     f"the journal at {self.folder!r} was written by another query.\nIt holds:\n{_indent(known)}\n"
                     f"This is:\n{_indent(plan)}\n"
-                    "Give this query a journal of its own, or delete that folder to start again."
+                    "Give this query another name or a journal of its own, or drop what the journal has of the old "
+                    f"one before you start it: session.forget({label!r})."
                 )
             if known is None:
                 self._header["queries"][label] = plan

@@ -24,6 +24,8 @@ _CLOSED = re.compile(
 
 #: A line of a Java error that says what has gone wrong, behind the class of the exception.
 _SAID = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
+#: Where Spark's message ends and its plan, or Java's stack, begins.
+_BESIDE = re.compile(r"JVM stacktrace:|=== Streaming Query ===")
 _UNREADABLE = "[FAILED_READ_FILE"
 
 
@@ -43,7 +45,7 @@ def spark_told(act: str, place: Place) -> Iterator[None]:
 def briefly(error: BaseException) -> str:
     """An error without the places in Java that it came through: Spark's own message, and the first cause of all."""
     if not isinstance(error, Py4JJavaError):
-        return f"{type(error).__name__}: {str(error).partition('JVM stacktrace:')[0].strip()}"
+        return f"{type(error).__name__}: {_BESIDE.split(str(error))[0].strip()}"
     said = [match[1].strip() for match in _SAID.finditer(str(error))]
     # Spark's messages begin with the name of a condition, as in [FAILED_READ_FILE.NO_HINT].
     known = next((text for text in said if text.startswith("[")), said[0] if said else str(error))
