@@ -9,7 +9,15 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # Java's second compiler takes a third of Spark's processor time at first, and makes up for it too late: without it
 # seven files took an eighth less in all, the first ones 40 % less, some of the last ones more. Nor is there a core
 # to spare for garbage beside the work: collected in turn, two files took 90 seconds of processor instead of 96.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# With one compiler Java has room for 48 MB of compiled code. A session of three files fills that, and from then on
+# Java throws code away and compiles it again, which took ten seconds there: so it gets the room that two compilers
+# would have. It also has room for the classes of all jobs before it first looks for garbage among them. Spark takes
+# 4 MB for whatever it sends to tasks, and pages that are larger still: small ones will do here.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=384m -Xmn600m "
+    "-Dspark.broadcast.blockSize=256k -Dspark.buffer.pageSize=4m",
+)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 from collections.abc import Iterator
