@@ -129,6 +129,33 @@ def test_each_source_closes_on_its_own_punctuations_also_over_restarts(
         assert told(sink, spec) == wanted.emitted
 
 
+DEVICES = st.tuples(
+    st.integers(-30, 60), st.sampled_from(["a1", "a2", "b1", "b2"]), st.one_of(st.none(), st.integers(-40, 70))
+)
+
+
+@given(pages=st.lists(st.lists(DEVICES, max_size=8), min_size=1, max_size=8), window=WINDOWS)
+def test_punctuations_speak_of_any_group_that_the_rows_tell(
+    pages: list[list[tuple[int, str, int | None]]], window: tuple[int, int]
+) -> None:
+    """S5's group-wise punctuations: the source is the site of a device, an expression."""
+    site, spec = "substr(g, 1, 1)", WindowSpec(*window)
+    plan = arrow_plan(
+        SAMPLE,
+        *window,
+        select={"t": "t", "site": site, "i": "i"},
+        group_by=["site"],
+        disorder=punctuated("i"),
+        source=site,
+        n="count(*)",
+    )
+    wanted, script = Reenactment(spec), Script(plan)
+    for rows in pages:
+        wanted.page([(time, device[0], upto) for time, device, upto in rows])
+        script.page(pages_of([list(rows)])[0])
+        assert {(r["site"], r["window_start"] // spec.slide): r["n"] for r in script.results} == wanted.emitted
+
+
 @given(pages=st.lists(ROWS, min_size=1, max_size=8), window=WINDOWS)
 def test_grouped_by_something_else_windows_wait_for_the_furthest_behind(
     pages: list[list[Row]], window: tuple[int, int]
