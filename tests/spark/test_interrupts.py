@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.spark.api.interrupts import Interrupts
+from slackwater.spark.api.session import stop_at_exit
 from slackwater.spark.embedded import own_interrupts
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -155,3 +156,22 @@ def test_what_starts_spark_leaves_ctrl_c_as_it_was() -> None:
     with own_interrupts():
         signal.signal(signal.SIGINT, ctrl_c)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_program_that_ends_without_stop_leaves_its_journal_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    s = sw.Session(spark, journal=tmp_path)
+    run = hourly(s)
+    stop_at_exit()
+    assert run.status == "stopped"
+    with pytest.raises(sw.RunError, match="the session has been stopped"):
+        s.run_available()
+    with sw.Session(spark, journal=tmp_path) as again:  # it is free, and knows the query
+        hourly(again)
+        again.run_available()
+
+
+def test_what_is_called_after_each_page_must_be_a_function(spark: SparkSession) -> None:
+    with sw.Session(spark) as s:
+        hourly(s)
+        with pytest.raises(sw.QueryError, match="progress=7: give a function"):
+            s.run_available(progress=7)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 from collections.abc import Callable
 from itertools import count
@@ -36,6 +38,22 @@ from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.room import DISK, MEMORY, Room, read_size
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.place import Place
+
+_log = logging.getLogger(__name__)
+_unstopped: set[Session] = set()
+
+
+@atexit.register
+def stop_at_exit() -> None:
+    """A program may end without `stop()`: what was done is committed and shown all the same.
+
+    Else Spark would find half of the program gone, in the middle of a batch, and say so with many words.
+    """
+    for session in list(_unstopped):
+        try:
+            session.stop()
+        except Exception as error:
+            _log.warning("the session could not be stopped at the end of the program: %s", error)
 
 
 class Session(SpeaksSql):
@@ -108,6 +126,7 @@ class Session(SpeaksSql):
         except BaseException:
             self._close()
             raise
+        _unstopped.add(self)
 
     # --- streams
 
@@ -206,6 +225,8 @@ class Session(SpeaksSql):
         A query that fails does not stop the others; its error is raised at the end.
         """
         self._check()
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise QueryError(f"progress={progress!r}: give a function that takes a page, or True for a bar")
         if progress is True:
             with bar(self._running.loop) as told:
                 run_available(self._running, drain, told, speed)
@@ -265,6 +286,7 @@ class Session(SpeaksSql):
         """
         if not self._stopped:
             self._stopped = True
+            _unstopped.discard(self)
             for page in self._pages:
                 page.stop()
             self._running.stop(self._close)

@@ -10,13 +10,10 @@ held rows that have been shown are dropped, and a commit that comes again is lef
 
 from __future__ import annotations
 
-import atexit
-import logging
 import os
 import re
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,8 +27,6 @@ from slackwater.progress.time import Span, microseconds
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.place import Place
-
-_log = logging.getLogger(__name__)
 
 #: Rows are shown at once when so many bytes are held.
 MOST_HELD = 64 * 2**20
@@ -95,7 +90,6 @@ class ParquetSink:
         self._disk = Disk(place.files, pages.disk.forces)
         self._place_held = pages.root.child(_HELD).child(run)
         self._recover()
-        _show_at_exit(self)
 
     # --- what an earlier process has left
 
@@ -233,19 +227,3 @@ def in_full(rows: pa.Table, schema: pa.Schema | None) -> pa.Table:
         if field.name not in rows.schema.names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows
-
-
-def _show_at_exit(sink: ParquetSink) -> None:
-    """A program may end without `session.stop()`: its rows are shown all the same."""
-    known = weakref.ref(sink)
-
-    def show() -> None:
-        left = known()
-        try:
-            if left is not None:
-                left.show()
-        except Exception as error:
-            _log.warning("results for %s could not be shown: %s", "a sink" if left is None else left.about, error)
-
-    atexit.register(show)
-    weakref.finalize(sink, atexit.unregister, show).atexit = False
