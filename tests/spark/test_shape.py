@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
+
+import pytest
+
+from slackwater.spark.pages.one_task import SideBySide
 from slackwater.spark.pages.shape import Shape, Way
 
 
@@ -53,3 +59,27 @@ def test_a_stream_that_shrinks_goes_back_to_one_task() -> None:
     shape = Shape()
     run(shape, 4_000_000, {Way.ONE: 0.8, Way.MANY: 0.4}, 10)
     assert run(shape, 500, {Way.ONE: 0.1, Way.MANY: 0.1}, 3)[1:] == [Way.ONE, Way.ONE]
+
+
+def test_jobs_run_at_the_same_time_and_the_first_error_is_raised_when_all_have_ended() -> None:
+    side_by_side, both, ended = SideBySide(), threading.Barrier(2), list[int]()
+
+    def meet(number: int) -> int:
+        both.wait(timeout=10)
+        ended.append(number)
+        if number == 2:
+            raise ValueError("two")
+        return number
+
+    assert side_by_side.run([partial(meet, 1), partial(meet, 3)]) == [1, 3]
+    with pytest.raises(ValueError, match="two"):
+        side_by_side.run([partial(meet, 2), partial(meet, 4)])
+    assert sorted(ended) == [1, 2, 3, 4]
+
+
+def test_at_the_end_of_a_program_jobs_run_one_after_another() -> None:
+    side_by_side = SideBySide()
+    assert side_by_side.run([lambda: 1, lambda: 2]) == [1, 2]
+    assert side_by_side._threads is not None
+    side_by_side._threads.shutdown()
+    assert side_by_side.run([lambda: 1, lambda: 2]) == [1, 2]

@@ -62,7 +62,11 @@ class SideBySide:
             return [jobs[0]()]
         if self._threads is None:
             self._threads = ThreadPoolExecutor(MOST_PARTS, "slackwater-part")
-        running = [self._threads.submit(job) for job in jobs]
+        try:
+            running = [self._threads.submit(job) for job in jobs]
+        except RuntimeError:
+            # At the end of a program no thread is started any more, but what is under way is finished.
+            return [job() for job in jobs]
         # No job is left behind at work: what follows a failure may read the same files.
         errors = [error for done in running if (error := done.exception()) is not None]
         if errors:
