@@ -152,14 +152,16 @@ class Watched(Fate):
 
 
 def test_a_crash_at_any_point_loses_nothing_and_shows_nothing_twice(tmp_path: Path) -> None:
-    calm = Fate()
-    assert live(World(tmp_path / "calm"), calm, 0) == 10
+    undisturbed = World(tmp_path / "calm")
+    calm = Watched(Reader(undisturbed), None)
+    assert live(undisturbed, calm, 0) == 10
     wanted = [x for c in range(9) for x in (10 * c, 10 * c + 1)]
     assert calm.count > 50
     for at in range(1, calm.count + 1):
         world = World(tmp_path / str(at))
         reader = Reader(world)
-        done = live(world, Watched(reader, at), 0)
+        done = live(world, Fate(at), 0)
+        reader.look()  # at all points before it has looked in the calm life
         # It dies again soon after it is back, and then lives to the end.
         for again in (4, 9, None):
             done = live(world, Watched(reader, again), min(done, 9))
