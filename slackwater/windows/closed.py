@@ -158,6 +158,9 @@ class Closed:
                 frame = frame.filter(~between)
             low = None if self.emitted_through is None else (self.emitted_through + 1) * spec.panes_per_slide
             return frame if low is None or _all_from(frame[pane], low) else frame.filter(pl.col(pane) >= low)
+        highest = self.highest_closed()
+        if highest is None or _all_from(frame[pane], (highest + 1) * spec.panes_per_slide):
+            return frame
         through = (pl.col(CLOSED) + 1) * spec.panes_per_slide
         return self.beside(frame, source).filter(through.is_null() | (pl.col(pane) >= through)).drop(CLOSED)
 
