@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -38,7 +39,7 @@ EXACT = {name: text for name, text in ALL.items() if name not in ("half", "var",
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Float64, "p": pl.Int64}
 
 
-@dataclass
+@dataclass(eq=False)
 class Scenario:
     """Pages, and a query over them."""
 
@@ -135,6 +136,7 @@ SCENARIOS = {
 }
 
 
+@cache
 def on_arrow(s: Scenario) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
     sample = pl.DataFrame({"t": [1], "k": ["a"], "v": [1.0], "p": [1]}, schema=SCHEMA)
     plan = arrow_plan(
