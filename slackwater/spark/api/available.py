@@ -16,6 +16,8 @@ from slackwater.spark.ingest.replay import check_speed, replayer
 #: Called after each replayed page.
 Progress = Callable[[dict[str, Any]], None]
 
+_INTERRUPTED = "the page under way was finished and committed. Call run_available() again to go on"
+
 
 def run_available(running: Running, drain: bool, progress: Progress | None, speed: float | None) -> None:
     """Process all there is now, then raise the error of a query that has failed meanwhile."""
@@ -30,7 +32,7 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
             f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
             "or drop them with session.forget(name)"
         )
-    with running.interrupts.heard("Call run_available() again to go on"), _told(running):
+    with running.interrupts.heard(_INTERRUPTED), _told(running):
         if running.live_streams():
             _run_live(running, drain)
         for play in [p for p in running.plays.all if any(run.play is p for run in runs)]:

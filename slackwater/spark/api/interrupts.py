@@ -77,4 +77,4 @@ class Interrupts:
             later = "to go on after the end of the program, it needs a journal: sw.Session(journal='a-folder')"
         else:
             later = f"or start the program again: the journal {self._journal!r} has all that was done"
-        return f"interrupted: the page under way was finished and committed. {then}; {later}"
+        return f"interrupted: {then}; {later}"

@@ -156,7 +156,7 @@ class Run:
 
         An error that has ended it is raised.
         """
-        with self._running.interrupts.heard("The query goes on until session.stop()"):
+        with self._running.interrupts.heard("the query goes on in the background until session.stop()"):
             over = self._running.await_end(self, timeout)
         if self._error is not None:
             raise self._error
