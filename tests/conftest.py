@@ -41,8 +41,8 @@ _HERE = Path(__file__).parent
 _SPARK = {
     str(p.relative_to(_HERE.parent)) for p in _HERE.rglob("test_*.py") if "spark: SparkSession" in p.read_text()
 }
-#: Takes longest by far, in processes of its own: it must not be what all others wait for in the end.
-_LONGEST = "tests/spark/test_recovery.py"
+#: Their tests take longest, in processes of their own: they must not be what all others wait for in the end.
+_LONGEST = {"tests/spark/test_recovery.py", "tests/spark/test_small_heap.py"}
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -57,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
         def _assign_work_unit(self, node: WorkerController) -> None:
             spark = node is self.nodes[0]
-            first = min(self.workqueue, key=lambda file: ((file in _SPARK) != spark, file != _LONGEST))
+            first = min(self.workqueue, key=lambda file: ((file in _SPARK) != spark, file not in _LONGEST))
             self.workqueue.move_to_end(first, last=False)
             super()._assign_work_unit(node)
 
