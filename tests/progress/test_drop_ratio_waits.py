@@ -53,17 +53,6 @@ def test_clocks_that_are_wrong_delay_the_start_no_longer_than_they_are_wrong(see
     assert outcome.waits().mean() <= 1.15 * best.waits().mean()
 
 
-@pytest.mark.parametrize("seed", [1, 5])
-def test_rows_in_clumps_are_no_change(seed: int) -> None:
-    """Each source has a lateness of its own, and a page more or fewer rows of it: time does not stand for that."""
-    tried_case = case(make.exponential(0.3), sources=8, offset=30, seconds=600, seed=seed)
-    outcome, best = tried(tried_case), fixed(tried_case, hindsight_in_every_stretch(tried_case, P))
-    stood = np.diff(outcome.heartbeats[start(outcome) + 1 :]) == 0
-    runs = np.split(stood, np.flatnonzero(~stood))
-    assert max(len(run) for run in runs) <= 4
-    assert outcome.waits().mean() <= 1.02 * best.waits().mean()
-
-
 def test_a_few_rows_do_not_tell_how_late_one_of_a_hundred_comes() -> None:
     tried_case = case(make.lognormal(1, 2), rate=3, seed=3)
     assert tried_case.paged.begins[start(tried(tried_case))] >= 1 / P

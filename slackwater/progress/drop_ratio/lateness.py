@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Values kept of a page: the later the rows, the more of them. No value stands for more than a twentieth of them:
-#: where sources have clocks of their own rows lie in clumps, and a value that moves to another clump is no change.
-SAMPLE = 40
-_EDGES: Floats = np.concatenate([[0.0], np.geomspace(1e-3, 0.1, 22), np.linspace(0.15, 1, 18)])
+#: Values kept of a page.
+SAMPLE = 32
+_EDGES: Floats = np.append(0.0, np.geomspace(1e-3, 1, SAMPLE))
 #: The ranks, from the lowest time, whose times are kept, and the share of the rows that each stands for.
 RANKS: Floats = np.append(5e-4, np.sqrt(_EDGES[2:] * _EDGES[1:-1]))
 SHARES: Floats = np.diff(_EDGES)
