@@ -4,37 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pytest
-from pyarrow import fs
 
-from slackwater.engine.build import add_query, source_label
-from slackwater.engine.executor import Executor
+from slackwater.engine.build import source_label
 from slackwater.errors import RunError
-from slackwater.operators.payload import Payload
-from slackwater.progress.clock import ManualClock
-from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
-from slackwater.testing.script import ArrowPages
-
-ROW = pl.DataFrame({"t": [1]})
-PLAN = arrow_plan(ROW, range=10, slide=10, n="count(*)")
-
-
-class Broken(ListSink):
-    def write(self, payload: Payload, commit_id: int) -> None:
-        raise OSError("broken")
-
-
-def executor(folder: Path, **sinks: ListSink) -> Executor:
-    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=ArrowPages())
-    for name, sink in sinks.items():
-        add_query(made, name, PLAN, sink)
-    return made
-
-
-def page(number: int, *times: int) -> ArrowPage:
-    return ArrowPage(pl.DataFrame({"t": times}), number, 0, "t")
+from slackwater.testing import ListSink
+from tests.kit.counted import Broken, executor, page
 
 
 def crashed(folder: Path) -> None:

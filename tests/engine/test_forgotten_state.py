@@ -5,40 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
-from pyarrow import fs
 
 from slackwater.engine.build import Settings, add_query, remove_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import RunError
-from slackwater.operators.payload import Payload
-from slackwater.progress.clock import ManualClock
-from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
-from slackwater.testing.script import ArrowPages
+from slackwater.testing import ArrowPage, ListSink
+from tests.kit.counted import PLAN, Broken, executor, page
 from tests.kit.joins import join_of, renamed
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, plan
 
-PLAN = arrow_plan(pl.DataFrame({"t": [1]}), range=10, slide=10, n="count(*)")
 JOIN = plan(join_of(renamed(A, "", "t", "g"), renamed(B, "2", "t", "g"), (9, 9), "g = g2"))
 
 
-class Broken(ListSink):
-    def write(self, payload: Payload, commit_id: int) -> None:
-        raise OSError("broken")
-
-
-def executor(folder: Path, **sinks: ListSink) -> Executor:
-    made = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=ArrowPages())
-    for name, sink in sinks.items():
-        add_query(made, name, PLAN, sink)
-    return made
-
-
 def give(to: Executor, number: int, *times: int) -> None:
-    to.admit(source_label("s"), ArrowPage(pl.DataFrame({"t": times}), number, 0, "t"))
+    to.admit(source_label("s"), page(number, *times))
     to.run_until_idle()
 
 
