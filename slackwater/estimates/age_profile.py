@@ -134,13 +134,13 @@ class AgeProfile:
         seasons = np.stack([s.at(window) for s in self._seasons], axis=2) if self._seasons else None
         guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
         center = seen.copy()
-        missing, alike = np.zeros(len(keys)), like_before(seen[:, 0], own[:, 0])
+        missing, (alike, known) = np.zeros(len(keys)), like_before(seen[:, 0], own[:, 0])
         for j, growth in enumerate(self._columns):
             if growth in SUMS:
                 values = None if j == 0 else (center[:, 0] - seen[:, 0]) * seen[:, j] / seen[:, 0]
                 more = np.zeros((len(keys), 0)) if seasons is None else seasons[:, j]
                 share = share_in(own[:, j], self._common[j], curve, rows=j == 0)
-                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, alike, more)
+                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, alike, known, more)
             elif growth in SHIFTS:
                 guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], self._guesses)
             center[:, j] = np.take_along_axis(guesses[:, j], self._choice(j, own[:, j])[:, None], axis=1)[:, 0]
@@ -150,7 +150,7 @@ class AgeProfile:
         level = self._level()
         unit[:, :, NOW] *= level
         spread = self._spread(own) / level[:, None]
-        low, high = self._bounds(keys, seen, guesses, spread, unit, alike)
+        low, high = self._bounds(keys, seen, guesses, spread, unit, known)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy())
 
     def completeness(self, guess: Guess, curve: Floats) -> Floats:
@@ -221,7 +221,7 @@ class AgeProfile:
         return outside / 2, outside / 2
 
     def _bounds(
-        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, alike: NDArray[np.bool_]
+        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, known: NDArray[np.bool_]
     ) -> tuple[Floats, Floats]:
         """Of a window unlike those before the usual says nothing: there the errors of the first guess count."""
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
@@ -230,7 +230,7 @@ class AgeProfile:
             interval = self._intervals[j]
             if interval.ready:
                 best = interval.best()
-                usual = alike | (growth not in SUMS) | (best // UNITS not in AS_USUAL)
+                usual = known | (growth not in SUMS) | (best // UNITS not in AS_USUAL)
                 for kind, mine in ((best, usual), (interval.best(UNITS), ~usual)):
                     below, above = interval.bounds(kind, *self._split(j, outside[mine, j]))
                     k, u = divmod(kind, UNITS)

@@ -59,6 +59,7 @@ def guess_sum(
     own: Floats,
     values: Floats | None,
     alike: NDArray[np.bool_],
+    known: NDArray[np.bool_],
     seasons: Floats,
 ) -> Floats:
     """Guesses of a count or sum by group; the first is what is seen over the mean completeness.
@@ -69,7 +70,8 @@ def guess_sum(
         share: that is in, by the recent history.
         own: history of the groups.
         values: of the rows that are missing, if they are like those that are here; None for the rows themselves.
-        alike: whether windows are like those before; only of these the usual can be expected.
+        alike: whether windows are like those before; only of these the usual rest can be expected.
+        known: whether they are within what windows vary; only of these as much in all as usual can be.
         seasons: by what share each season exceeds the first guess.
     """
     by_share = seen * (1 / np.where(share >= LEAST, share, np.nan) - 1) if values is None else values
@@ -81,7 +83,7 @@ def guess_sum(
     whole = (own[:, FINAL] + FROM_CURVE * (seen + by_share)) / weight - seen  # as much in all as usual
     if growth is Growth.COUNTS:
         whole = np.maximum(whole, 0.0)
-    whole = np.where(alike, whole, simple)
+    whole = np.where(known, whole, simple)
     rests = [simple, by_share, usual, (simple + usual) / 2, whole]
     for more in seasons.T:
         by_season = (seen + simple) * (1 + more) - seen
@@ -89,16 +91,17 @@ def guess_sum(
     return np.asarray(seen[:, None] + np.nan_to_num(np.stack(rests, axis=1)))
 
 
-def like_before(rows: Floats, own: Floats) -> NDArray[np.bool_]:
-    """Whether groups have about as many rows as they usually have by now; after a silence they have not.
+def like_before(rows: Floats, own: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether groups have about as many rows as usual by now, and whether they do within what they vary.
 
-    How much they vary has been seen; at first it is thought to be chance.
+    After a silence they have not. How much they vary has been seen; at first it is thought to be chance.
     """
     usual = own[:, LONG_SEEN] / np.maximum(own[:, LONG], 1.0)
-    chance = np.sqrt(usual)
+    chance, off = np.sqrt(usual), np.abs(rows - usual)
     varied = (own[:, VARIED] + FROM_CURVE * chance) / (own[:, LONG] + FROM_CURVE)
-    near = np.minimum(1 + VARIES * varied, UNLIKE * usual + CHANCE * chance)
-    return np.asarray((own[:, LONG] < FROM_CURVE) | (np.abs(rows - usual) <= near))
+    new = own[:, LONG] < FROM_CURVE
+    known = np.asarray(new | (off <= 1 + VARIES * varied))
+    return np.asarray(known & (new | (off <= UNLIKE * usual + CHANCE * chance))), known
 
 
 def guess_shift(seen: Floats, missing: Floats, own: Floats, guesses: int) -> Floats:
