@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.spark.pages.new_page import arrived
 from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.room import MOST_PAGES, Room, read_size
+from slackwater.spark.pages.room import LENT, MOST_PAGES, Room, read_size
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.storage.place import Place
@@ -60,6 +61,27 @@ def test_not_too_many_pages_wait_that_take_no_room() -> None:
         room.put("a", n, 0)
     assert room.full("a") and not room.full("b")
     room.wait("a", lambda: True)  # all is over: nobody waits
+
+
+def test_python_looks_for_what_it_needs_no_more_after_much_was_handed_to_java() -> None:
+    class Itself:
+        """Refers to itself, as py4j's objects do."""
+
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.collect()
+    gc.disable()
+    try:
+        room, alive = Room(), weakref.ref(Itself())
+        room.lend(LENT)
+        room.free()
+        assert alive() is not None
+        room.lend(1)
+        room.free()
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def page(spark: SparkSession, folder: Path) -> SparkPage:

@@ -232,7 +232,7 @@ class Replayer:
 
     def page(self, due: Due) -> SparkPage:
         """Its rows as Spark's."""
-        frame = self.pages.spark.createDataFrame(due.rows, schema=due.replay.frame.schema)
+        frame = self.pages.given(due.rows, due.replay.frame.schema)
         return arrived(frame, due.replay.arriving, due.number, due.at, due.shape, self.pages, size=due.rows.nbytes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from slackwater.engine.build import source_label
 from slackwater.errors import JournalError
@@ -79,6 +80,11 @@ class SparkPages:
         self.jobs += jobs
         self.spark_seconds += seconds
         self.room.free()
+
+    def given(self, rows: pa.Table, schema: StructType) -> DataFrame:
+        """Rows of the driver as Spark's."""
+        self.room.lend(rows.nbytes)
+        return self.spark.createDataFrame(rows, schema)
 
     def new(self, kind: str) -> Place:
         """A place for one page or one set of rows."""

@@ -5,6 +5,7 @@ When the spool is full, or too many pages wait, senders that can wait are made t
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 import weakref
@@ -19,6 +20,8 @@ MEMORY = 512 * 2**20
 DISK = 32 * 2**30
 #: So many pages of a stream may wait, also such as take no room because they are files of the user.
 MOST_PAGES = 256
+#: After so many bytes that were handed to Java, Python looks for what it needs no more.
+LENT = 32 * 2**20
 _UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
@@ -51,6 +54,8 @@ class Room:
         self._spool: dict[str, dict[int, int]] = {}
         """Bytes by stream and page."""
         self._gone: deque[DataFrame] = deque()
+        self._lent = 0
+        """Bytes of the driver's rows that Java was given since Python last looked for what it needs no more."""
         self._changed = threading.Condition()
 
     # --- memory
@@ -71,8 +76,20 @@ class Room:
         # The last reference may go in the middle of a call to Java, which must not be cut by another.
         self._gone.append(frame)
 
+    def lend(self, size: int) -> None:
+        """Java has got rows of the driver, for as long as Python has the DataFrame."""
+        self._lent += size
+
     def free(self) -> None:
-        """Give Spark's memory back that nobody needs any more; between two jobs."""
+        """Give memory back that nobody needs any more; between two jobs.
+
+        py4j's objects refer to themselves, so only a search finds that nobody needs them. Python searches when it
+        has many objects itself; of what Java has for a few of them, several times the bytes of their rows, it knows
+        nothing.
+        """
+        if self._lent > LENT:
+            self._lent = 0
+            gc.collect()
         while self._gone:
             self._gone.popleft().unpersist()
 

@@ -93,7 +93,7 @@ class TablePage:
 
     @cached_property
     def _on_spark(self) -> SparkPage:
-        frame = self._pages.spark.createDataFrame(self._table, spark_schema(self._table.schema))
+        frame = self._pages.given(self._table, spark_schema(self._table.schema))
         return known(frame, self.number, self._hidden, self.measure(), self._shape, self._pages, self.prod)
 
     def where(self, condition: str) -> SparkPage:

@@ -61,7 +61,7 @@ class CallableSink:
             asked = self._function(rows.withColumns(nulls) if nulls else rows, commit_id)
         else:
             full = in_full(payload, self._schema)
-            rows = self._pages.spark.createDataFrame(full, spark_schema(full.schema))
+            rows = self._pages.given(full, spark_schema(full.schema))
             asked = self._function(rows, commit_id)
         if asked is True:
             asked = Ask()
