@@ -47,6 +47,7 @@ class Tuple:
     bytes: ClassVar[int] = 1
     prod: ClassVar[None] = None
     saved: ClassVar[None] = None
+    kept: ClassVar[bool] = False
 
     def arrival(self) -> Arrival:
         """All is known of it."""

@@ -34,6 +34,7 @@ class Load:
 
     prod: ClassVar[None] = None
     saved: ClassVar[None] = None
+    kept: ClassVar[bool] = False
 
     @property
     def bytes(self) -> int:
