@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.aggregates.parse import parse_aggregate
+from slackwater.columns import PANE, ROWS
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
@@ -150,6 +151,22 @@ def test_equals_a_job_for_each(
         monkeypatch.setattr(Shape, "way", lambda self, files, way=cut: way)
         for kernel, (_, several) in alone(frames[0], make).items():
             assert_same(several, by_jobs[0][kernel][1])
+
+
+def test_panes_spread_over_the_hash_map_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    wide = 10**7
+    kernels = [kernel((2 * wide, wide), groups, n="count(*)") for groups in ("k", "w", "d", "w k", "")]
+    frame = rows(5, 300).with_columns(pl.col("t") * (wide // 5) + 3)
+    found = WideFold(kernels).fold(page(spark, tmp_path, frame))
+    timed = frame.filter(pl.col("t").is_not_null()).with_columns(pl.col("t").floordiv(wide).alias(PANE))
+    assert timed[PANE].min() == -8  # type: ignore[comparison-overlap]
+    for each in kernels:
+        expected = timed.group_by([PANE, *each.keys]).agg(pl.len().cast(pl.Int64).alias(ROWS))
+        alone = page(spark, tmp_path, frame).fold(each)
+        for partials in (found[each].partials, alone.partials):
+            assert_frame_equal(
+                partials.select(expected.columns), expected, check_row_order=False, check_dtypes=False
+            )
 
 
 @pytest.mark.parametrize("cut", [None, Way.ONE, Way.PARTS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, TIME
+from slackwater.spark.pages.fold import SPREAD
 from slackwater.spark.pages.wide_sql import PLACE, Part, WideSql
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
@@ -27,3 +28,11 @@ def test_names_nothing_that_a_user_wrote() -> None:
     for places in (range(1), range(1, 2), range(2)):
         text = sql_of(10).job("rows", places, 0, True, (TIME,), (True, False))
         assert "lower" not in text and "--" not in text and "{" not in text
+
+
+def test_panes_are_spread_only_as_far_as_they_fit_into_64_bits() -> None:
+    for pane in (10, 2 * SPREAD, 2 * SPREAD + 2, 10**9):
+        sql = sql_of(pane)
+        assert sql.spread == (SPREAD if pane > 2 * SPREAD + 1 else 1)
+        last = (2**63 - 1) // pane
+        assert (last * 2 + 1) * sql.spread < 2**63

@@ -18,22 +18,35 @@ from slackwater.windows.sliding import united
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"
+#: What panes are multiplied by, to be spread over Spark's fast hash map: see `kernel_columns`.
+SPREAD = 3 * 2**16 + 1
+
+
+def spread_of(width: int) -> int:
+    """What panes of so many ticks may be multiplied by: the product must fit into 64 bits.
+
+    >>> spread_of(10_000_000), spread_of(10)
+    (196609, 1)
+    """
+    return SPREAD if width > SPREAD else 1
 
 
 @lru_cache(maxsize=256)
 def kernel_columns(
-    kernel: PaneKernel, by_source: bool, marked: bool, asked: tuple[bool, bool] | None
+    kernel: PaneKernel, by_source: bool, marked: bool, asked: tuple[bool, bool] | None, spread: int = 1
 ) -> tuple[list[Column], list[Column]]:
-    """Keys and aggregates of the job that folds a page.
+    """Keys and aggregates of the job that folds a page; panes are multiplied by `spread`.
 
     The pane is the last key. Spark's fast hash map takes a pair of numbers to a place of about 65 * first + second,
     and looks at two places only. With panes in front most pairs would find theirs taken and go on to the slow map.
+    So would many with panes that follow each other: 1,000 keys and 100 panes have but 65,000 places.
     """
     groups = {g.name: f"CASE WHEN {KEEP} THEN {g.sql} END" if marked else g.sql for g in kernel.groups}
     keys = [F.expr(sql).alias(name) for name, sql in groups.items()]
     if by_source:
         keys.append(F.col(SOURCE))
-    keys.append(F.expr(kernel.pane_sql()).alias(PANE))
+    pane = kernel.pane_sql()
+    keys.append(F.expr(pane if spread == 1 else f"({pane}) * {spread}L").alias(PANE))
     made = [F.expr(sql).alias(name) for name, sql in kernel.make_sql(KEEP if marked else None).items()]
     if asked is not None:
         made += [*time_statistics(*asked), *([F.count(F.lit(1)).alias(ALL)] if marked else [])]

@@ -28,7 +28,7 @@ from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import MapNode, StoredNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.expressions import column, named
-from slackwater.spark.pages.fold import KEEP, folded, kernel_columns
+from slackwater.spark.pages.fold import KEEP, folded, kernel_columns, spread_of
 from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp
@@ -184,11 +184,13 @@ class SparkPage:
         asked = self.origin.asked if unknown else None
         # Rows that a filter dropped have no group any more, but still a source.
         by_source = self.origin.many_sources and (kernel.source is None or self.marked)
-        keys, made = kernel_columns(kernel, by_source, self.marked, asked)
+        spread = spread_of(kernel.spec.pane)
+        keys, made = kernel_columns(kernel, by_source, self.marked, asked, spread)
 
         def job(rows: Rows) -> tuple[pl.DataFrame, Observation | None]:
             frame, sketch = self.origin.sketched(rows())
-            return frame_of(frame.groupBy(*keys).agg(*made).toArrow()), sketch
+            partials = frame_of(frame.groupBy(*keys).agg(*made).toArrow())
+            return partials.with_columns(pl.col(PANE) // spread), sketch
 
         try:
             with cut(self, way) as parts:

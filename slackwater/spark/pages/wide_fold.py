@@ -190,7 +190,7 @@ class WideFold:
         if not self._sql.packed or PANE not in table.columns:
             return table
         many = len(self._parts)
-        pane = pl.col(PANE)
+        pane = pl.col(PANE).floordiv(self._sql.spread)
         return table.with_columns(pane.floordiv(many), pane.mod(many).cast(pl.Int32).alias(PLACE))
 
     def _seen(self, table: pl.DataFrame, carrier: int | None, many_sources: bool) -> pl.DataFrame:

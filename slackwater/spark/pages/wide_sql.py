@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, PUNCTUATION, ROWS, TIME
-from slackwater.spark.pages.fold import KEEP
+from slackwater.spark.pages.fold import KEEP, spread_of
 from slackwater.spark.pages.statistics import time_statistics_sql
 from slackwater.windows.kernel import Group, PaneKernel
 
@@ -55,6 +55,11 @@ class WideSql:
     def packed(self) -> bool:
         """Whether the kernel's number goes into the pane, to hash a key less: the product must fit into 64 bits."""
         return all(p.kernel.spec.pane > len(self.parts) for p in self.parts)
+
+    @property
+    def spread(self) -> int:
+        """What a packed pane is multiplied by, for the same reason as in a job of one kernel."""
+        return min(spread_of(p.kernel.spec.pane // len(self.parts)) for p in self.parts) if self.packed else 1
 
     def job(
         self,
@@ -106,7 +111,8 @@ class WideSql:
         """The keys and arguments of a row for one kernel; what others have is null."""
         given = {slot: self.inputs[sql] for slot, sql in self.parts[n].given().items()}
         slots = [given.get(slot, f"CAST(NULL AS {t})") for slot, t in self.keys.items()]
-        place = [f"{pane} * {len(self.parts)}L + {n}L"] if self.packed else [f"{n}", pane]
+        packed = f"({pane} * {len(self.parts)}L + {n}L) * {self.spread}L"
+        place = [packed] if self.packed else [f"{n}", pane]
         arguments = [given.get(slot, f"CAST(NULL AS {t})") for slot, t in self.arguments.items()]
         return [*slots, *place, *arguments]
 
