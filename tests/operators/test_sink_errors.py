@@ -23,9 +23,7 @@ from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 
 DISK = Disk(fs.LocalFileSystem(), sync=False)
-PAGES: Any = SimpleNamespace(
-    spark=SimpleNamespace(createDataFrame=lambda table, *schema: table), root=Place.of("/nowhere"), disk=DISK
-)
+PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=Place.of("/nowhere"), disk=DISK)
 
 
 def plan() -> Any:

@@ -23,9 +23,8 @@ from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
 
 #: Tables stay tables.
-SPARK = SimpleNamespace(createDataFrame=lambda table, *schema: table)
 DISK = Disk(fs.LocalFileSystem(), sync=False)
-PAGES: Any = SimpleNamespace(spark=SPARK, root=Place.of("/nowhere"), disk=DISK)
+PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=Place.of("/nowhere"), disk=DISK)
 
 
 def plan(**window: Any) -> Any:
