@@ -22,8 +22,8 @@ from slackwater.testing import Script, arrow_plan
 from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
 
-#: Tables stay tables.
 DISK = Disk(fs.LocalFileSystem(), sync=False)
+#: Tables stay tables.
 PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=Place.of("/nowhere"), disk=DISK)
 
 
