@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -22,6 +22,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
+from slackwater.windows.given import MOST_RUNS
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, WINDOWS, frame
 
@@ -37,6 +38,8 @@ class Reenactment:
     promised: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
     taken: Counter[tuple[str, int]] = field(default_factory=Counter)
     emitted: dict[tuple[str, int], int] = field(default_factory=dict)
+    gone: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Windows that take no more rows of a source: those emitted, and those between the oldest of many runs."""
     late: Counter[str] = field(default_factory=Counter)
     lost_pairs: int = 0
     ungrammatical: int = 0
@@ -49,10 +52,10 @@ class Reenactment:
                 continue
             self.ungrammatical += time <= before.get(name, NOTHING)
             # Only what has been emitted for the row's own source is lost.
-            lost = sum((name, w) in self.emitted for w in self._windows(time))
+            lost = sum(w in self.gone[name] for w in self._windows(time))
             self.lost_pairs += lost
             self.late[name] += lost > 0
-            self.taken.update((name, w) for w in self._windows(time) if (name, w) not in self.emitted)
+            self.taken.update((name, w) for w in self._windows(time) if w not in self.gone[name])
         for time, source, upto in rows:
             if time is None and upto is None:
                 continue
@@ -74,6 +77,11 @@ class Reenactment:
         for (source, window), n in self.taken.items():
             if self._closed(window, promised[source]):
                 self.emitted[source, window] = n
+                self.gone[source].add(window)
+        for gone in filter(None, self.gone.values()):
+            begins = sorted(w for w in gone if w - 1 not in gone)
+            # The oldest runs count as one when there are too many.
+            gone.update(range(begins[0], begins[max(0, len(begins) - MOST_RUNS)]))
 
 
 def pages_of(rows: list[list[Row]]) -> list[pl.DataFrame]:
@@ -135,6 +143,9 @@ DEVICES = st.tuples(
 
 
 @given(pages=st.lists(st.lists(DEVICES, max_size=8), min_size=1, max_size=8), window=WINDOWS)
+@example(  # nine runs of windows: one too many, so the gap between the oldest two is given up
+    pages=[[(t, "a1", 66) for t in range(-30, 60, 10)], [(-25, "a1", None), (5, "a1", None)]], window=(1, 1)
+)
 def test_punctuations_speak_of_any_group_that_the_rows_tell(
     pages: list[list[tuple[int, str, int | None]]], window: tuple[int, int]
 ) -> None:
