@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from slackwater.engine.loop import Loop
+from slackwater.operators.page import Page
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.files import Files
@@ -214,7 +216,17 @@ def test_pages_taken_together_are_worked_on_side_by_side(
         side_by_side.append(len(jobs))
         return run(self, jobs)
 
+    offered, offer = list[str](), Loop.offer
+
+    def let_in(self: Loop, source: str, page: Page) -> Any:
+        safe = offer(self, source, page)
+        offered.append(source)
+        if len(offered) == 12:
+            self.set_paused(False)
+        return safe
+
     monkeypatch.setattr(SideBySide, "run", spy)
+    monkeypatch.setattr(Loop, "offer", let_in)
     monkeypatch.setattr(Shape, "SMALL", 10)
     source.mkdir()
     write_files(source, files=12)
@@ -223,6 +235,7 @@ def test_pages_taken_together_are_worked_on_side_by_side(
         kept = rows.where("k <> 'k1'").select("k", v="v + 1") if filtered else rows
         windows = kept.window("30 seconds", "10 seconds").group_by("k").agg(n="count(*)", total="sum(v)")
         got = windows.start(hold=True)
+        s.pause()  # until all of them wait
         s.run_available(drain=True)
         found = got.results().select(["k", "n", "total", "window_start"]).to_pylist()
         assert got.metrics()["late_rows"] == 0
