@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class SlackwaterError(Exception):
-    """Every error that Slackwater raises on purpose."""
+    """All errors that Slackwater raises on purpose are of this class."""
 
 
 class QueryError(SlackwaterError, ValueError):
-    """A stream, query, window, aggregate or policy that cannot mean what was written."""
+    """Something that was written makes no sense: a stream, a query, a window, an aggregate, a policy."""
 
 
 class UnknownTableError(QueryError):
@@ -29,15 +29,15 @@ class SqlError(QueryError):
 
 
 class JournalError(SlackwaterError):
-    """A journal that cannot be used for this query, or that cannot be read."""
+    """A journal cannot be read, or cannot be used for this query."""
 
 
 class SinkError(SlackwaterError):
-    """A sink that cannot take results."""
+    """A sink cannot take results."""
 
 
 class RunError(SlackwaterError):
-    """A running query that failed, or that was asked for something in the wrong state."""
+    """A running query has failed, or cannot do now what it was asked for."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -45,9 +45,9 @@ class JsonLines(logging.Formatter):
 
 
 def log_json(path: str | os.PathLike[str]) -> logging.Handler:
-    """Append events, warnings and errors to a file as JSON lines, from now on.
+    """A log of events, warnings and errors as JSON lines, appended to a file from now on.
 
-    It gives the handler; `logging.getLogger("slackwater").removeHandler(handler)` ends it.
+    It gives the handler: `logging.getLogger("slackwater").removeHandler(handler)` ends it.
     """
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(JsonLines())

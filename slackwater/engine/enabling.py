@@ -22,12 +22,12 @@ class Enabling:
 
 
 def on_demand() -> Enabling:
-    """A source is asked when an operator waits for it, and by nobody else (S3 section 4): `Session()` does that."""
+    """A quiet stream is asked when somebody waits for it (S3 section 4). The default of `Session(enabling=…)`."""
     return Enabling()
 
 
 def periodic(every: str) -> Enabling:
-    """Each source punctuates at regular intervals and answers no demand: line B of S3's experiment.
+    """Each stream says at regular intervals how far time is; to compare (line B of S3's experiment).
 
     >>> periodic("500 ms").every
     500000
@@ -39,5 +39,5 @@ def periodic(every: str) -> Enabling:
 
 
 def no_enabling() -> Enabling:
-    """No source says more than its rows do: line A of S3's experiment. A quiet stream holds others for ever."""
+    """No stream says more than its rows do, so a quiet one holds others for ever; to compare (S3's line A)."""
     return Enabling(asked=False)

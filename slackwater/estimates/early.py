@@ -58,7 +58,9 @@ def early(
     season: str | timedelta | None = None,
     measure: Compare | None = None,
 ) -> Early:
-    """Answer windows before they are final (S5): prods by the clock, or none but those of `run.prod()`.
+    """When to answer windows before they are final, for `start(early=…)` (S5).
+
+    Without `at`, `every` and `accuracy` only `run.prod()` asks.
 
     >>> early(at=0.75).describe(), early(every="5 seconds").describe()
     ('early(at=0.75)', "early(every='5 seconds')")
@@ -68,9 +70,9 @@ def early(
             far into it, as in "90 seconds". Time passes by the session's clock, or where the windows' attribute is
             no timestamp, by the largest one seen.
         every: prod all open windows so often, by the clock.
-        accuracy: hold the accuracy of the answers to these prods at this by moving `at`.
+        accuracy: the accuracy to hold, as in 0.98: `at` is chosen so that answers are as accurate as that.
         coverage: share of final values that should lie within `<name>_low` and `<name>_high`; 0.9 if left out.
-        season: after what time the stream is like before, as in "8 hours", instead of a day; a week is tried too.
+        season: after what time the stream repeats itself, as in "8 hours", instead of a day; a week is tried too.
         measure: your own accuracy, a function of an early value, the final one and the seconds between them. It
             gives 0 to 1, and `run.metrics()` the mean as `measured`.
     """

@@ -15,7 +15,7 @@ class Ask:
 
 
 def prod(until: object = None, where: str | None = None, at: object = None) -> Ask:
-    """Ask for early answers from a sink's function (S5 section 3.2): give it back, or True for all open windows.
+    """What a sink's function gives back to ask for early answers (S5 section 3.2); True asks all open windows.
 
     What a final answer asks for is done at once. What an early answer asks for is done once for each page that
     comes: a function that always asks is called a few times a page, not for ever.

@@ -98,10 +98,11 @@ class BoundedChain(Chain):
 
 
 def chain(max_wait: str | timedelta | None = None) -> Chain:
-    """In a burst, first what frees most room a second: `Session(strategy=sw.chain(max_wait="10 seconds"))`.
+    """A small backlog in a burst: what frees most room a second runs first (S2). For `Session(strategy=…)`.
 
-    max_wait: no page is in the system for longer, if all work that waits can be done in this time. Without it,
-    pages on flat segments wait until the burst is over.
+    Args:
+        max_wait: no page is in the system for longer than this, as in "10 seconds", if all work that waits can be
+            done in this time. Without it, some pages wait until the burst is over.
     """
     if max_wait is None:
         return Chain()

@@ -22,5 +22,5 @@ class Fifo(Ordered):
 
 
 def fifo() -> Fifo:
-    """Each page goes through all its operators before the next one starts: `Session(strategy=sw.fifo())`."""
+    """The soonest answers: each page goes through all its operators before the next. For `Session(strategy=…)`."""
     return Fifo()

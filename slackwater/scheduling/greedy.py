@@ -31,5 +31,5 @@ class Greedy(BySlope):
 
 
 def greedy() -> Greedy:
-    """First the operator that frees most room a second for itself: `Session(strategy=sw.greedy())`."""
+    """First the operator that frees most room a second by itself; to compare. For `Session(strategy=…)`."""
     return Greedy()

@@ -178,15 +178,15 @@ def _common(labels: Iterable[Streams]) -> Streams:
 
 
 def operator_level() -> OperatorLevel:
-    """Each operator goes by its own inputs, as without it: `Session(heartbeats=sw.operator_level())`."""
+    """No page waits: each operator goes by its own inputs. The default of `Session(heartbeats=…)`."""
     return OperatorLevel()
 
 
 def query_level() -> QueryLevel:
-    """All pages of a query wait for its slowest stream: `Session(heartbeats=sw.query_level())`."""
+    """All pages of a query wait for its slowest stream; to compare. For `Session(heartbeats=…)`."""
     return QueryLevel()
 
 
 def memory_aware() -> MemoryAware:
-    """What multiplies rows waits until they can go on: `Session(heartbeats=sw.memory_aware())`."""
+    """Less memory: pages wait before operators that multiply rows. For `Session(heartbeats=…)`."""
     return MemoryAware()

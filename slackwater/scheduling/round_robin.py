@@ -46,9 +46,11 @@ class RoundRobin(Ordered):
 
 
 def round_robin(quantum: str | timedelta | None = None) -> RoundRobin:
-    """Every ready operator gets its turn: `Session(strategy=sw.round_robin())`.
+    """Every operator that has work gets its turn; to compare. For `Session(strategy=…)`.
 
-    quantum: a turn lasts for so much work, or until nothing is left to do there; without it, it is a page.
+    Args:
+        quantum: a turn lasts for so much work, as in "10 ms", or until nothing is left to do there. Without it, a
+            turn is a page.
     """
     seconds = 0.0 if quantum is None else microseconds(quantum) / 1e6
     if quantum is not None and seconds <= 0:

@@ -19,7 +19,7 @@ class Sideline:
 
 
 def sideline(ratio: int = 4) -> Sideline:
-    """Set the rest of a prodded burst aside, so that later windows need not wait for it (S5 section 6.2).
+    """Later windows on time after a burst: its rest is set aside, for `start(sideline=…)` (S5 section 6.2).
 
     >>> sideline(ratio=4).describe()
     'sideline(ratio=4)'

@@ -54,13 +54,18 @@ class Behind:
 
 
 def behind(stream: str, by: Span, *, after: Span = 0, latency: Span = 0, own: Disorder | None = None) -> Behind:
-    """Rows are at most `by` behind those of another stream: S1's skew bound (t, δ) with t = `after`, δ = `by`.
+    """A quiet stream goes on with another one: its rows are at most `by` behind those of the other.
 
-    When the other stream has sent a row of time τ, then from `after` on only rows above τ - by are sent here. They
-    are under way for `latency` at most, the wait for their page included (S1's L). So while this stream is quiet,
-    the rows of the other one say how far time has come on it.
+    When the other stream has sent a row of time τ, then from `after` on only rows above τ - by are sent here: S1's
+    skew bound (t, δ) with t = `after`, δ = `by`. So while this stream is quiet, the rows of the other one say how
+    far time has come on it.
 
-    `own` is the stream's own policy: what its own rows promise. Without it, they promise nothing.
+    Args:
+        stream: the name of the other stream; it is declared before.
+        by: how far behind, as in "30 seconds".
+        after: how long after the other stream's row the bound begins to hold.
+        latency: how long a row of this stream is under way at most, the wait for its page included (S1's L).
+        own: the stream's own policy: what its own rows promise. Without it, they promise nothing.
 
     >>> behind("orders", by="30 seconds", latency="5 seconds").describe()
     "behind('orders', by='30 seconds', latency='5 seconds')"

@@ -51,14 +51,17 @@ class Bounded:
 
 
 def bounded(slack: Span, timeout: str | timedelta | None = None, idle: Span | None = None) -> Bounded:
-    """Rows come at most `slack` behind the largest time seen so far (S1 section 2, the pair (0, slack + 1)).
+    """A fixed wait: rows come at most `slack` behind the largest time seen so far, as with a watermark delay.
 
-    With `timeout`, a stream that has been silent for so long is taken to have sent all up to that largest time
-    (S1 section 3.4), so that its last windows close.
+    In S1 (section 2) it is the pair (0, slack + 1).
 
-    With `idle`, time goes on with the clock while the stream is silent (S3 section 5): when the largest time was t
-    and nothing has come for τ, no row comes any more below t + τ - idle. So a quiet stream holds no other back for
-    longer than `idle`.
+    Args:
+        slack: how far behind, as in "20 seconds"; a number where the stream's time is one.
+        timeout: after so long a silence the stream is taken to have sent all up to that largest time (S1 section
+            3.4), so that its last windows close.
+        idle: time goes on with the clock while the stream is silent (S3 section 5). When the largest time was t and
+            nothing has come for τ, no row comes any more below t + τ - idle. So a quiet stream holds no other back
+            for longer than `idle`.
 
     >>> t = bounded(10).tracker(TimeDomain.SEQUENCE)
     >>> t.arrive(Arrival(rows=2, missing=0, lowest=3, highest=50, at=0))

@@ -97,7 +97,7 @@ def sensors(
     groups: int | Mapping[str, Iterable[str]] | None = None,
     ordered: bool = False,
 ) -> Sensors:
-    """Sources whose clocks deviate from one application clock by at most `deviation` (S1 section 4.2).
+    """A wait for sources whose clocks are wrong by at most `deviation` (S1 section 4.2).
 
     Then a source lags behind another by at most both deviations, and behind itself by its own. One value for all
     lets sources show up in mid-stream, up to 100,000; values by name say all there are.
@@ -188,7 +188,9 @@ def global_counter(
     groups: int | Mapping[str, Iterable[str]] | None = None,
     ordered: bool = False,
 ) -> GlobalCounter:
-    """Sources that ask one counter for the next token, process it and emit it as timestamp (S1 section 4.1).
+    """A wait for sources that take their timestamps from one counter (S1 section 4.1).
+
+    Each asks the counter for the next token, processes it, emits it as timestamp, and only then asks again.
 
     `processing` is the shortest and the longest time from asking to emitting. When a source has emitted τ, another
     one can be behind it only for the longest time less the shortest. No timeout is needed.

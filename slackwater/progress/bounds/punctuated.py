@@ -40,15 +40,17 @@ class Punctuated:
 
 
 def punctuated(column: str, timeout: str | timedelta | None = None) -> Punctuated:
-    """The sources send their own heartbeats, in a column (S4 section 2: a heartbeat "given externally").
+    """No wait of our own: the senders say in a column how far they are (S4 section 2: "given externally").
 
     Where `column` has a value τ, the sender promises that all its later rows have a time above τ. Such a row may be
-    an ordinary one or carry nothing else (its time null). In a stream with `source=` a punctuation speaks for its
-    own source only, and the stream is as far as the source that is furthest behind; one that has not punctuated yet
-    holds the stream back. A row at or behind its source's punctuation makes the stream ungrammatical: it is counted
-    (`ungrammatical_rows` in `metrics()`), and late for the windows that have been emitted.
+    an ordinary one, or carry nothing else (its time null). In a stream with `source=` it speaks for its own source
+    only. The stream is as far as the source that is furthest behind; one that has said nothing yet holds it back. A
+    row that breaks the promise is counted (`ungrammatical_rows` in `metrics()`), and is late for the windows that
+    have been answered.
 
-    With `timeout`, a stream that has been silent for so long is taken to have sent all up to its largest time.
+    Args:
+        column: the column, or expression, of a promise; null in most rows.
+        timeout: after so long a silence the stream is taken to have sent all up to its largest time.
 
     >>> t = punctuated("upto").tracker(TimeDomain.SEQUENCE)
     >>> t.arrive(Arrival(rows=3, missing=0, lowest=3, highest=50, at=0, punctuation=20))

@@ -147,7 +147,7 @@ def skew(
     groups: int | Mapping[str, Iterable[str]] | None = None,
     ordered: bool = False,
 ) -> Skew:
-    """Bounds on how far sources lag behind each other (S1 section 2), and heartbeats from them (section 3).
+    """A wait by source, from bounds on how far sources are behind each other (S1 sections 2 and 3).
 
     A pair (t, δ) for ("fast", "slow") says: if fast emits timestamp τ at instant c, then all that slow emits after
     c + t has a timestamp > τ − δ. For ("slow", "slow") it is the disorder inside one source. Write t as wall-clock

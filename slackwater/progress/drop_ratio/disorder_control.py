@@ -57,17 +57,16 @@ def disorder_control(
     every: str | timedelta | None = None,
     timeout: str | timedelta | None = None,
 ) -> DisorderControl:
-    """Keep the heartbeat as far behind the mean as any tuple was, or drop at most a share of them (S4 section 4).
+    """S4's own wait, to compare: as far behind the mean as any row was, moved to lose a share (S4 section 4).
 
-    The heartbeat is μ − d, where μ is the mean of the windowing attribute and d the largest distance |a − μ| seen;
-    it never goes back. With DRATIO, an offset delays it when more than that share of the (row, window) pairs is
-    lost, and forwards it when less is; while the share of all pairs is nearly used up, it stands. With DRATIO 0,
+    The heartbeat is μ − d, where μ is the mean of the windowing attribute and d the largest distance |a − μ| seen.
+    It never goes back. With DRATIO, an offset delays it when more than that share of the (row, window) pairs is
+    lost, and forwards it when less is. While the share of all pairs is nearly used up, it stands. With DRATIO 0,
     the default, there is no offset: as few drops as can be.
 
-    The paper leaves open what the mean is taken over. Over the whole stream it falls behind by half of it, and d
-    with it; over too few tuples it follows each of them and d says nothing. Here it is the mean of the page and, by
-    weight, the 32 tuples before it; `docs/disorder_control.md` has the figures for this choice, and for the step of
-    the offset, which is DRATIO less the share, in parts of DRATIO, times d / 8.
+    The paper leaves open what the mean is taken over. Here it is the mean of the page and, by weight, the 32 tuples
+    before it. `docs/disorder_control.md` has the figures for this choice, and for the step of the offset, which is
+    DRATIO less the share, in parts of DRATIO, times d / 8.
 
     >>> t = disorder_control().tracker(TimeDomain.SEQUENCE)
     >>> t.arrive(Arrival(rows=3, missing=0, lowest=10, highest=60, total=120, at=0))

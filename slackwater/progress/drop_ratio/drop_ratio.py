@@ -48,17 +48,21 @@ class DropRatio:
 def drop_ratio(
     p: float | str, *, stretch: int | str | timedelta = 100, timeout: str | timedelta | None = None
 ) -> DropRatio:
-    """Wait only so long that at most the share `p` is lost (S4's DRATIO): 0.01 or "1%".
+    """The shortest wait with which at most the share `p` is lost (S4's DRATIO).
 
-    Lost is a row for a window that has been answered; it still counts for its open windows. So the share is of
-    (row, window) pairs, of the query that loses most. It is kept in every stretch of pages (or of arrival time, as
-    in stretch="10 minutes") behind the warm-up, also when delays change, as far as is known when a window closes.
+    A row is lost to a window that has been answered; it still counts for its open windows. So the share is of
+    (row, window) pairs, of the query that loses most. It is kept in every stretch, also when delays change, as far
+    as is known when a window closes.
 
-    Warm-up: nothing is promised before five pages and 1 / p rows, and before the stream is so old that the slack
-    is at most 0.8 of that; it is as old as the oldest rows of its first page. Such a pause comes again when rows
-    begin to come later than before, until the slack is at most 0.6 of the time since. A jump of time far ahead is
-    believed only when three pages and 5 % of the rows confirm it, so a corrupt timestamp does no harm.
-    With `timeout`, a stream that has been silent for so long is taken to have sent all (S1 section 3.4).
+    At the start nothing is promised before five pages and 1 / p rows, and before the stream is 1.25 times as old as
+    the wait that it needs. The age counts from the oldest rows of the first page. When rows begin to come later
+    than before, there is such a pause again, until the wait is at most 0.6 of the time since. A jump of time far
+    ahead is believed only when three pages and 5 % of the rows confirm it, so a corrupt timestamp does no harm.
+
+    Args:
+        p: the share that may be lost: 0.01 or "1%".
+        stretch: over what the share is kept: a number of pages, or a length of arrival time, as in "10 minutes".
+        timeout: after so long a silence the stream is taken to have sent all (S1 section 3.4).
 
     >>> drop_ratio("1%").describe()
     'drop_ratio(0.01)'

@@ -36,11 +36,14 @@ class MaxDelay:
 
 
 def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:
-    """No row is delayed longer than the slowest so far: heartbeat u − m (S4 section 2).
+    """A wait as long as the largest delay seen, to compare (S4 section 2).
 
-    u is the time of arrival and m the largest delay u − t of any row seen; a page arrives all at once, so its
-    slowest row is the one with the smallest timestamp. Only an arrival moves the heartbeat, not the clock alone.
-    With `timeout`, after so long a silence, what was seen is taken to be all (S1 section 3.4).
+    The heartbeat is u − m, where u is the time of arrival and m the largest delay u − t of any row seen. A page
+    arrives all at once, so its slowest row is the one with the smallest timestamp. Only an arrival moves the
+    heartbeat, not the clock alone.
+
+    Args:
+        timeout: after so long a silence, what was seen is taken to be all (S1 section 3.4).
 
     >>> t = max_delay().tracker(TimeDomain.TIMESTAMP)
     >>> t.arrive(Arrival(rows=2, missing=0, lowest=70, highest=99, at=100))      # 30 late

@@ -82,18 +82,18 @@ def learned(
     groups: int | None = None,
     initial: Span | None = None,
 ) -> Learned:
-    """Learn from the stream how far its sources run apart, and how far out of order each is (S1 section 6).
+    """A wait as long as the disorder seen lately: how far sources run apart, and how far out of order each is.
 
-    When τ arrives from source i at instant c, source j is promised to be past τ − δ_ij[t] at c + t. The δ are
-    the largest skew seen, adaptively (Figure 4): raised at once when exceeded, lowered when a window W was calm.
-    `SkewEstimator` says how the figure is read page by page. Each source has its own heartbeat, so one that is
-    slow delays only itself; one that falls silent is carried along by what the others promise of it.
+    It is S1 section 6. When τ arrives from source i at instant c, source j is promised to be past τ − δ_ij[t] at
+    c + t. The δ are the largest skew seen (Figure 4): raised at once when exceeded, lowered when they were not
+    reached for a window W. Each source has its own heartbeat, so one that is slow delays only itself. One that
+    falls silent is carried along by what the others promise of it.
 
-    At first nothing is known, and the first page passes for all there is up to its largest time, as in the figure;
-    what comes behind is late, once. `initial` starts from a guess instead.
+    At first nothing is known: the first page passes for all there is up to its largest time. What comes behind is
+    late, once. `initial` starts from a guess instead.
 
-    Sources are told apart up to 32; when there are more (or with `groups`) they are grouped by how far they lag
-    (section 5.2, see `Lags`), and skew is estimated between groups.
+    Up to 32 sources are told apart. When there are more (or with `groups`) they are grouped by how far they lag
+    (section 5.2), and skew is estimated between groups.
 
     >>> t = learned(window=None).tracker(TimeDomain.SEQUENCE)
     >>> def page(lowest, highest):

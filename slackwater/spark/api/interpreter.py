@@ -31,7 +31,7 @@ class SpeaksSql:
     """What a session does with SQL."""
 
     def sql(self, text: str) -> Any:
-        """Carry out SQL: one statement, or several with semicolons between them; gives what the last one gives.
+        """What the last statement of a SQL text gives; all are carried out, with semicolons between them.
 
         A SELECT gives a `Query`, to be started. INSERT INTO starts one and gives its `Run`. CREATE STREAM gives the
         `Stream`, EXPLAIN text, SHOW a `pyarrow.Table`. A mistake is a `SqlError`, which says where it is.

@@ -47,7 +47,7 @@ class Query:
 
     @property
     def plan(self) -> PlanNode:
-        """What it means, if it ends here."""
+        """The checked plan of the query."""
         return self.session._analysis.of(self.logical).node
 
     def _step(self, logical: L.Logical) -> Query:
@@ -56,12 +56,12 @@ class Query:
         return Query(self.session, logical, self.early, self.sideline)
 
     def where(self, condition: str) -> Query:
-        """Keep the rows, or results, that meet a Spark SQL condition."""
+        """The rows, or results, that meet a Spark SQL condition."""
         _check_text("where", condition)
         return self._step(L.Where((self.logical,), condition))
 
     def select(self, *columns: str, **named: str) -> Query:
-        """Replace the columns: Spark SQL expressions with an alias, or `name="expression"`.
+        """The same rows with other columns: Spark SQL expressions with an alias, or `name="expression"`.
 
         Results keep the columns that every result has, such as `window_start`.
         """
@@ -70,11 +70,13 @@ class Query:
         return self._step(L.Select((self.logical,), tuple(pairs)))
 
     def map(self, function: Function, schema: str) -> Query:
-        """Replace each row by what a Python function makes of it, such as the answer of a model.
+        """What a Python function makes of each row, such as the answer of a model. Rows keep their time.
 
-        The function gets a `pyarrow.RecordBatch` of the columns so far and gives one (or a `pyarrow.Table`) with
-        the columns of `schema`, Spark SQL such as "a INT, b DOUBLE", and a row for each row in the same order. Rows
-        keep their time. It runs in Spark's Python workers, page after page; prods overtake the pages that wait.
+        Args:
+            function: gets a `pyarrow.RecordBatch` of the columns so far. It gives one (or a `pyarrow.Table`) with
+                the columns of `schema`, and a row for each row in the same order. It runs in Spark's Python
+                workers, page after page. Prods overtake the pages that wait for it.
+            schema: its columns in Spark SQL, such as "a INT, b DOUBLE".
         """
         check_function(function, "map: the function", "a pyarrow.RecordBatch")
         logical = L.Map((self.logical,), function, schema)
@@ -86,7 +88,7 @@ class Query:
         """The rows, or results, of this and of others together, columns by name.
 
         All sides have the same columns, of types that go together, and the same kind of time. Rows come as they
-        arrive; time is as far as the side that is furthest behind, and each stream keeps its own disorder policy.
+        arrive. Windows wait for the side that is furthest behind. Each stream keeps its own disorder policy.
         """
         for other in others:
             if not isinstance(other, Query):
@@ -101,15 +103,18 @@ class Query:
     def join(
         self, other: Query | Windowed | DataFrame, on: str | Sequence[str] | None = None, how: str = "inner"
     ) -> Query:
-        """The pairs with a stored relation, or with the rows of another stream within windows.
+        """The pairs with a static DataFrame, or with the rows of another stream within windows.
 
-        With a static DataFrame, each row meets all rows of it, as in `flights.join(carriers, on="carrier")`. With
-        another stream both sides say for how long their rows find partners:
-        `a.window(range="10 minutes").join(b.window(range="5 minutes"), on="a_id = b_id")`. Only results of
-        windows, and pairs of another join, need none: results meet those of the same time.
+        With a static DataFrame each row meets all its rows: `flights.join(carriers, on="carrier")`. With another
+        stream both sides say for how long their rows find partners:
+        `a.window(range="10 minutes").join(b.window(range="5 minutes"), on="a_id = b_id")`. Results of windows, and
+        pairs of another join, need no window: results meet those of the same time.
 
-        `on` names a column of both, or several, or is a Spark SQL condition over the columns of both; other columns
-        have different names on both sides. `how` is "inner", "left", "right", "full", "semi" or "anti".
+        Args:
+            other: a static DataFrame, a window of another stream, or results of windows.
+            on: a column of both sides, or several, or a Spark SQL condition over the columns of both. Other columns
+                have different names on both sides.
+            how: "inner", "left", "right", "full", "semi" or "anti"; with a DataFrame not "right" or "full".
         """
         return _join(self.session, (self.logical, None), other, on, how)
 
@@ -123,20 +128,23 @@ class Query:
         wattr: str | None = None,
         disorder: Disorder | None = None,
     ) -> Windowed:
-        """Windows over the stream's time, or over another attribute of its rows (S4).
+        """The stream cut into windows of its time, or of another attribute of its rows (S4); `agg` is next.
 
-        With `slide`: windows of `range`, one each `slide` (tumbling where both are equal), as Spark's `window()`
-        lays them. Without it: a window for each row, over the `range` that ends with the row, (t - range, t], or
-        over the last `rows` rows; grouped, over rows of the row's own group.
+        Over results of windows it is a query over a query, as in the largest of the sums of all sensors (S5's
+        Q3-4). A result is a row whose time is the last tick of its window. So a window [s, e) takes the results of
+        the windows that end in (s, e]: to compare the groups of each window with one another, give `range` and
+        `slide` the slide of this query.
 
-        `wattr` is the attribute that windows go by (a timestamp, a date, a whole number or a decimal) instead of
-        the stream's time. `disorder` is a policy for this query alone, instead of the stream's; queries with equal
-        ones share it.
-
-        Over results of windows, as in the largest of the sums of all sensors (S5's Q3-4): a result is a row with
-        the group columns, the aggregates, `window_start` and `window_end`; its time is the last tick of its
-        window. So a window [s, e) takes the results of the windows that end in (s, e]: to compare the groups of
-        each window with one another, give `range` and `slide` the slide of this query.
+        Args:
+            range: the length of a window, as in "10 minutes".
+            slide: how often one begins; equal to `range` for tumbling windows. They lie as Spark's `window()` lays
+                them. Without it there is a window for each row, over the `range` that ends with the row,
+                (t - range, t]; grouped, over rows of the row's own group.
+            offset: how much later windows begin.
+            rows: instead of `range`: a window for each row, over the last so many rows.
+            wattr: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole
+                number or a decimal.
+            disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
         """
         made = L.Window(range, slide, offset, rows, wattr, disorder)
         analysis = self.session._analysis
@@ -153,27 +161,31 @@ class Query:
         sideline: Sideline | None = None,
         ordered: bool = False,
     ) -> Run:
-        """Start the query.
+        """The running query: from now on its results go to `sink`.
 
-        `sink` takes the results, `late` the rows that came too late for some window or have no time: None keeps
-        them in memory (late rows are then only counted), a folder gets Parquet files, a function gets
-        (DataFrame, commit_id) and may give back a prod, sw.prod(…) or True, to ask for early answers. `name` is the
-        query's name in the journal. With `hold`, a streaming source is not read before `session.run_available()`
-        or before another query of it starts without `hold`: so that several queries see a stream from its first
-        row. `early` asks for early answers, as in sw.early(at=0.75). `sideline` sets the rest of a prodded burst
-        aside behind a `map`, so that later windows need not wait for it, as in sw.sideline(ratio=4).
-        With `ordered` the sink gets rows in the order of their time: each waits until time has passed it.
+        Args:
+            sink: takes the results. None keeps them in memory, for `run.results()`. A folder gets Parquet files. A
+                function gets (DataFrame, commit_id), and may give back sw.prod(…) or True to ask for early answers.
+            late: takes the rows that came too late for some window, or have no time; a folder or a function. None
+                only counts them.
+            name: the query's name in the journal.
+            hold: do not read a live stream before `session.run_available()`, or before another query of it starts
+                without `hold`: so that several queries see a stream from its first row.
+            early: when to answer before windows are final, as in sw.early(at=0.75).
+            sideline: set the rest of a prodded burst aside behind a `map`, so that later windows need not wait for
+                it, as in sw.sideline(ratio=4).
+            ordered: give the sink rows in the order of their time: each waits until time has passed it.
         """
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
         return self.session._open().start(self, sink, late, name, hold, early, sideline, ordered)
 
     def describe(self) -> str:
-        """The plan in a few lines."""
+        """The plan as text, one line a step."""
         return describe(self.plan)
 
     def explain(self, format: Format = "text") -> str:
-        """The plan: as text, or drawn as "mermaid" or "svg"."""
+        """The plan as text, or drawn as "mermaid" or "svg"."""
         return explain_plan(self.plan, format)
 
     def to_sql(self) -> str:
@@ -194,7 +206,7 @@ class Windowed:
     logical: L.Aggregate
 
     def group_by(self, *columns: str, **named: str) -> Windowed:
-        """Group the rows of a window: columns, expressions with an alias, or `name="expression"`."""
+        """The window by groups: columns, expressions with an alias, or `name="expression"`."""
         _check_text("group_by", *columns, **named)
         pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
         grouped = replace(self.logical, groups=(*self.logical.groups, *pairs))

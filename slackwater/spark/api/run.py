@@ -55,12 +55,12 @@ class Run:
 
     @property
     def active(self) -> bool:
-        """Whether it has neither been stopped nor failed."""
+        """True until it is stopped or fails."""
         return not self._ended.is_set()
 
     @property
     def status(self) -> str:
-        """How it stands.
+        """How it stands: "waiting", "running", "finished", "stopped" or "failed".
 
         "waiting": nothing is read for it now, because it was started with `hold=True`, or is a replay before
         `session.run_available()`, or all there was has been read. "running": its stream is being read.
@@ -100,22 +100,21 @@ class Run:
         return run_html(self)
 
     def plot(self, column: str | None = None) -> Any:
-        """Draw results over time, early ones with their intervals; gives a figure of matplotlib."""
+        """A figure of matplotlib: the results over time, early ones with their intervals."""
         return plot(self, column)
 
     def results(self, since: pa.Table | None = None, as_: As = "arrow") -> Any:
-        """The results in memory, for a query that was started without a sink, in the order they came.
+        """The results in memory, of a query that was started without a sink, in the order they came.
 
         These are all final rows, and of early rows the last one of each window and group until its final row comes.
-        Of more than 256 MiB the oldest are dropped, and counted as `results_dropped` in `metrics()`.
-
-        `since` is a table that this method gave before: then only what came after it is returned, so that one can
-        read along:
+        Of more than 256 MiB the oldest are dropped, and counted as `results_dropped` in `metrics()`. To read along:
 
             seen = run.results()
             news = run.results(since=seen)
 
-        `as_` is "arrow", "polars", "pandas" or "spark".
+        Args:
+            since: a table that this method gave before: then only what came after it is returned.
+            as_: "arrow", "polars", "pandas" or "spark".
         """
         if not isinstance(self.sink, MemorySink):
             raise RunError(
@@ -124,35 +123,37 @@ class Run:
         return table_as(self.sink.table(since), as_, self.query.session)
 
     def metrics(self) -> Metrics:
-        """Figures of the run.
+        """The figures of the run, by name.
 
         Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
-        policy has to say (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
-        Those of a query that has ended stay as they were. docs/metrics.md says what each of them means.
+        policy says of itself (`policy`), what was lost and to which sources and windows, state, queues, time in
+        Spark. Those of a query that has ended stay as they were. docs/metrics.md says what each of them means.
         """
         return self._running.metrics(self) if self._last is None else self._last
 
     def explain(self, format: Format = "text", chart: bool = False) -> str:
         """The operators of the query, each with its heartbeat, what waits before it and what it costs.
 
-        `format` is "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture). With
-        `chart=True` it gives the progress charts of the query (S2), as text or as a picture: what is left of a row
-        behind each operator, and after how much work.
+        Args:
+            format: "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture).
+            chart: give the progress charts of the query instead (S2), as text or as a picture: what is left of a
+                row behind each operator, and after how much work.
         """
         operators = self.metrics()["operators"]
         return explain_charts(operators, format) if chart else explain(operators, self.name, format)
 
     def prod(self, until: object = None, where: str | None = None, at: object = None) -> None:
-        """Ask for an answer now (S5): early results of the open windows, from what has arrived.
+        """Ask for early answers of the open windows now, from what has arrived (S5). They go to the query's sink.
 
-        `until` restricts it to windows that end by then (a time of the stream: a datetime or text for timestamps, a
-        number else), `at` to windows that contain a time (S5's "timestamp = t"), `where` to groups, by a condition
-        on the group columns. The answer goes to the query's sink.
+        Args:
+            until: only windows that end by then: a time of the stream, a datetime or text for timestamps.
+            where: only groups that meet this condition on the group columns.
+            at: only windows that contain this time (S5's "timestamp = t").
         """
         self._running.prod(self, Ask(until, where, at))
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends, or its streams do; at most for `timeout` seconds. Whether it has ended.
+        """Whether the query, or all its streams, have ended, after a wait of at most `timeout` seconds.
 
         An error that has ended it is raised.
         """

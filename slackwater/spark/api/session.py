@@ -57,22 +57,22 @@ def stop_at_exit() -> None:
 
 
 class Session(SpeaksSql):
-    """A data stream management session on Spark.
+    """The place where streams are declared and queries run, on one Spark.
 
     Args:
-        spark: any Spark session; without it Spark is embedded.
-        journal: a folder, or an address that pyarrow knows, in which the session outlives a crash.
-        resident_limit: bytes of panes that the driver holds; more are spilled to files.
-        strategy: what runs next when there is more to do than one thing: sw.fifo() (as without it), sw.chain(),
-            sw.greedy() or sw.round_robin().
+        spark: your Spark session; without it Spark is embedded.
+        journal: a folder, or an address that pyarrow knows. With it, queries go on after a crash.
+        resident_limit: how many bytes of the windows of a query the driver holds; more is spilled to files.
+        strategy: what runs first when much waits: sw.fifo() (the default), sw.chain(), sw.greedy() or
+            sw.round_robin().
         sync: with False the journal outlives a crash, but not a power cut.
-        enabling: when a quiet stream tells how far time has passed: sw.on_demand() (as without it), or to compare
+        enabling: when a quiet stream says how far time has come: sw.on_demand() (the default), or to compare
             sw.periodic("1 second") or sw.no_enabling().
-        heartbeats: for which streams pages wait in a query over several: sw.operator_level() (as without it),
+        heartbeats: for which streams pages wait in a query over several: sw.operator_level() (the default),
             sw.query_level() or sw.memory_aware() (S1 section 7).
-        together: waiting pages of one stream are taken as one where that is faster; with False each goes by itself.
-        memory: of what waits in the middle of a plan, so much is held in Spark's memory, the rest in files.
-        disk: when pages that wait at sources take more than this, senders are made to wait.
+        together: whether waiting pages of one stream are taken as one where that is faster.
+        memory: how much of what waits between operators is held in Spark's memory; the rest goes to files.
+        disk: when pages that wait on disk take more than this, Spark reads no further for now.
     """
 
     def __init__(
@@ -143,18 +143,26 @@ class Session(SpeaksSql):
         trigger: str | None = None,
         role: str | None = None,
     ) -> Stream:
-        """Declare a stream.
+        """A declared stream, on which queries are written.
 
-        `df` is a streaming DataFrame, or a static one with `arrival`, the column of wall-clock arrival by which
-        it is replayed in pages of `page`. `time` is the column, or Spark SQL expression, of application time:
-        a timestamp, a date, a whole number or a decimal of at most 18 digits. Or it is sw.internal(), the clock's
-        when a page is admitted, or sw.latent(), the clock's when a window takes it. `source` names a row's source,
-        where many send into one stream. `disorder` says how late rows may come; rows that we stamp are never late.
+        A streaming DataFrame is read live. A static one is *replayed*: its rows come again in the order of the
+        column `arrival`.
 
-        With `role="prods"` its rows are prods (S5 section 3.2): each asks for early results of the windows that end
-        by the column `until`, or by the row's time where there is no such column; all open ones where `until` is
-        null. A column `where` restricts a prod to groups, a column `query` to the query of that name. In a replay a
-        prod is sent behind the pages that have arrived by the end of its own.
+        Args:
+            name: the stream's name, for SQL and for the journal.
+            df: the rows: a streaming DataFrame, or a static one together with `arrival`.
+            time: the column, or Spark SQL expression, of application time: a timestamp, a date, a whole number or a
+                decimal of at most 18 digits. Or sw.internal(): the clock's when a page is let in. Or sw.latent():
+                the clock's when a window takes it.
+            source: the column that says who sent a row, where many send into one stream.
+            disorder: the policy that says how late rows may come. Rows that the session stamps are never late.
+            arrival: of a replay: the column that says when each row came.
+            page: of a replay: how much arrival time comes at once, as a micro-batch.
+            trigger: of a live stream: how often it is read, as in "5 seconds".
+            role: with "prods" each row asks for early answers (S5 section 3.2): of the windows that end by the
+                column `until`, or by the row's time where there is no such column; of all open ones where `until`
+                is null. A column `where` restricts it to groups, a column `query` to one query. In a replay a prod
+                comes behind the pages that have arrived by the end of its own.
         """
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
@@ -172,9 +180,9 @@ class Session(SpeaksSql):
         return Stream(self, L.Scan(name))
 
     def table(self, name: str, df: DataFrame) -> None:
-        """Give a static DataFrame a name, under which streams are joined with it.
+        """Give a static DataFrame a name, so that SQL can join streams with it.
 
-        Tables and views of Spark need none. Its rows are read anew for each page; `df.cache()` keeps them.
+        Tables and views of Spark have one already. Its rows are read anew for each page; `df.cache()` keeps them.
         """
         check_table(name, df, list(self._catalogue))
         self._tables[name] = df
@@ -205,7 +213,7 @@ class Session(SpeaksSql):
             raise RunError("the session has been stopped; make a new one")
 
     def forget(self, name: str) -> None:
-        """Drop a query from the journal that will not be started again."""
+        """Drop a query from the journal, because it will not be started again."""
         self._running.forget(name)
 
     def run_available(
@@ -214,15 +222,17 @@ class Session(SpeaksSql):
         progress: Callable[[dict[str, Any]], None] | bool | None = None,
         speed: float | None = None,
     ) -> None:
-        """Process all there is now: replays to their end, streaming sources up to what they have.
-
-        With `drain`, every window that has rows is closed at the end. A live stream may go on afterwards: rows that
-        come later open new windows, and are late for those that were closed. `progress` is called after each
-        replayed page; True shows a bar. The clock of a replay stands while a page is worked on; with `speed` it
-        goes on, so many seconds in one, and pages come when they are due: 1 plays at the speed of life, 60 an hour
-        in a minute.
+        """Process all there is now, and return: replays to their end, live streams up to what they have.
 
         A query that fails does not stop the others; its error is raised at the end.
+
+        Args:
+            drain: close every window that has rows at the end. A live stream may go on afterwards: rows that come
+                later open new windows, and are late for those that were closed.
+            progress: a function that is called after each replayed page, with a dict: its `stream`, its number
+                `page`, its `rows`, and the replay's `clock` in microseconds. True shows a bar.
+            speed: how many seconds of a replay pass in one: 60 plays an hour in a minute. Without it the clock
+                stands while a page is worked on, and answers do not depend on how long work takes.
         """
         self._check()
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
@@ -234,10 +244,10 @@ class Session(SpeaksSql):
             run_available(self._running, drain, progress or None, speed)
 
     def pause(self) -> None:
-        """Let all work stand after the run under way, until `resume()`.
+        """Stop all work after the step under way, until `resume()`.
 
-        What has been done is committed. Pages go on being let in, and wait; prods are answered from what the
-        windows have, and queries can be stopped. `run_available()` waits. It does not outlive the session.
+        What has been done is committed. New pages are let in, and wait. Prods are answered from what the windows
+        have, and queries can be stopped. `run_available()` waits. A pause does not outlive the session.
         """
         self._set_paused(True)
 
@@ -252,25 +262,26 @@ class Session(SpeaksSql):
 
     @property
     def paused(self) -> bool:
-        """Whether all work stands, because of `pause()`."""
+        """Whether the session is paused."""
         return self._running.loop.paused
 
     # --- to watch
 
     @property
     def history(self) -> History:
-        """The figures of all operators as they were last published, and earlier ones."""
+        """The figures of all operators: the latest, and those of the last ten minutes."""
         return self._running.loop.history
 
     def serve(self, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> LivePage:
-        """Serve the live page until the session stops; its `url` is the address to open.
+        """A live page of this session in the browser, until the session stops; open its `url`.
 
-        It shows the operators, the queues, how late rows come, what was lost, and the answers, as they change; with
-        buttons to prod and to stop queries, and to pause. `/metrics` gives the figures to Prometheus.
+        It shows the operators, the queues, how late rows come, what was lost, and the answers, as they change. It
+        has buttons to prod and to stop queries, and to pause. `/metrics` gives the figures to Prometheus.
 
-        Without `port` it takes one that is free. Only this machine can open it. With another `host`, as in
-        host="0.0.0.0", others can too: then they need the `token`, which is made if it is not given, and is part of
-        the `url`.
+        Args:
+            port: 0 takes one that is free.
+            host: only this machine can open the page. With "0.0.0.0" others can too; they need the token.
+            token: what others need; it is made if it is not given, and is part of the `url`.
         """
         self._check()
         page = LivePage(self, port, host, token)

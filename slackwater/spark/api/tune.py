@@ -43,7 +43,7 @@ def tune(
     policies: Disorder | Sequence[Disorder] = (),
     progress: Progress | None = None,
 ) -> Report:
-    """Back-test disorder policies on rows that have arrived: what each would have lost, and how long it would wait.
+    """A report on rows that have arrived: what each policy would have lost, and how long it would have waited.
 
     `print(report)` shows findings, a table and the lines to copy; `report.html("tune.html")` has plots too.
 
