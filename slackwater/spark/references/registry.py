@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from slackwater.spark.references.files import Files, FilesOfBatches
+from slackwater.spark.references.kafka import Offsets, OffsetsOfBatches
 from slackwater.spark.references.reference import Finder, Reference
 
 
@@ -24,6 +25,7 @@ class Kind:
 
 KINDS = {
     Files.kind: Kind(FilesOfBatches, Files.load),
+    Offsets.kind: Kind(OffsetsOfBatches, Offsets.load),
 }
 
 
