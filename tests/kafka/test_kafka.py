@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.errors import RunError
+from slackwater.errors import RunError, SqlError
 from slackwater.operators.page import Page
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.spark_page import SparkPage
@@ -28,7 +28,7 @@ from tests.kit import kafka_job
 from tests.kit.kafka import Kafka
 from tests.kit.kafka_job import rows_of, work
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 ROOT = Path(__file__).parents[2]
 #: A life is too short for Spark to write code for its jobs and have it compiled.
@@ -196,6 +196,14 @@ def test_the_options_of_a_reader_are_kept(kafka: Kafka, found: list[Reference | 
     by = "concat(topic, ' ', size(headers) IS NULL OR size(headers) <= 0)"
     assert counts(kafka.spark, by_pattern, "timestamp", by) == {f"{topic} true": 50 for topic in topics}
     assert len(found) == 1 and found[0] is not None
+
+
+def test_columns_of_kafka_cannot_be_written_in_sql(kafka: Kafka) -> None:
+    text = (
+        f"CREATE STREAM x (a INT) FROM 'kafka' OPTIONS (kafka.bootstrap.servers = '{kafka.address}', subscribe 'x')"
+    )
+    with sw.Session(kafka.spark) as s, pytest.raises(SqlError, match="Kafka source has a fixed schema"):
+        s.sql(f"{text} TIME a DISORDER BOUNDED 5")
 
 
 def test_steps_that_would_not_give_the_same_again_are_left_to_spark(

@@ -29,7 +29,6 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={folder}/log
 offsets.topic.replication.factor=1
-auto.create.topics.enable=false
 """
 #: As `kafka-storage.sh format` would write it, by a Java of its own.
 _FORMAT = """\
