@@ -2,7 +2,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark bench docs experiments format clean
+.PHONY: help setup demo test test-kafka test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ test: setup ## Check style, types and import rules, then run the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
+
+test-kafka: setup ## Run the tests that read Kafka, from a broker of their own
+	@$(BIN)/python scripts/fetch_kafka.py
+	$(BIN)/pytest -m kafka tests/kafka
 
 test-spark: ## Run the tests with another version of Spark, as in make test-spark VERSION=4.1.4
 	@bash scripts/test_spark.sh "$(VERSION)"

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.spark.embedded import moved_to, private_copy
-from slackwater.spark.ingest.direct_files import DirectFiles
-from slackwater.spark.pages.files import MOST_FILES, Files
 from slackwater.spark.pages.one_task import can_scan_in_one, in_one_task, reader_of
+from slackwater.spark.references.files import MOST_FILES
+from slackwater.spark.references.reference import Reference
+from slackwater.spark.references.registry import Direct
 
 pytestmark = pytest.mark.spark
 
@@ -24,14 +25,14 @@ SCHEMA = "t BIGINT, k STRING, unused STRING"
 def read(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each page was read from its files is noted."""
     noted: list[bool] = []
-    real = DirectFiles.of
+    real = Direct.of
 
-    def noting(self: DirectFiles, batch: DataFrame) -> Files | None:
+    def noting(self: Direct, batch: DataFrame) -> Reference | None:
         made = real(self, batch)
         noted.append(made is not None)
         return made
 
-    monkeypatch.setattr(DirectFiles, "of", noting)
+    monkeypatch.setattr(Direct, "of", noting)
     return noted
 
 

@@ -16,12 +16,12 @@ from slackwater.engine.loop import Loop
 from slackwater.operators.page import Page
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.pages.files import Files
 from slackwater.spark.pages.new_page import by_reference
 from slackwater.spark.pages.one_task import SideBySide
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.references.files import Files
 from slackwater.spark.storage.place import Place
 
 pytestmark = pytest.mark.spark

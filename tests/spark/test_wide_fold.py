@@ -23,12 +23,12 @@ from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages import spark_page
-from slackwater.spark.pages.files import Files
 from slackwater.spark.pages.new_page import arrived, by_reference
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.wide_fold import WideFold
+from slackwater.spark.references.files import Files
 from slackwater.spark.storage.place import Place
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec

@@ -50,6 +50,10 @@ class Catalogue:
     def __getitem__(self, name: str) -> Declared:
         return self._streams[name]
 
+    def frame(self, name: str) -> DataFrame:
+        """A declared stream as the user gave it."""
+        return self._streams[name].frame
+
     @property
     def live(self) -> list[str]:
         """The streams whose rows arrive by themselves."""

@@ -105,6 +105,7 @@ class Session(SpeaksSql):
         pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None, self.spark)
         self._catalogue = Catalogue(pages.spark, self.spark)
         pages.tables = self._catalogue.table
+        pages.streams = self._catalogue.frame
         pages.room = Room(read_size(memory, "memory"), read_size(disk, "disk"))
         self._analysis = Analysis(self._catalogue)
         self._tables: dict[str, DataFrame] = {}

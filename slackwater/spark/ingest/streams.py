@@ -19,13 +19,13 @@ from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.embedded import tune_for_pages
 from slackwater.spark.ingest.checkpoint import Checkpoint
-from slackwater.spark.ingest.direct_files import DirectFiles
-from slackwater.spark.pages.files import MOST_FILES
 from slackwater.spark.pages.new_page import arrived, by_reference
 from slackwater.spark.pages.one_task import reader_of
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.spool import Spool
+from slackwater.spark.references.files import MOST_FILES
+from slackwater.spark.references.registry import Direct
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.spark_faults import spark_told
 
@@ -54,8 +54,8 @@ logging.getLogger("py4j.clientserver").addFilter(_worth_telling)
 class Ingest:
     """Feeds one stream's batches to the executor's thread; a batch is done when its page is safe.
 
-    That is, however busy the executor is, when a note names the page's files, and with `spooling` when its rows lie
-    in the spool. All others wait until they have been worked on.
+    That is, however busy the executor is, when a note says where its rows are, and with `spooling` when they lie in
+    the spool. All others wait until they have been worked on.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Ingest:
         self._pages = pages
         self._checkpoint = Checkpoint(node.name, checkpoint, pages.root)
         self._trigger = trigger
-        self._direct: DirectFiles | None = None
+        self._direct: Direct | None = None
         self._tuned = False
         self._spool = Spool(node.name, pages)
         self._offered: int | None = None
@@ -96,8 +96,8 @@ class Ingest:
         self._offer_spooled()
         self._checkpoint.tidy()
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
-        self._direct = DirectFiles(self._frame)
-        # A copy of the user's session, as the stream itself has: its settings say how the user's files are read.
+        self._direct = Direct(self._frame)
+        # A copy of the user's session, as the stream itself has: its settings say how the user's rows are read.
         self._pages.readers[self.node.name] = reader_of(self._frame.sparkSession, MOST_FILES)
         self._visible = [f"`{c}`" for c in self._frame.columns if c in columns]
         frame = self._frame.select(*self._visible)
@@ -160,10 +160,10 @@ class Ingest:
         self._checkpoint.check(batch_id, self._taken)
         self._checkpoint.force(batch_id, self._pages.disk)
         assert self._direct is not None
-        now, files = self._loop.executor.clock.now(), self._direct.of(frame)
-        if files is not None:
+        now, reference = self._loop.executor.clock.now(), self._direct.of(frame)
+        if reference is not None:
             folder = self._spool.folder(batch_id)
-            self._put(by_reference(files, self.node, batch_id, now, folder, self._pages, self._visible))
+            self._put(by_reference(reference, self.node, batch_id, now, folder, self._pages, self._visible))
             return
         shape = self._pages.shape(self.node.name)
         page = arrived(frame, self.node, batch_id, now, shape, self._pages, self._visible)

@@ -1,4 +1,4 @@
-"""How Spark pages begin: rows that a source hands over, files that it names, rows that were saved."""
+"""How Spark pages begin: rows that a source hands over, rows that lie where a source has them, saved rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.expressions import column, named
-from slackwater.spark.pages.files import Files
 from slackwater.spark.pages.one_task import can_scan_in_one
 from slackwater.spark.pages.origin import Origin
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.references.reference import Reference, told
+from slackwater.spark.references.registry import referred
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
@@ -41,21 +42,27 @@ def arrived(
 
 
 def by_reference(
-    files: Files, node: StreamNode, number: int, at: int, folder: str, pages: SparkPages, columns: Sequence[str]
+    reference: Reference,
+    node: StreamNode,
+    number: int,
+    at: int,
+    folder: str,
+    pages: SparkPages,
+    columns: Sequence[str],
 ) -> SparkPage:
-    """A page of files; `folder` is where a note of it will lie, which makes it durable."""
+    """A page of rows that stay where they are; `folder` is where a note of it will lie, which makes it durable."""
     return load(
         pages,
         {
             "number": number,
             "folder": folder,
             "stream": node.name,
-            "files": files.saved(),
+            reference.kind: reference.saved(),
             "columns": list(columns),
             "hidden": _hidden(node),
             "needs": [],
             "at": at,
-            "bytes": files.bytes,
+            "bytes": reference.bytes,
         },
     )
 
@@ -88,48 +95,52 @@ def staged(
 
 
 def load(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
-    """A page from what `save` gave, or from the files that a note of it names."""
-    if "files" in saved:
-        return _of_files(pages, saved)
+    """A page from what `save` gave, or from a note that says where its rows are."""
+    reference = referred(saved)
+    if reference is not None:
+        return _of_reference(pages, saved, reference)
     frame = pages.spark.read.parquet(pages.root.child(saved["folder"]).address)
     prod = None if saved["prod"] is None else Prod.load(saved["prod"])
     arrival = Arrival.load(saved["arrival"])
     return known(frame, saved["number"], saved["hidden"], arrival, Shape(), pages, prod, saved)
 
 
-def _of_files(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
-    files, hidden = Files.load(saved["files"]), saved["hidden"]
-    reader = pages.reader(saved["stream"])
+def _of_reference(pages: SparkPages, saved: dict[str, Any], reference: Reference) -> SparkPage:
+    stream, hidden = saved["stream"], saved["hidden"]
+    reader = pages.reader(stream)
 
-    def rows(some: Files = files) -> DataFrame:
-        return _timed(some.read(reader, pages.spark), saved["columns"], hidden)
+    def rows(some: Reference = reference) -> DataFrame:
+        with told(some):
+            read = some.read(lambda: pages.streams(stream), reader, pages.spark)
+            return _timed(read, saved["columns"], hidden)
 
     def parts(count: int) -> list[Callable[[], DataFrame]]:
-        return [partial(rows, part) for part in files.cut(count)]
+        return [partial(rows, part) for part in reference.cut(count)]
 
-    shape = pages.shape(saved["stream"])
+    shape = pages.shape(stream)
     origin = Origin(rows, saved["number"], saved["at"], shape, pages, tuple(hidden), saved=saved)
-    origin.scanned, origin.files, origin.parts = can_scan_in_one(reader), len(files.paths), parts
+    origin.scanned = reference.scanned and can_scan_in_one(reader)
+    origin.reference, origin.files, origin.parts = reference, reference.pieces, parts
     origin.needs = frozenset(saved["needs"])
     page = SparkPage(None, origin)
     return page.stamped(saved["stamp"]) if "stamp" in saved else page
 
 
 def can_join(page: SparkPage, other: SparkPage) -> bool:
-    """Whether two pages are files that are read in the same way, and not stamped at two instants."""
+    """Whether the rows of two pages lie where they can be read in one go, and are not stamped at two instants."""
     first, second = page.saved, other.saved
-    if first is None or second is None or "files" not in first or "files" not in second:
+    one, two = referred(first), referred(second)
+    if first is None or second is None or one is None or two is None or one.kind != two.kind:
         return False
-    alike = all(first.get(k) == second.get(k) for k in ("stream", "columns", "hidden", "stamp"))
-    return alike and Files.load(first["files"]).alike(Files.load(second["files"]))
+    return one.alike(two) and all(first.get(k) == second.get(k) for k in ("stream", "columns", "hidden", "stamp"))
 
 
 def joined(pages: Sequence[SparkPage]) -> SparkPage:
-    """Pages of files that follow each other, as one page that stands where the last of them stood."""
+    """Pages by reference that follow each other, as one page that stands where the last of them stood."""
     notes = [saved for page in pages if (saved := page.saved) is not None]
-    first, *rest = (Files.load(saved["files"]) for saved in notes)
+    first, *rest = (reference for saved in notes if (reference := referred(saved)) is not None)
     whole, needs = first.together(rest), sorted(set().union(*(saved["needs"] for saved in notes)))
-    note = {**notes[-1], "files": whole.saved(), "bytes": whole.bytes, "needs": needs}
+    note = {**notes[-1], whole.kind: whole.saved(), "bytes": whole.bytes, "needs": needs}
     return load(pages[0].origin.pages, note)
 
 

@@ -18,6 +18,8 @@ from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival, merged_sketch
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.statistics import observed_sketch, page_statistics, read_arrival, read_sketch
+from slackwater.spark.references.reference import Reference, told
+from slackwater.spark.references.registry import is_reference
 from slackwater.windows.frames import frame_of
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Origin:
     """What all pages made from one arrival share."""
 
     rows: DataFrame | Callable[[], DataFrame]
-    """The rows as they came, or what gives them: files are not opened before somebody looks at them."""
+    """The rows as they came, or what gives them: nothing is opened before somebody looks at them."""
     number: int
     at: int
     shape: Shape
@@ -60,9 +62,11 @@ class Origin:
     scanned: bool = False
     """Whether Spark can scan the files of the rows in one task, if it is told so."""
     files: int = 1
-    """Of how many files the rows are, if they can be read in parts."""
+    """Of how many files, or pieces of another source, the rows are, if they can be read in parts."""
     parts: Callable[[int], list[Callable[[], DataFrame]]] | None = None
-    """What gives the rows in so many parts, each of whole files."""
+    """What gives the rows in so many parts."""
+    reference: Reference | None = None
+    """Where the rows lie, if that is where a source has them."""
     needs: frozenset[str] = frozenset()
     arrival: Arrival | None = None
     prod: Prod | None = None
@@ -84,6 +88,13 @@ class Origin:
         return self.rows() if callable(self.rows) else self.rows
 
     @property
+    def bytes(self) -> int | None:
+        """The room of the rows, if it is known."""
+        if self.size is not None:
+            return self.size
+        return None if self.saved is None else self.saved["bytes"]
+
+    @property
     def many_sources(self) -> bool:
         return SOURCE in self.hidden
 
@@ -96,7 +107,8 @@ class Origin:
         """Take the arrival statistics by a job of their own."""
         started, (frame, sketch) = time.perf_counter(), self.sketched(self.source)
         keys = [SOURCE] if self.many_sources else []
-        table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
+        with told(self.reference):
+            table = frame.groupBy(*keys).agg(*page_statistics(*self.asked)).toArrow()
         self.pages.spent(time.perf_counter() - started)
         self.arrived(frame_of(table), sketch)
 
@@ -141,13 +153,18 @@ class Origin:
         if at is not None:
             self.at = at
             self.arrival = None if self.arrival is None else replace(self.arrival, at=at)
-        if self.saved is not None and "files" in self.saved:
+        if self.saved is not None and is_reference(self.saved):
             self.saved = {**self.saved, "needs": sorted(needs), "at": self.at}
+
+    def held(self, rows: DataFrame, count: int, size: int) -> Origin:
+        """That of rows which were made of these and are in Spark's memory."""
+        here = replace(self, rows=rows, count=count, size=size, scanned=False, files=1, parts=None)
+        return replace(here, reference=None, saved=None, unstamped=None)
 
     def stamped(self, at: int) -> Origin:
         """The same rows, each with this time."""
         arrival, saved = None if self.arrival is None else self.arrival.stamped(at), self.saved
-        if saved is not None and "files" in saved:
+        if saved is not None and is_reference(saved):
             saved = {**saved, "stamp": at}
         elif saved is not None and arrival is not None:
             saved = {**saved, "hidden": {**saved["hidden"], TIME: stamp_sql(at)}, "arrival": arrival.saved()}

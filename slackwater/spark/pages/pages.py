@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slackwater.engine.build import source_label
-from slackwater.errors import JournalError
+from slackwater.errors import JournalError, RunError
 from slackwater.operators.page import Page, ResultsOf
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload
@@ -23,7 +23,6 @@ from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.pages.files import MOST_FILES
 from slackwater.spark.pages.join_cells import JoinCells
 from slackwater.spark.pages.new_page import can_join, joined, load
 from slackwater.spark.pages.one_task import SideBySide, reader_of
@@ -36,6 +35,8 @@ from slackwater.spark.pages.spilled_panes import SpilledPanes
 from slackwater.spark.pages.spilled_records import SpilledRecords
 from slackwater.spark.pages.table_page import results_page, rows_page
 from slackwater.spark.pages.wide_fold import WideFold
+from slackwater.spark.references.files import MOST_FILES
+from slackwater.spark.references.registry import is_reference
 from slackwater.spark.storage.disk import Disk, told
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.spark_faults import spark_told
@@ -62,7 +63,9 @@ class SparkPages:
         self.root = root
         self.disk = Disk(root.files, sync)
         self.readers: dict[str, SparkSession] = {}
-        """Copies of the users' sessions, which read the files of streams by their settings."""
+        """Copies of the users' sessions, which read streams by reference, by their settings."""
+        self.streams: Callable[[str], DataFrame] = self._no_stream
+        """Finds declared streams."""
         self._user = user or spark
         self._shapes: dict[str, Shape] = {}
         self._wide: dict[tuple[object, ...], WideFold] = {}
@@ -134,8 +137,12 @@ class SparkPages:
             self._wide[key] = WideFold(kernels)
         return self._wide[key]
 
+    @staticmethod
+    def _no_stream(name: str) -> DataFrame:
+        raise RunError(f"there is no stream {name!r}, but rows of it wait; declare it as it was")
+
     def reader(self, stream: str) -> SparkSession:
-        """What reads the files of a stream."""
+        """What reads the rows of a stream by reference."""
         if stream not in self.readers:
             self.readers[stream] = reader_of(self._user, MOST_FILES)
         return self.readers[stream]
@@ -156,7 +163,7 @@ class SparkPages:
     def load(self, saved: dict[str, Any]) -> Any:
         """The page that `SparkPage.save` spoke of."""
         place = self.root.child(saved["folder"])
-        if "files" not in saved and not place.names():
+        if not is_reference(saved) and not place.names():
             raise JournalError(
                 f"the rows of a page that the journal has saved in {place.path!r} are missing: restore that "
                 "folder, or start again with an empty folder and empty sinks: all answers then come again"
@@ -164,7 +171,7 @@ class SparkPages:
         return load(self, saved)
 
     def joins(self, group: Sequence[Page], following: Any) -> bool:
-        """Files that are read in the same way, if what they come down to is likely to fit into the driver."""
+        """Rows that can be read in one go, if what they come down to is likely to fit into the driver."""
         page = group[0]
         if not (isinstance(page, SparkPage) and isinstance(following, SparkPage) and can_join(page, following)):
             return False
@@ -179,7 +186,7 @@ class SparkPages:
         return min(allowed // 2, _MOST_PARTIALS) if allowed else _MOST_PARTIALS
 
     def together(self, pages: Sequence[Page]) -> SparkPage:
-        """One page of all their files."""
+        """One page of all their rows."""
         return joined([page for page in pages if isinstance(page, SparkPage)])
 
     def drop(self, saved: dict[str, Any]) -> None:

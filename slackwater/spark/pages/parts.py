@@ -1,4 +1,4 @@
-"""The parts that a page is worked on in: all of its rows, or some of its files each."""
+"""The parts that a page is worked on in: all of its rows, or some of its files, or of its offsets, each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from slackwater.spark.pages.one_task import MOST_PARTS, in_one_task
 from slackwater.spark.pages.shape import Way
+from slackwater.spark.references.reference import told
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.spark_page import SparkPage
@@ -22,11 +23,12 @@ Step = Callable[[DataFrame], DataFrame]
 @contextmanager
 def cut(page: SparkPage, way: Way) -> Iterator[list[Rows]]:
     """What gives the rows of a page as a way wants them; inside, the job over each part is cut like that."""
-    if way is Way.MANY:
-        yield [lambda: page.frame]
-        return
     spark, origin = page.origin.pages.spark, page.origin
-    with in_one_task(spark, origin.scanned) as narrow:
+    if way is Way.MANY:
+        with told(origin.reference):
+            yield [lambda: page.frame]
+        return
+    with told(origin.reference), in_one_task(spark, origin.scanned) as narrow:
         if way is Way.ONE or origin.parts is None:
             yield [lambda: narrow(page.frame)]
             return

@@ -36,6 +36,7 @@ from slackwater.spark.pages.parts import Rows, Step, cut
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, observed_sketch, page_statistics
+from slackwater.spark.references.reference import told
 from slackwater.spark.storage.place import Place
 from slackwater.spark.types import arrow_of
 from slackwater.windows.frames import frame_of
@@ -85,9 +86,7 @@ class SparkPage:
     @property
     def bytes(self) -> int | None:
         """The room of the rows as they came, or are kept: what is only to be done to them frees none."""
-        if self.origin.size is not None:
-            return self.origin.size
-        return None if self.origin.saved is None else self.origin.saved["bytes"]
+        return self.origin.bytes
 
     @property
     def kept(self) -> bool:
@@ -107,8 +106,7 @@ class SparkPage:
             count = rows.count()
         plan: Any = rows._jdf.queryExecution().optimizedPlan()
         size = int(str(plan.stats().sizeInBytes()))
-        origin = replace(self.origin, rows=rows, scanned=False, files=1, parts=None, saved=None, size=size)
-        origin = replace(origin, count=count, unstamped=None)
+        origin = self.origin.held(rows, count, size)
         pages.room.hold(rows, size, origin)
         return SparkPage(None, origin)
 
@@ -169,7 +167,7 @@ class SparkPage:
 
     @property
     def files(self) -> int:
-        """Of how many files the rows are, if a part of these can be worked on like all of them."""
+        """Of how many files, or pieces, the rows are, if a part of these can be worked on like all of them."""
         return 1 if self.steps is None else self.origin.files
 
     def _then(self, step: Step, marked: bool) -> SparkPage:
@@ -356,10 +354,11 @@ class SparkPage:
         If there is more than the driver takes, kept rows stay for the job that comes instead.
         """
         try:
-            frame, statistics = self._observed()
-            started = time.perf_counter()
-            yield frame
-            self._ran(started, statistics)
+            with told(self.origin.reference):
+                frame, statistics = self._observed()
+                started = time.perf_counter()
+                yield frame
+                self._ran(started, statistics)
         except PartialsTooLarge:
             raise
         except BaseException:

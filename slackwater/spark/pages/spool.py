@@ -1,8 +1,8 @@
 """The spool: pages of a stream that are safe on disk before the executor has time for them.
 
 Pages of a live stream must be able to wait: else Spark holds its next batch back until the last one has been worked
-on, and neither a prod nor a sideline reaches what waits there. Of a page of files only a note is written; the rows
-are where they were.
+on, and neither a prod nor a sideline reaches what waits there. Of a page by reference only a note is written; the
+rows are where they were.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from slackwater.spark.pages.pages import SPOOL, SparkPages
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.references.registry import is_reference
 from slackwater.spark.storage.place import Place
 
 _NOTE = "_page.json"
@@ -56,5 +57,5 @@ class Spool:
             if (after is None or number > after) and _NOTE in place.names():
                 with place.files.open_input_file(f"{place.path}/{_NOTE}") as note:
                     saved = json.loads(note.read())
-                self._pages.room.put(self._stream, number, 0 if "files" in saved else saved["bytes"])
+                self._pages.room.put(self._stream, number, 0 if is_reference(saved) else saved["bytes"])
                 yield saved
