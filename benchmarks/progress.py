@@ -61,8 +61,12 @@ class Stream:
 
 
 def synthetic(seconds: float, seed: int) -> Iterator[Stream]:
-    """Ten kinds of streams: pages of a second, 100 rows a second where nothing else is said."""
-    e = make.exponential
+    """Eleven kinds of streams: pages of a second, 100 rows a second where nothing else is said.
+
+    In the last one delays go over five orders of magnitude. It is longer, for its slack is up to a hundred pages.
+    """
+    e, wide = make.exponential, 10 / 3 * seconds
+    parts = [(part * wide, make.lognormal(median, 2.3)) for part, median in ((0, 0.1), (0.35, 0.3), (0.7, 0.05))]
     kinds: dict[str, tuple[str, make.Delay, dict[str, Any]]] = {
         "steady": ("steady", e(2), {}),
         "Zipf sources": ("steady", e(1), {"zipf": 1.5}),
@@ -74,9 +78,10 @@ def synthetic(seconds: float, seed: int) -> Iterator[Stream]:
         "gaps": ("changing", e(2), {"gaps": (120, 30)}),
         "season": ("changing", make.seasons(2, seconds / 4), {}),
         "bursts": ("changing", e(2), {"bursts": (50, 5)}),
+        "five orders": ("changing", make.regimes(*parts), {"rate": 20, "seconds": wide}),
     }
     for name, (kind, delay, options) in kinds.items():
-        load = lambda d=delay, o=options: make.arrivals(d, seconds=seconds, seed=seed, **o)  # noqa: E731
+        load = lambda d=delay, o=options: make.arrivals(d, **{"seconds": seconds, "seed": seed, **o})  # noqa: E731
         yield Stream(name, kind, load, SECOND, ((10 * SECOND, 10 * SECOND), (20 * SECOND, 2 * SECOND)))
 
 

@@ -75,7 +75,7 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(("CONTROL",), disorder_control, ("every", "timeout"), "CONTROL 1%"),
     Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY"),
-    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout",), "PUNCTUATED BY upto"),
+    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto"),
     Policy(
         ("SENSORS",),
         sensors,

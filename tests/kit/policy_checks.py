@@ -99,6 +99,7 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "drop ratio by time": lambda: drop_ratio(0.2, stretch="60 us", timeout="40 us"),
     "punctuated": lambda: punctuated("upto"),
     "punctuated with timeout": lambda: punctuated("upto", timeout="20 us"),
+    "punctuated, one for all": lambda: punctuated("upto", everyone="a"),
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make
 from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
@@ -51,6 +52,34 @@ def test_clocks_that_are_wrong_delay_the_start_no_longer_than_they_are_wrong(see
     assert start(outcome) <= 25
     assert outcome.worst(100) <= P
     assert outcome.waits().mean() <= 1.15 * best.waits().mean()
+
+
+def test_an_alarm_by_chance_ends_when_rows_come_as_before() -> None:
+    """Sources with clocks of their own lie in clumps, and here one page in 600 passes for a change."""
+    tried_case = case(make.exponential(0.3), seconds=600, sources=8, offset=30, seed=1)
+    outcome, best = tried(tried_case), fixed(tried_case, hindsight(tried_case, P))
+    assert outcome.worst(100) <= P
+    assert outcome.waits().mean() <= 1.05 * best.waits().mean()
+
+
+@pytest.mark.parametrize(
+    ("newest", "rows", "is_over"),
+    [(0.0, 100, True), (2.0, 100, False), (0.0, 30, False)],
+    ids=["as before", "still later", "rows are missing"],
+)
+def test_a_change_is_over_when_as_many_rows_come_as_before_and_no_later(
+    newest: float, rows: int, is_over: bool
+) -> None:
+    """Of 60 cells the last 12 come since a change; in the newer half of them rows are later by `newest`."""
+    rng, kept = np.random.default_rng(1), Lateness(100)
+    for cell in range(60):
+        later = 0.0 if cell < 48 else 4.0 if cell < 54 else newest
+        number = 100 if cell < 54 else rows
+        ranks, shares = ranks_of(number)
+        values = np.sort(rng.exponential(1, number) + later)[::-1]
+        kept.add(np.quantile(values, 1 - ranks), shares * number, new_cell=True)
+    assert kept.over(60, 12, [1] * 60) is is_over
+    assert not kept.over(60, 6, [1] * 60), "three cells tell nothing"
 
 
 def test_a_few_rows_do_not_tell_how_late_one_of_a_hundred_comes() -> None:

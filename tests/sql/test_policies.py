@@ -36,6 +36,7 @@ def policy(words: str) -> Disorder:
         ("CONTROL 5% EVERY 1 SECOND", sw.disorder_control("5%", every="1 second")),
         ("MAX DELAY", sw.max_delay()),
         ("PUNCTUATED BY upto TIMEOUT 1 HOUR", sw.punctuated("upto", timeout="1 hour")),
+        ("PUNCTUATED BY upto EVERYONE '*'", sw.punctuated("upto", everyone="*")),
         ("SENSORS 2 SECONDS RATE (5, 1 SECOND)", sw.sensors("2 seconds", rate=(5, "1 second"))),
         ("SENSORS ('a' = 2 SECONDS, b = 5 SECONDS) TIMEOUT 9 TIES", sw.sensors(SOURCES, timeout=9, ties=True)),
         ("GLOBAL COUNTER (10 MS, 40 MS) LATENCY 7", sw.global_counter(COUNTER, latency=7)),

@@ -32,39 +32,48 @@ NOTHING = -(2**63)
 
 @dataclass
 class Reenactment:
-    """What must happen, in plain Python."""
+    """What must happen, in plain Python.
+
+    Of each source the emitted windows are kept as MOST_RUNS runs at most; beyond that the oldest two are one, and
+    what lies between them counts as emitted.
+    """
 
     spec: WindowSpec
+    everyone: str | None = None
+    of_all: int = NOTHING
     promised: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
     taken: Counter[tuple[str, int]] = field(default_factory=Counter)
     emitted: dict[tuple[str, int], int] = field(default_factory=dict)
-    gone: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Windows that take no more rows of a source: those emitted, and those between the oldest of many runs."""
+    runs: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     late: Counter[str] = field(default_factory=Counter)
     lost_pairs: int = 0
     ungrammatical: int = 0
 
     def page(self, rows: list[Row]) -> None:
-        before = dict(self.promised)
+        before, of_all = dict(self.promised), self.of_all
         for time, source, _ in rows:
             name = "null" if source is None else source
             if time is None:
                 continue
-            self.ungrammatical += time <= before.get(name, NOTHING)
+            self.ungrammatical += time <= max(before.get(name, NOTHING), of_all)
             # Only what has been emitted for the row's own source is lost.
-            lost = sum(w in self.gone[name] for w in self._windows(time))
-            self.lost_pairs += lost
-            self.late[name] += lost > 0
-            self.taken.update((name, w) for w in self._windows(time) if w not in self.gone[name])
+            lost = {w for w in self._windows(time) if any(low <= w <= high for low, high in self.runs[name])}
+            self.lost_pairs += len(lost)
+            self.late[name] += len(lost) > 0
+            self.taken.update((name, w) for w in self._windows(time) if w not in lost)
         for time, source, upto in rows:
             if time is None and upto is None:
                 continue
             name = "null" if source is None else source
-            self.promised[name] = max(self.promised[name], NOTHING if upto is None else upto)
+            if name == self.everyone:
+                self.of_all = max(self.of_all, NOTHING if upto is None else upto)
+            else:
+                self.promised[name] = max(self.promised[name], NOTHING if upto is None else upto)
         self._emit(self.promised)
 
     def end(self) -> None:
-        self._emit(dict.fromkeys(self.promised, 2**62))
+        self.of_all = 2**62
+        self._emit(self.promised)
 
     def _windows(self, time: int) -> range:
         pane = self.spec.pane_of(time)
@@ -74,22 +83,30 @@ class Reenactment:
         return promised >= self.spec.bounds(window)[1] - 1
 
     def _emit(self, promised: dict[str, int]) -> None:
-        for (source, window), n in self.taken.items():
-            if self._closed(window, promised[source]):
+        for (source, window), n in sorted(self.taken.items()):
+            if self._closed(window, max(promised[source], self.of_all)) and (source, window) not in self.emitted:
                 self.emitted[source, window] = n
-                self.gone[source].add(window)
-        for gone in filter(None, self.gone.values()):
-            begins = sorted(w for w in gone if w - 1 not in gone)
-            # The oldest runs count as one when there are too many.
-            gone.update(range(begins[0], begins[max(0, len(begins) - MOST_RUNS)]))
+                self._give(source, window)
+
+    def _give(self, source: str, window: int) -> None:
+        runs: list[tuple[int, int]] = []
+        for low, high in sorted([*self.runs[source], (window, window)]):
+            if runs and low <= runs[-1][1] + 1:
+                runs[-1] = (runs[-1][0], max(runs[-1][1], high))
+            else:
+                runs.append((low, high))
+        if len(runs) > MOST_RUNS:
+            runs[:2] = [(runs[0][0], runs[1][1])]
+        self.runs[source] = runs
 
 
 def pages_of(rows: list[list[Row]]) -> list[pl.DataFrame]:
     return [frame([[t, s, None, None, upto] for t, s, upto in page]) for page in rows]
 
 
-def query(spec: tuple[int, int], **more: Any) -> Any:
-    return arrow_plan(SAMPLE, *spec, disorder=punctuated("i"), source="g", n="count(*)", **more)
+def query(spec: tuple[int, int], everyone: str | None = None, **more: Any) -> Any:
+    policy = punctuated("i", everyone=everyone)
+    return arrow_plan(SAMPLE, *spec, disorder=policy, source="g", n="count(*)", **more)
 
 
 def told(sink: ListSink, spec: WindowSpec) -> dict[tuple[str, int], int]:
@@ -108,17 +125,26 @@ ROWS = st.lists(
 )
 
 
-@given(pages=st.lists(ROWS, min_size=1, max_size=8), window=WINDOWS, stops=st.sets(st.integers(0, 7)))
-def test_each_source_closes_on_its_own_punctuations_also_over_restarts(
-    pages: list[list[Row]], window: tuple[int, int], stops: set[int]
+#: Nobody speaks for all, or one of the sources does (S5's [≤ t, *] beside [≤ t, a]).
+EVERYONE = st.sampled_from([None, "c"])
+
+
+@given(
+    pages=st.lists(ROWS, min_size=1, max_size=8),
+    window=WINDOWS,
+    stops=st.sets(st.integers(0, 7)),
+    everyone=EVERYONE,
+)
+def test_each_source_closes_on_its_own_punctuations_and_those_for_all_also_over_restarts(
+    pages: list[list[Row]], window: tuple[int, int], stops: set[int], everyone: str | None
 ) -> None:
     spec = WindowSpec(*window)
-    wanted, sink = Reenactment(spec), ListSink()
+    wanted, sink = Reenactment(spec, everyone), ListSink()
     with tempfile.TemporaryDirectory() as folder:
 
         def begin() -> Script:
             journal = FileJournal(fs.LocalFileSystem(), folder, sync=False)
-            return Script(query(window, group_by=["g"]), journal=journal, sink=sink)
+            return Script(query(window, everyone, group_by=["g"]), journal=journal, sink=sink)
 
         script = begin()
         for n, (rows, page) in enumerate(zip(pages, pages_of(pages), strict=True)):
@@ -142,10 +168,12 @@ DEVICES = st.tuples(
 )
 
 
+#: Nine windows apart of one site; the row of the last page lies between the two oldest.
+APART = [[(t, "a1", None) for t in range(1, 17, 2)], [(-1, "a1", 15)], [(0, "a2", None)]]
+
+
+@example(pages=APART, window=(1, 1))
 @given(pages=st.lists(st.lists(DEVICES, max_size=8), min_size=1, max_size=8), window=WINDOWS)
-@example(  # nine runs of windows: one too many, so the gap between the oldest two is given up
-    pages=[[(t, "a1", 66) for t in range(-30, 60, 10)], [(-25, "a1", None), (5, "a1", None)]], window=(1, 1)
-)
 def test_punctuations_speak_of_any_group_that_the_rows_tell(
     pages: list[list[tuple[int, str, int | None]]], window: tuple[int, int]
 ) -> None:
@@ -167,17 +195,19 @@ def test_punctuations_speak_of_any_group_that_the_rows_tell(
         assert {(r["site"], r["window_start"] // spec.slide): r["n"] for r in script.results} == wanted.emitted
 
 
-@given(pages=st.lists(ROWS, min_size=1, max_size=8), window=WINDOWS)
+@given(pages=st.lists(ROWS, min_size=1, max_size=8), window=WINDOWS, everyone=EVERYONE)
 def test_grouped_by_something_else_windows_wait_for_the_furthest_behind(
-    pages: list[list[Row]], window: tuple[int, int]
+    pages: list[list[Row]], window: tuple[int, int], everyone: str | None
 ) -> None:
     """Without the source among the groups, a window is final when the last source has passed its end."""
-    script, closed = Script(query(window, group_by=["h"])), NOTHING
+    script, closed = Script(query(window, everyone, group_by=["h"])), NOTHING
     promised: dict[str | None, int] = {}
     for rows, page in zip(pages, pages_of(pages), strict=True):
         script.page(page)
         for time, source, upto in rows:
-            if time is not None or upto is not None:
+            if everyone is not None and source == everyone:
+                closed = max(closed, NOTHING if upto is None else upto)
+            elif time is not None or upto is not None:
                 promised[source] = max(promised.get(source, NOTHING), NOTHING if upto is None else upto)
         closed = max(closed, min(promised.values(), default=NOTHING))
         assert all(r["window_end"] - 1 <= closed for r in script.results)

@@ -25,21 +25,27 @@ class Punctuated:
 
     column: str
     timeout: int | None = None
+    everyone: str | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    needs_sources: ClassVar[bool] = False
+
+    @property
+    def needs_sources(self) -> bool:
+        """Only to tell the one that speaks for all from the others."""
+        return self.everyone is not None
 
     def tracker(self, domain: TimeDomain) -> PunctuatedTracker:
         """A fresh tracker."""
-        return PunctuatedTracker(self.timeout)
+        return PunctuatedTracker(self.timeout, self.everyone)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
         timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
-        return f"punctuated({self.column!r}{timeout})"
+        everyone = "" if self.everyone is None else f", everyone={self.everyone!r}"
+        return f"punctuated({self.column!r}{timeout}{everyone})"
 
 
-def punctuated(column: str, timeout: str | timedelta | None = None) -> Punctuated:
+def punctuated(column: str, timeout: str | timedelta | None = None, *, everyone: str | None = None) -> Punctuated:
     """No wait of our own: the senders say in a column how far they are (S4 section 2: "given externally").
 
     Where `column` has a value τ, the sender promises that all its later rows have a time above τ. Such a row may be
@@ -51,6 +57,8 @@ def punctuated(column: str, timeout: str | timedelta | None = None) -> Punctuate
     Args:
         column: the column, or expression, of a promise; null in most rows.
         timeout: after so long a silence the stream is taken to have sent all up to its largest time.
+        everyone: a punctuation on a row whose source has this value speaks for all sources, also for those
+            that have not sent anything: S5's [≤ 10, *] beside [≤ 10, 2] (section 2.2).
 
     >>> t = punctuated("upto").tracker(TimeDomain.SEQUENCE)
     >>> t.arrive(Arrival(rows=3, missing=0, lowest=3, highest=50, at=0, punctuation=20))
@@ -59,7 +67,9 @@ def punctuated(column: str, timeout: str | timedelta | None = None) -> Punctuate
     """
     if not isinstance(column, str) or not column.strip():
         raise QueryError(f"punctuated({column!r}): write the column of the punctuations, as in punctuated('upto')")
-    return Punctuated(column, read_timeout(timeout))
+    if everyone is not None and not isinstance(everyone, str):
+        raise QueryError(f"everyone={everyone!r} is no name of a source; write it as text, as in everyone='*'")
+    return Punctuated(column, read_timeout(timeout), everyone)
 
 
 class PunctuatedTracker(SilenceTracker):
@@ -67,8 +77,11 @@ class PunctuatedTracker(SilenceTracker):
 
     promised_by_sender: ClassVar[bool] = True
 
-    def __init__(self, timeout: int | None) -> None:
+    def __init__(self, timeout: int | None, everyone: str | None) -> None:
         super().__init__(timeout)
+        self._everyone = everyone
+        self._of_all = MIN_TICK
+        """What was promised for everyone."""
         self._names: list[str] = []
         self._number: dict[str, int] = {}
         self._beats: Ints = np.empty(0, dtype=np.int64)
@@ -77,15 +90,14 @@ class PunctuatedTracker(SilenceTracker):
         """What each sender has promised."""
         if not self._names:
             return None
-        return SourceHeartbeats(self._names, self._beats, MIN_TICK)
+        return SourceHeartbeats(self._names, self._beats, self._of_all)
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's punctuations."""
         self._saw(arrival)
         if arrival.sources is not None:
             self._arrive_from(arrival.sources)
-            if len(self._beats):
-                self._raise(int(self._beats.min()))
+            self._raise(int(self._beats.min()) if len(self._beats) else self._of_all)
         elif arrival.punctuation is not None:
             self._raise(arrival.punctuation)
 
@@ -104,7 +116,7 @@ class PunctuatedTracker(SilenceTracker):
         return self._last_arrival + self._timeout
 
     def _arrive_from(self, sources: SourceArrivals) -> None:
-        new = [name for name in sources.names if name not in self._number]
+        new = [name for name in sources.names if name not in self._number and name != self._everyone]
         if new:
             # The list has been given away with the heartbeats of before.
             self._names = [*self._names, *new]
@@ -112,15 +124,18 @@ class PunctuatedTracker(SilenceTracker):
         grown = np.full(len(self._names), MIN_TICK, dtype=np.int64)
         grown[: len(self._beats)] = self._beats
         if sources.punctuation is not None:
-            numbers = [self._number[name] for name in sources.names]
-            grown[numbers] = np.maximum(grown[numbers], sources.punctuation)
-        self._beats = grown
+            own = np.array([name != self._everyone for name in sources.names], dtype=bool)
+            numbers = [self._number[name] for name in sources.names if name != self._everyone]
+            grown[numbers] = np.maximum(grown[numbers], sources.punctuation[own])
+            self._of_all = max(self._of_all, int(sources.punctuation[~own].max(initial=MIN_TICK)))
+        self._beats = np.maximum(grown, self._of_all)
 
     def state(self) -> dict[str, Any]:
         """Promises by source."""
         return {
             "names": list(self._names),
             "beats": self._beats.copy(),
+            "of_all": self._of_all,
             **super().state(),
         }
 
@@ -129,6 +144,7 @@ class PunctuatedTracker(SilenceTracker):
         self._names = list(state["names"])
         self._number = {name: n for n, name in enumerate(self._names)}
         self._beats = np.asarray(state["beats"], dtype=np.int64)
+        self._of_all = int(state["of_all"])
         super().restore(state)
 
     def metrics(self) -> dict[str, Any]:

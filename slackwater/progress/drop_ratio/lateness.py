@@ -24,6 +24,8 @@ SHARES: Floats = np.diff(_EDGES)
 LATER = 5.0
 #: Sooner than before: so many, over at least SETTLED cells.
 SOONER, SETTLED = 6.0, 16
+#: A change is over when the newest rows are so many standard deviations later at most, and this part has come.
+OVER, CAME = 2.0, 0.7
 #: Rows are missing when so many times those that came have not.
 MISSING = 1.0
 #: The newest cells are compared with the rest in these numbers.
@@ -110,6 +112,27 @@ class Lateness:
             if j >= SETTLED and (z < -SOONER).any() and not (z > 2).any():
                 sooner = min(sooner or j, j)
         return later, sooner
+
+    def over(self, cells: int, since: int, moved: list[int]) -> bool:
+        """Whether the newer half of the cells since a change is as the last `cells` were before it.
+
+        Then it was chance, or has passed, as when a source was cut off for a while. Where rows are missing, those
+        that are late may still come.
+        """
+        newest, old = since // 2, min(cells, len(self)) - since
+        if newest < 4 or old < 12:
+            return False
+        values, rows = self.values[-cells:], self.rows[-cells:]
+        totals, times = rows.sum(1), np.array(moved[-cells:], dtype=np.float64)
+        before, heard = float(totals[:old].sum()), float(totals[-newest:].sum())
+        if heard * float(times[:old].sum()) < CAME * before * float(times[-newest:].sum()):
+            return False
+        bounds = _quantiles(values[:old], rows[:old])
+        beyond = np.stack([(rows * (values > bound)).sum(1) for bound in bounds])
+        shares = beyond[:, :old].sum(1) / before
+        variance, _ = _variance(beyond[:, :old] - shares[:, None] * totals[:old], totals[:old], shares)
+        more = beyond[:, -newest:].sum(1) - shares * heard
+        return bool((more <= OVER * np.sqrt(variance * heard * (1 + heard / before) + 1)).all())
 
     def missing(self, cells: int, moved: list[int]) -> int:
         """Over how many of the newest cells far fewer rows have come than time has moved for: they may be late."""

@@ -157,6 +157,8 @@ class DropRatioTracker(Tracker):
         elif sooner and not self._unknown and self._lateness.rows[-sooner:].sum() * self._p >= ENOUGH:
             self._recent = n = sooner
             self._since = None
+        elif self._onset and self._lateness.over(n, self._onset, self._moved):
+            self._onset, self._unknown, self._since = 0, False, None
         self._warned = bool(later)
         cells = min(self._onset or n, n)
         slack = self._needed(cells, place)
