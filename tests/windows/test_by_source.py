@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -22,6 +22,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
+from slackwater.windows.given import MOST_RUNS
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, WINDOWS, frame
 
@@ -75,6 +76,12 @@ class Reenactment:
             if self._closed(window, promised[source]):
                 self.emitted[source, window] = n
 
+    @property
+    def told_apart(self) -> bool:
+        """Whether no source has more runs of windows than are kept; else a row between two of them may be late."""
+        begins = Counter(source for source, window in self.emitted if (source, window - 1) not in self.emitted)
+        return max(begins.values(), default=0) <= MOST_RUNS
+
 
 def pages_of(rows: list[list[Row]]) -> list[pl.DataFrame]:
     return [frame([[t, s, None, None, upto] for t, s, upto in page]) for page in rows]
@@ -115,6 +122,7 @@ def test_each_source_closes_on_its_own_punctuations_also_over_restarts(
         script = begin()
         for n, (rows, page) in enumerate(zip(pages, pages_of(pages), strict=True)):
             wanted.page(rows)
+            assume(wanted.told_apart)
             script.page(page)
             assert told(sink, spec) == wanted.emitted
             if n in stops:
@@ -152,6 +160,7 @@ def test_punctuations_speak_of_any_group_that_the_rows_tell(
     wanted, script = Reenactment(spec), Script(plan)
     for rows in pages:
         wanted.page([(time, device[0], upto) for time, device, upto in rows])
+        assume(wanted.told_apart)
         script.page(pages_of([list(rows)])[0])
         assert {(r["site"], r["window_start"] // spec.slide): r["n"] for r in script.results} == wanted.emitted
 
