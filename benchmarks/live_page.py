@@ -1,15 +1,16 @@
 """What the live page costs: a busy session with and without readers of its page, in one run.
 
 50 operators and 100,000 sources, on pages without Spark: so the executor has nothing else to wait for.
-The two sides alternate, and their ratio is told. The server's threads are measured by the processor's time.
+Stretches with readers lie between stretches without, and each is compared with its two neighbours. The threads are
+measured by the processor's time, and the process by its memory, while it is watched and while it is not.
 
-    .venv/bin/python benchmarks/live_page.py
+    .venv/bin/python benchmarks/live_page.py               # a minute with readers
+    .venv/bin/python benchmarks/live_page.py --minutes 10  # the long run: a quarter of an hour
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import shutil
 import statistics
@@ -18,11 +19,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -30,6 +33,7 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from slackwater.dashboard import LivePage
+from slackwater.engine.records import MOST_SNAPSHOTS
 from slackwater.estimates.early import early
 from slackwater.plan.nodes import PlanNode
 from slackwater.progress.bounds.punctuated import punctuated
@@ -62,40 +66,60 @@ def session(operators: int) -> WatchedScript:
 
 
 class Load:
-    """Pages at a steady rate, from a thread of its own."""
+    """Updates at a steady rate: every few of them are a page, the others move the clock and publish."""
 
-    def __init__(self, script: WatchedScript, sources: int, rows: int) -> None:
+    def __init__(self, script: WatchedScript, sources: int, rows: int, rate: float, every: int) -> None:
         self._script = script
         self._names = np.array([f"s{n:06}" for n in range(sources)])
         self._dice = np.random.default_rng(3)
-        self._rows = rows
+        self._rows, self._rate, self._every = rows, rate, every
         self.second = 0.0
 
-    def page(self) -> None:
-        """One page, a tenth of a second after the last."""
-        self.second += 0.1
+    def page(self) -> Future[object]:
+        """Send a page, so long after the last as pages come; gives when all work on it has been done."""
+        self.second += self._every / self._rate
         carriers = self._dice.choice(self._names, self._rows)
         late = self._dice.exponential(0.5, self._rows)
         times = ((self.second - np.minimum(late, self.second)) * SECOND).astype(np.int64)
         gates = self._dice.choice(np.array(["a", "b", "c", "d"]), self._rows)
         delays, done = self._dice.normal(20, 9, self._rows), times - 2 * SECOND
         given = pl.DataFrame({"t": times, "carrier": carriers, "gate": gates, "delay": delays, "done": done})
-        self._script.page(given, self.second)
+        self._script.offer(given, self.second)
+        return self._script.loop.post(time.perf_counter)
 
-    def run(self, seconds: float, rate: float, every: int) -> Turn:
-        """So many updates a second, every few of them a page; the others are a look at the clock."""
-        turn, begin, worked = Turn(), time.perf_counter(), threads_seconds("slackwater-executor")
-        for n in range(int(seconds * rate)):
-            time.sleep(max(0.0, begin + n / rate - time.perf_counter()))
-            before = time.perf_counter()
-            if n % every == 0:
-                self.page()
-                turn.pages.append(time.perf_counter() - before)
+    def rest(self, last: Future[object]) -> None:
+        """Wait until all has been worked on. A list of all answers would grow, with readers and without."""
+        last.result()
+        for query in self._script.queries():
+            query.sink.commits.clear()
+
+    def warm_up(self) -> None:
+        """Until all sources have come, windows close as fast as they open, and the history is full."""
+        for _ in range(int(60 * self._rate / self._every)):
+            self.rest(self.page())
+        history, executor = self._script.history, self._script.loop.executor
+        self._script.loop.call(lambda: history.past.extend(executor.snapshot() for _ in range(MOST_SNAPSHOTS)))
+
+    def run(self, seconds: float) -> Turn:
+        """Work for so long."""
+        turn, begin = Turn(), time.perf_counter()
+        worked, served, size = executor_seconds(), server_seconds(), resident()
+        sent = list[tuple[float, Future[object]]]()
+        for n in range(int(seconds * self._rate)):
+            time.sleep(max(0.0, begin + n / self._rate - time.perf_counter()))
+            if n % self._every == 0:
+                if sent:
+                    self.rest(sent[-1][1])
+                sent.append((time.perf_counter(), self.page()))
             else:
-                self._script.clock.advance(SECOND // 100)
-                self._script.loop.interrupt(lambda: None)
-                turn.looks.append(time.perf_counter() - before)
-        turn.worked = threads_seconds("slackwater-executor") - worked
+                self._script.clock.advance(round(SECOND / self._rate))
+            # It is served between two runs, also while a page is worked on, and publishes.
+            self._script.loop.interrupt(lambda: None)
+        self.rest(sent[-1][1])
+        turn.pages = [cast(float, done.result()) - at for at, done in sent]
+        turn.seconds = time.perf_counter() - begin
+        turn.worked, turn.served = executor_seconds() - worked, server_seconds() - served
+        turn.grown = resident() - size
         return turn
 
 
@@ -104,12 +128,21 @@ class Turn:
     """What a stretch of work took."""
 
     pages: list[float] = field(default_factory=list)
-    looks: list[float] = field(default_factory=list)
+    """Seconds from a page to the end of all work on it."""
+    seconds: float = 0.0
     worked: float = 0.0
     """The processor's time of the executor's thread."""
+    served: float = 0.0
+    """That of the server's threads."""
+    grown: float = 0.0
+    """MiB that the process has more at its end."""
+    updates: list[float] = field(default_factory=list)
+    """Of each reader, a second."""
 
-    def __add__(self, other: Turn) -> Turn:
-        return Turn(self.pages + other.pages, self.looks + other.looks, self.worked + other.worked)
+    @property
+    def page_work(self) -> float:
+        """The executor's time for a page and the updates behind it."""
+        return self.worked / len(self.pages)
 
 
 class Reader:
@@ -130,15 +163,23 @@ class Reader:
         self._process.wait(15)
 
 
-def threads_seconds(*names: str) -> float:
-    """The processor's time of this process's threads of these names, in seconds (Linux)."""
-    ticks, found = 100, 0
+def executor_seconds() -> float:
+    """The processor's time of the executor's thread so far."""
+    return _threads_seconds("slackwater-executor")
+
+
+def server_seconds() -> float:
+    """The processor's time of all threads of the server so far."""
+    return _threads_seconds("slackwater-page")
+
+
+def _threads_seconds(name: str) -> float:
+    """Of the threads of this process whose names begin so (Linux)."""
+    found = 0
     for thread in threading.enumerate():
-        if any(thread.name.startswith(name) for name in names) and thread.native_id:
-            text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
-            fields = text.rpartition(")")[2].split()
-            found += int(fields[11]) + int(fields[12])
-    return found / ticks
+        if thread.name.startswith(name) and thread.native_id:
+            found += int(Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def resident() -> float:
@@ -190,6 +231,55 @@ def in_browser(url: str, seconds: float) -> dict[str, float]:
     return dict(found)
 
 
+def alternate(load: Load, page: LivePage, readers: int, turns: int, seconds: float) -> Iterator[Turn]:
+    """Stretches without readers and with them, in turns; the first and the last are without."""
+    yield load.run(seconds / 2)
+    for _ in range(turns):
+        with watched(page, readers) as following:
+            load.run(1.0)  # a reader gets everything at first
+            counted = [reader.events for reader in following]
+            turn = load.run(seconds)
+            turn.updates = [(r.events - c) / turn.seconds for r, c in zip(following, counted, strict=True)]
+        yield turn
+        load.run(1.0)
+        yield load.run(seconds / 2)
+
+
+def figures_of(turns: list[Turn]) -> dict[str, object]:
+    """Of stretches in turns: what the page costs, and whether memory grows."""
+    alone, seen = turns[::2], turns[1::2]
+    ratios = [
+        2 * s.page_work / (a.page_work + b.page_work) for s, (a, b) in zip(seen, pairwise(alone), strict=True)
+    ]
+    waits = [statistics.median(p for turn in side for p in turn.pages) for side in (alone, seen)]
+    updates = [rate for turn in seen for rate in turn.updates]
+    error = statistics.stdev(ratios) / len(ratios) ** 0.5 if len(ratios) > 1 else None
+    return {
+        "minutes_watched": sum(turn.seconds for turn in seen) / 60,
+        "updates_a_second_of_a_reader": {"median": statistics.median(updates), "least": min(updates)},
+        "server_share_of_a_core": {
+            "mean": sum(t.served for t in seen) / sum(t.seconds for t in seen),
+            "most": max(t.served / t.seconds for t in seen),
+        },
+        "executor_ratio": {"mean": statistics.mean(ratios), "standard_error": error},
+        "page_ms": {"alone": waits[0] * 1e3, "watched": waits[1] * 1e3, "ratio": waits[1] / waits[0]},
+        "executor_ms_a_page": {
+            name: statistics.mean(t.page_work for t in side) * 1e3
+            for name, side in (("alone", alone), ("watched", seen))
+        },
+        "mib_a_minute": {
+            name: 60 * sum(t.grown for t in side) / sum(t.seconds for t in side)
+            for name, side in (("alone", alone), ("watched", seen))
+        },
+    }
+
+
+def slope(sizes: list[float], minutes: float) -> float:
+    """MiB a minute, by the least squares, of sizes that were taken evenly over this time."""
+    at = np.linspace(0, minutes, len(sizes))
+    return float(np.polyfit(at, sizes, 1)[0])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operators", type=int, default=50)
@@ -197,50 +287,36 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000, help="rows of a page")
     parser.add_argument("--rate", type=float, default=10.0, help="updates a second")
     parser.add_argument("--every", type=int, default=5, help="every so many of them are a page")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each turn")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of each stretch with readers; half as much without"
+    )
+    parser.add_argument("--minutes", type=float, default=1.0, help="with readers, altogether")
     parser.add_argument("--readers", type=int, default=3)
     parser.add_argument("--browser", action="store_true", help="also look how smooth it is in Chromium")
     given = parser.parse_args()
     script = session(given.operators)
-    load = Load(script, given.sources, given.rows)
-    for _ in range(30):
-        load.page()
-    plain, seen, shares, updates, sizes = Turn(), Turn(), [], [], []
-    work = partial(load.run, rate=given.rate, every=given.every)
+    load = Load(script, given.sources, given.rows, given.rate, given.every)
+    load.warm_up()
+    turns = max(1, round(given.minutes * 60 / given.seconds))
     with LivePage(script) as page:
-        for _ in range(given.turns):
-            plain += work(given.seconds)
-            with watched(page, given.readers) as readers:
-                work(1.0)
-                before, began = threads_seconds("slackwater-page"), time.perf_counter()
-                counted = [r.events for r in readers]
-                seen += work(given.seconds)
-                passed = time.perf_counter() - began
-                shares.append((threads_seconds("slackwater-page") - before) / passed)
-                came = [r.events - c for r, c in zip(readers, counted, strict=True)]
-                updates.append(statistics.mean(came) / passed)
-            gc.collect()
-            sizes.append(round(resident(), 1))
-        smooth = {}
-        if given.browser:
-            working = threading.Thread(target=work, args=[given.seconds + 6], daemon=True)
-            working.start()
-            smooth = in_browser(page.url, given.seconds)
-            working.join()
+        began, sizes = time.perf_counter(), [resident()]
+        found = list[Turn]()
+        for turn in alternate(load, page, given.readers, turns, given.seconds):
+            found.append(turn)
+            sizes.append(resident())
         figures = {
             "operators": len(script.history.latest.operators),
             "readers": given.readers,
-            "updates_a_second": statistics.median(updates),
-            "server_share_of_a_core": statistics.median(shares),
-            "page_ms_alone": statistics.median(plain.pages) * 1e3,
-            "page_ms_watched": statistics.median(seen.pages) * 1e3,
-            "page_ratio": statistics.median(seen.pages) / statistics.median(plain.pages),
-            "executor_seconds_ratio": seen.worked / plain.worked,
-            "resident_mib": sizes,
+            **figures_of(found),
+            "resident_mib": [round(size, 1) for size in sizes],
+            "slope_mib_a_minute": slope(sizes, (time.perf_counter() - began) / 60),
             "readers_left": page.endpoints.feed.readers,
-            **({"browser": smooth} if smooth else {}),
         }
+        if given.browser:
+            working = threading.Thread(target=load.run, args=[given.seconds + 6], daemon=True)
+            working.start()
+            figures["browser"] = in_browser(page.url, given.seconds)
+            working.join()
     script.stop()
     print(json.dumps(figures, indent=2))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -83,6 +83,8 @@ class Endpoints:
             raise HTTPException(503, f"{MOST_READERS} readers watch already; close one of their pages")
         # A proxy must not keep events back until there are many.
         headers = {"x-accel-buffering": "no"}
+        if request.method == "HEAD":  # its answer ends, and nobody reads
+            return Response(media_type="text/event-stream", headers=headers)
         return StreamingResponse(self.feed.follow(), media_type="text/event-stream", headers=headers)
 
     async def _state(self, request: Request) -> Response:
@@ -144,10 +146,13 @@ class Endpoints:
 async def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
     """The request's body: nothing, or a JSON object with some of these fields."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _LONGEST_BODY:
-            raise HTTPException(413, f"a body of more than {_LONGEST_BODY} bytes")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST_BODY:
+                raise HTTPException(413, f"a body of more than {_LONGEST_BODY} bytes")
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended too soon") from None
     try:
         value = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):

@@ -16,6 +16,8 @@ from slackwater.dashboard.board import Board
 _log = logging.getLogger(__name__)
 #: Seconds between two looks.
 EVERY = 0.1
+#: Seconds after which it sees whether something has been published since.
+_POLL = 0.01
 #: At least so often there is one, though nothing was published: the lag grows with the clock.
 _AT_LEAST = 1.0
 #: Looks and what is sent of them may take this share of a core; if it takes long, the next one comes later.
@@ -52,22 +54,22 @@ class Feed:
 
     async def run(self) -> None:
         """Look again and again, until the end."""
-        seen, looked, worked = None, 0.0, time.thread_time()
+        seen, looked, due, worked = None, 0.0, 0.0, time.thread_time()
         while not self.ending:
             await self._wanted.wait()
             if self.readers == 0:
                 self._wanted.clear()
                 continue
-            latest, began = self._latest(), time.monotonic()
-            pause = EVERY
-            if latest is not seen or began - looked >= _AT_LEAST or not self._sections:
-                seen, looked = latest, began
+            latest, now = self._latest(), time.monotonic()
+            if now >= due and (latest is not seen or now - looked >= _AT_LEAST or not self._sections):
+                seen, looked = latest, now
                 spent = await self._look_once()
                 # What this thread has worked is mostly the sending to readers.
                 spent += time.thread_time() - worked
                 worked = time.thread_time()
-                pause = max(EVERY, spent / _SHARE)
-            await asyncio.sleep(pause)
+                # A look that came late does not put off the next one: else there would be fewer than are published.
+                due = max(due, now - EVERY) + max(EVERY, spent / _SHARE)
+            await asyncio.sleep(min(EVERY, max(_POLL, due - time.monotonic())))
 
     async def _look_once(self) -> float:
         """Look and publish; a look that fails is told, and the next one comes all the same."""

@@ -10,6 +10,7 @@ import contextlib
 import ipaddress
 import json
 import logging
+import re
 import secrets
 from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
@@ -122,14 +123,15 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _name(host: str) -> str:
-    """A host without its port.
+    """A host without its port; nothing if it is not written as one.
 
     >>> _name("LocalHost:8000"), _name("[::1]:8000"), _name("10.0.0.7")
     ('localhost', '::1', '10.0.0.7')
+    >>> _name("[::1].example"), _name("localhost:example"), _name("localhost:80:80")
+    ('', '', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+    written = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::[0-9]*)?", host)
+    return (written[1] or written[2] or "").lower() if written else ""
 
 
 def _is_address(name: str) -> bool:

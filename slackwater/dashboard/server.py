@@ -37,7 +37,7 @@ class LivePage:
         config = uvicorn.Config(
             guard,
             log_config=None,
-            log_level="warning",
+            log_level="error",
             access_log=False,
             lifespan="on",
             ws="none",

@@ -22,14 +22,15 @@ def figures(node: Node) -> dict[str, Any]:
     said = node.times.get(MAIN, Punctuation.NONE)
     if not node.outputs and not node.is_source and node.feeds:
         said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
+    rows, size = node.waiting()
     return {
         **node.operator.metrics(),
         "heartbeat": said.heartbeat.tick,
         "heartbeats": {port: time.heartbeat.tick for port, time in node.times.items()},
         "registers": [time.heartbeat.tick for time in node.registers],
         "queued": sum(q.waiting for q in node.inputs),
-        "queued_rows": node.waiting()[0],
-        "queued_bytes": node.waiting()[1],
+        "queued_rows": rows,
+        "queued_bytes": size,
         "label": sorted(source if port == MAIN else f"{source} ({port})" for source, port in node.goes_by.streams),
         "held": sum(entry.is_page for queue in node.arcs for entry in queue.held),
         "queries": sorted(node.queries),

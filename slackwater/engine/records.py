@@ -6,8 +6,11 @@ An operator's cost and selectivity are measured over its last runs, older ones c
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 #: A run weighs half as much as one that is so many runs younger.
 _HALF_LIFE = 32
@@ -122,10 +125,18 @@ class Snapshot:
     operators: dict[str, dict[str, Any]]
     strategy: str = ""
     """What chooses among ready operators."""
+    _found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, label: str) -> dict[str, Any]:
         """The figures of one operator; none if it is not there."""
         return self.operators.get(label, {})
+
+    def once(self, name: object, find: Callable[[], T]) -> T:
+        """What follows from the figures and is asked for again and again, as for each query of a stream."""
+        if name not in self._found:
+            self._found[name] = find()
+        found: T = self._found[name]
+        return found
 
 
 class History:

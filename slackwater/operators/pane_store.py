@@ -152,12 +152,13 @@ class ResidentPanes:
     @property
     def bytes(self) -> int:
         """Size of the ring."""
-        return self.ring.bytes
+        return self.ring.size.bytes
 
     @property
     def size(self) -> dict[str, int]:
         """Panes, partials and bytes held."""
-        return {"panes": self.ring.pane_count, "partials": self.ring.rows, "state_bytes": self.ring.bytes}
+        panes, partials, size = self.ring.size
+        return {"panes": panes, "partials": partials, "state_bytes": size}
 
 
 def _by_source(kernel: PaneKernel, partials: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -27,6 +28,15 @@ _SMALL = 20_000
 _LONG_GAP = 1_000_000
 
 
+class RingSize(NamedTuple):
+    """How much a ring holds."""
+
+    panes: int
+    partials: int
+    """By pane and group."""
+    bytes: int
+
+
 class PaneRing:
     """Resident partials of the open panes, as a merged base and the pieces that came since."""
 
@@ -35,12 +45,14 @@ class PaneRing:
         self._base: pl.DataFrame | None = None
         self._pieces: list[pl.DataFrame] = []
         self._fresh: list[pl.DataFrame] = []
+        self._size: RingSize | None = None
 
     def add(self, partials: pl.DataFrame, closed: Closed) -> None:
         """Take partials of a page; those that count only for emitted windows are passed over."""
         partials = closed.taken(partials, self._kernel.spec, PANE, self._kernel.source_of)
         if partials.height == 0:
             return
+        self._size = None
         self._pieces.append(partials)
         self._fresh.append(partials)
         pending = sum(p.height for p in self._pieces)
@@ -155,6 +167,7 @@ class PaneRing:
         def left(panes: pl.DataFrame) -> pl.DataFrame:
             return closed.open_panes(panes, self._kernel.spec, PANE, self._kernel.source_of)
 
+        self._size = None
         self._pieces = [piece for piece in map(left, self._pieces) if piece.height]
         if self._base is not None:
             self._base = left(self._base)
@@ -162,21 +175,14 @@ class PaneRing:
                 self._base = None
 
     @property
-    def bytes(self) -> int:
-        """Size of the state."""
-        return int(sum(p.estimated_size() for p in self._parts()))
-
-    @property
-    def rows(self) -> int:
-        """How many (pane, group) partials are held."""
-        return sum(p.height for p in self._parts())
-
-    @property
-    def pane_count(self) -> int:
-        """How many panes are held."""
-        # Columns, not frames: a query of polars for each part would cost more than all else that is published.
-        parts = [p.get_column(PANE) for p in self._parts()]
-        return pl.concat(parts).n_unique() if parts else 0
+    def size(self) -> RingSize:
+        """How much is held. It is found when somebody asks, once for each change: it is published more often."""
+        if self._size is None:
+            parts = self._parts()
+            # Columns, not frames: a query of polars for each part would cost more than all else that is published.
+            panes = pl.concat([p.get_column(PANE) for p in parts]).n_unique() if parts else 0
+            self._size = RingSize(panes, sum(p.height for p in parts), int(sum(p.estimated_size() for p in parts)))
+        return self._size
 
     def take_fresh(self) -> pa.Table | None:
         """The partials that came since this was last asked: what the journal has not yet got."""
@@ -200,7 +206,7 @@ class PaneRing:
         return ([] if self._base is None else [self._base]) + self._pieces
 
     def _compact(self) -> None:
-        parts = self._parts()
+        parts, self._size = self._parts(), None
         if len(parts) > 1:
             # Most panes come with one page only.
             self._base = united(self._kernel, pl.concat(parts), in_several([part[PANE] for part in parts]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -130,7 +131,13 @@ MISTAKES = [
     ("POST", "/queries/delays/prod", b'{"until": [5]}', 400, "a time of the stream"),
     ("POST", "/queries/delays/prod", b" " * 20_000, 413, "more than"),
     ("POST", "/queries/delays/stop", b'{"now": 1}', 400, "there are none here"),
+    ("POST", "/queries/none/stop", b"", 404, "no query 'none'"),
+    ("POST", "/pause", b'{"for": 1}', 400, "there are none here"),
+    ("POST", "/resume", b"now", 400, "no JSON"),
     ("GET", "/queries/delays/stop", b"", 405, "Not Allowed"),
+    ("GET", "/pause", b"", 405, "Not Allowed"),
+    ("POST", "/events", b"", 405, "Not Allowed"),
+    ("POST", "/metrics", b"", 405, "Not Allowed"),
     ("POST", "/state", b"", 405, "Not Allowed"),
     ("GET", "/nothing", b"", 404, "Not Found"),
     ("GET", "/assets/../app.py", b"", 404, "Not Found"),
@@ -142,6 +149,32 @@ def test_a_mistake_is_told_and_the_queries_go_on(client: httpx.Client, script: W
     for method, path, body, status, says in MISTAKES:
         answer = client.request(method, path, content=body)
         assert (answer.status_code, says in answer.json()["error"]) == (status, True), (path, answer.text)
+    assert all(query.active for query in script.queries()) and script.loop.error is None
+
+
+#: What is not even a request, or ends in the middle of one, and how the answer begins.
+ODD = [
+    (b"\x16\x03\x01\x02\x00 hello\r\n\r\n", b"HTTP/1.1 400"),
+    (b"GET /state HTTP/1.1\r\n\r\n", b"HTTP/1.1 400"),
+    (b"GET /state HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", b"HTTP/1.1 400"),
+    (b"GET /state HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", b""),
+    (b"POST /pause HTTP/1.1\r\nHost: localhost\r\nx-slackwater: 1\r\nContent-Length: -5\r\n\r\n", b"HTTP/1.1 400"),
+    (b"POST /pause HTTP/1.1\r\nHost: localhost\r\nx-slackwater: 1\r\nContent-Length: 9\r\n\r\n{", b""),
+    (b"HEAD /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"HTTP/1.1 200"),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"HTTP/1.1 4"),
+]
+
+
+def test_odd_requests_are_refused_and_no_query_notices(
+    client: httpx.Client, page: LivePage, script: WatchedScript, caplog: pytest.LogCaptureFixture
+) -> None:
+    for sent, begins in ODD:
+        with socket.create_connection(("127.0.0.1", page.port), PATIENCE) as peer, contextlib.suppress(OSError):
+            peer.sendall(sent)
+            peer.shutdown(socket.SHUT_WR)
+            assert peer.recv(1024).startswith(begins), sent[:40]
+    assert not script.paused and page.endpoints.feed.readers == 0
+    assert state(client)["queries"] and not caplog.records
     assert all(query.active for query in script.queries()) and script.loop.error is None
 
 

@@ -12,6 +12,7 @@ from tests.kit.watched import WatchedScript
 
 ASKS = {"x-slackwater": "1"}
 PATHS = ("/", "/state", "/events", "/metrics", "/assets/app.js")
+POSTS = ("/queries/delays/prod", "/queries/delays/stop", "/pause", "/resume")
 
 
 @pytest.fixture
@@ -20,10 +21,20 @@ def plain(page: LivePage) -> Iterator[httpx.Client]:
         yield made
 
 
-def test_a_name_that_suddenly_points_here_is_refused(plain: httpx.Client) -> None:
-    for name in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.7", ""):
+def unchanged(script: WatchedScript) -> bool:
+    """Whether nobody has prodded, stopped or paused anything."""
+    return all(q.active and not q.sink.rows for q in script.queries()) and not script.paused
+
+
+def test_a_name_that_suddenly_points_here_is_refused(plain: httpx.Client, script: WatchedScript) -> None:
+    names = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.7", ""]
+    names += ["[::1].evil.example", "localhost:evil.example", "localhost@evil.example", "localhost, evil.example"]
+    for name in names:
         for path in PATHS:
             assert plain.get(path, headers={"host": name}).status_code in (400, 421), (name, path)
+        for path in POSTS:
+            assert plain.post(path, headers={**ASKS, "host": name}).status_code in (400, 421), (name, path)
+    assert unchanged(script)
 
 
 def test_the_machines_own_names_will_do_also_through_a_tunnel(plain: httpx.Client) -> None:
@@ -44,9 +55,15 @@ FOREIGN: list[dict[str, str]] = [
 
 def test_a_post_from_another_site_is_refused_and_prods_nothing(plain: httpx.Client, script: WatchedScript) -> None:
     for headers in FOREIGN:
-        for path in ("/queries/delays/prod", "/queries/delays/stop", "/pause"):
+        for path in POSTS:
             assert plain.post(path, headers={**ASKS, **headers}).status_code == 403, headers
-    assert script.query("delays").active and not script.paused and not script.query("delays").sink.rows
+    assert unchanged(script)
+
+
+def test_another_site_reads_nothing(plain: httpx.Client) -> None:
+    for headers in FOREIGN[:-1]:
+        for path in PATHS:
+            assert plain.get(path, headers=headers).status_code == 403, (headers, path)
 
 
 def test_a_plain_form_cannot_post(plain: httpx.Client, script: WatchedScript) -> None:
@@ -102,8 +119,9 @@ def test_for_other_machines_a_token_is_made_and_asked_for_everywhere(open_page: 
             f"a=\x01b; {name}=ü".encode("latin-1"),
         ):
             assert client.get("/state", headers={"cookie": cookie}).status_code == 401  # type: ignore[dict-item]
-        assert client.post("/pause").status_code == 401
-        assert client.post("/pause", params={"token": open_page.token}).status_code == 401
+        for path in POSTS:
+            assert client.post(path).status_code == 401
+            assert client.post(path, params={"token": open_page.token}).status_code == 401
 
 
 def test_the_token_opens_it_as_a_header_or_once_in_the_address(open_page: LivePage) -> None:

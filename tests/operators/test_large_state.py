@@ -134,4 +134,4 @@ def test_without_a_journal_nothing_is_kept_for_one() -> None:
         script.page(frame([[n * 10]]))
     panes = script.executor.graph.nodes["q/window"].operator._panes  # type: ignore[attr-defined]
     assert panes.ring.take_fresh() is None
-    assert panes.ring.pane_count == 1
+    assert panes.ring.size.panes == 1

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 from typer.testing import CliRunner
 
 import slackwater as sw
@@ -94,6 +94,35 @@ def test_a_replay_does_what_was_foretold(spark: SparkSession, report: Report) ->
             assert np.quantile(waits, (0.95, 0.99)) == pytest.approx((figures.wait_p95, figures.wait_p99)), name
     assert any(tried.figures.lost_rows for tried in report.tried)
     assert {tried.by_source for tried in report.tried} == {False, True}
+
+
+def lost_by_native(spark: SparkSession, pages: list[pl.DataFrame], delay: str, folder: Path) -> int:
+    """The (row, window) pairs that are in no answer of `withWatermark`, where each page is a micro-batch."""
+    folder.mkdir()
+    schema = spark.createDataFrame(pages[0].to_arrow()).schema
+    stream = spark.readStream.schema(schema).parquet(str(folder)).withWatermark("sent", delay)
+    counts = stream.groupBy(functions.window("sent", *WINDOWS)).count()
+    table = f"native_{folder.name}"
+    running = counts.writeStream.format("memory").queryName(table).outputMode("append").start()
+    far = pages[0].head(1).with_columns(pl.lit(NOON + timedelta(days=1)).cast(pages[0]["sent"].dtype).alias("sent"))
+    try:
+        for n, page in enumerate([*pages, far]):  # the last one closes all windows
+            page.write_parquet(folder / f"_{n}.parquet")  # not seen before it is whole
+            (folder / f"_{n}.parquet").rename(folder / f"{n}.parquet")
+            running.processAllAvailable()
+    finally:
+        running.stop()
+    (kept,) = spark.table(table).groupBy().sum("count").collect()[0]
+    return sum(2 * page["sent"].count() for page in pages) - int(kept)
+
+
+def test_native_spark_loses_what_was_foretold(spark: SparkSession, tmp_path: Path) -> None:
+    given = rows()
+    report = sw.tune(given, time="sent", arrival="received", windows=WINDOWS, page="30 seconds", targets=[0.05])
+    (fixed,) = report.fixed
+    pages = given.group_by(pl.col("received").dt.truncate("30s"), maintain_order=True)
+    found = lost_by_native(spark, [page for _, page in pages], fixed.native, tmp_path / "five_percent")
+    assert found == fixed.figures.lost_pairs > 0
 
 
 def test_what_spark_cannot_take_is_refused(spark: SparkSession) -> None:

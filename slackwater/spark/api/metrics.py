@@ -19,7 +19,8 @@ from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.sinks import CallableSink
 
-_TICKS = ("heartbeat", "heartbeats", "registers")
+#: Figures of the engine that are shown as they are; the others are times.
+_SHOWN = tuple(name for name in ENGINE_FIGURES if name not in ("heartbeat", "heartbeats", "registers"))
 #: What has come by a stream.
 _COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows")
 #: Figures that speak of the rows of the stream.
@@ -102,9 +103,10 @@ def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | No
         "lag_seconds": _lag(beat, stream.domain, now),
         **{k: source[k] for k in (*_COUNTS, "pages_together") if k in source},
         "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
-        "lateness_shares": [
-            [round(ticks * seconds, 6), share] for ticks, share in source.get("lateness_shares", ())
-        ],
+        "lateness_shares": snapshot.once(
+            ("lateness_shares", stream.name),
+            lambda: [[round(ticks * seconds, 6), share] for ticks, share in source.get("lateness_shares", ())],
+        ),
         "wait": wait,
         "disorder": (own or stream.disorder).describe(),
         "policy": source.get("policies", {}).get(port, {}),
@@ -138,7 +140,7 @@ def _held_back_by(source: dict[str, Any], port: str, domain: TimeDomain) -> dict
 
 def _of_operator(figures: dict[str, Any], domain: TimeDomain, now: int) -> dict[str, Any]:
     """What is said of every operator: how far time has come, what waits, what it costs."""
-    shown = {name: figures[name] for name in ENGINE_FIGURES if name in figures and name not in _TICKS}
+    shown = {name: figures[name] for name in _SHOWN if name in figures}
     return {
         "heartbeat": domain.show(figures["heartbeat"]),
         "lag_seconds": _lag(figures["heartbeat"], domain, now),
