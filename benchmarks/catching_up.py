@@ -100,13 +100,13 @@ def main() -> None:
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
         files = LARGE.make(Path(made), options.pages)
-        for side in sides:  # code is compiled
-            measure(spark, side, files[:10], Path(made))
-        for repeat in range(options.repeats):
+        # First each side once, so that code is compiled: Java's compilers are at work for half a minute.
+        for repeat in range(options.repeats + 1):
             for side, figures in sides.items():
-                console.print(f"[dim]{side}, {repeat + 1} of {options.repeats}[/dim]")
+                console.print(f"[dim]{side}, {f'{repeat} of {options.repeats}' if repeat else 'to warm up'}[/dim]")
                 few = files[: options.native_pages] if side == NATIVE else files
-                figures.append(measure(spark, side, few, Path(made)))
+                ran = measure(spark, side, few, Path(made))
+                figures += [ran] if repeat else []
     table = Table(title=f"{options.pages} waiting pages of 1 M rows, RANGE/SLIDE 5")
     for column in ("side", "rows a second", "from", "to", "pages together", "ns of processor a row", "other cores"):
         table.add_column(column, justify="left" if column == "side" else "right")
