@@ -156,9 +156,15 @@ class Cycle:
                 self._graph.nodes[told].operator.hear(report)
 
     def _will_wait(self, node: Node) -> bool:
-        """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first."""
+        """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first.
+
+        Those are pages that steeper chains have still to take, and older ones that wait for the same reader.
+        """
         if not (node.operator.extends and self.strategy.ends_segment(node.label)):
             return False
+        arcs = [arc.queue for arcs in node.outputs.values() for arc in arcs]
+        if any(entry.is_page for queue in arcs for entry in queue):
+            return True
         return any(len(queue) for source in self._graph.sources_behind(node) for queue in source.inputs)
 
     def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page]) -> None:
