@@ -59,8 +59,13 @@ class Made:
         times = [f"{of_side(side, TIME)} < {of_side(1 - side, UNTIL)}" for side in (0, 1)]
         return column(" AND ".join([*([self._node.condition] if self._node.condition else []), *times]))
 
-    def page(self, rows: DataFrame, hidden: Mapping[str, str], lacks: int | None, at: int) -> SparkPage:
-        """Rows as a page; the columns of the side that it lacks are null."""
+    def page(
+        self, rows: DataFrame, hidden: Mapping[str, str], lacks: int | None, at: int, size: int | None = None
+    ) -> SparkPage:
+        """Rows as a page; the columns of the side that it lacks are null.
+
+        `size` is that of the files which the page brought: they stay for it, whatever else the join needs.
+        """
         if lacks is not None:
             fields = spark_schema(self._node.kept[lacks]).fields
             rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
@@ -72,7 +77,8 @@ class Made:
         # Its rows are not counted before they are needed, and move no time.
         unknown = Arrival(0, 0, None, None, at)
         hides = tuple(hidden)
-        origin = Origin(frame, self.given, at, self._shape, self._pages, hides, arrival=unknown, counter=counter)
+        origin = Origin(frame, self.given, at, self._shape, self._pages, hides, arrival=unknown, size=size)
+        origin.counter = counter
         for cells in self._files:
             cells.read_by(origin)
         return SparkPage(None, origin)
