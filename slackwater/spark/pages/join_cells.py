@@ -53,7 +53,7 @@ class JoinCells:
         found = self._meeting(side, self._added[side])
         if found is None:
             return None
-        return self._made.page(self._joined(found, "inner"), later(), None, at, _bytes(self._added[side]))
+        return self._made.page(self._joined(found, "inner"), later(), None, at, self._brought(side))
 
     def partnered(self, side: int, at: int) -> SparkPage | None:
         """Rows of the left side that have a partner now, and had none before."""
@@ -63,7 +63,7 @@ class JoinCells:
         rows = self._joined(found, "left_semi")
         if side == 1 and self._sides[1].files:
             rows = rows.join(self._rows(1, self._sides[1].files), self._made.together(), "left_anti")
-        return self._made.page(rows, own(0), 1, at, _bytes(self._added[side]))
+        return self._made.page(rows, own(0), 1, at, self._brought(side))
 
     def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
         """Rows that have stayed without a partner."""
@@ -78,7 +78,7 @@ class JoinCells:
         found = self._meeting(side, due)
         if found is not None:
             rows = rows.join(self._rows(1 - side, found[1 - side]), self._made.together(), "left_anti")
-        return self._made.page(rows, own(side), 1 - side, at, _bytes(due))
+        return self._made.page(rows, own(side), 1 - side, at)
 
     def settle_page(self) -> None:
         """What was added counts."""
@@ -135,6 +135,10 @@ class JoinCells:
             "files": len(left.files) + len(right.files),
         }
 
+    def _brought(self, side: int) -> tuple[int, int]:
+        """Which side has got how many new rows."""
+        return side, sum(file.rows for file in self._added[side])
+
     def _kept(self, side: int, frame: DataFrame) -> DataFrame:
         """What is kept of a row: its columns, its time and, where that is not always the same, its end."""
         hidden = [TIME] if self._node.sides[side].range is not None else [TIME, UNTIL]
@@ -161,14 +165,10 @@ class JoinCells:
 
     def _joined(self, found: tuple[list[CellFile], list[CellFile]], how: str) -> DataFrame:
         left, right = (self._rows(side, files) for side, files in enumerate(found))
-        sizes = [_bytes(files) for files in found]
+        sizes = [sum(f.bytes for f in files) for files in found]
         # A semi join can only look up rows of its right side.
         if sizes[1] < _FEW and (sizes[1] <= sizes[0] or how != "inner"):
             right = F.broadcast(right)
         elif sizes[0] < _FEW and how == "inner":
             left = F.broadcast(left)
         return left.join(right, self._made.together(), how)
-
-
-def _bytes(files: Sequence[CellFile]) -> int:
-    return sum(file.bytes for file in files)
