@@ -8,6 +8,7 @@ blocks it.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -19,7 +20,7 @@ from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import InputManager
-from slackwater.engine.records import Ran
+from slackwater.engine.records import MOST_CHOICES, Choice, Ran
 from slackwater.engine.statistics import Statistics
 from slackwater.engine.waits import Waits
 from slackwater.operators.element import Element
@@ -57,6 +58,8 @@ class Cycle:
         self.runs = 0
         self._ticked: dict[Clock, int] = {}
         """What each clock said when operators were last told of it."""
+        self.choices: deque[Choice] = deque(maxlen=MOST_CHOICES)
+        """The last ones, for people."""
         self.on_ran: Callable[[Ran], None] = lambda run: None
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
@@ -92,7 +95,7 @@ class Cycle:
             nodes = {n.label: n for n in self._graph if n.operator.more(n.inputs) or n.operator.spare(n.inputs)}
             seconds = self.stopwatch() - self._committed
             situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets), seconds)
-            picked = self.strategy.pick([self._ready(n) for n in nodes.values()], situation)
+            picked = self._pick([self._ready(n) for n in nodes.values()], situation)
             if isinstance(picked, Ready):
                 return nodes[picked.label]
             if picked is Act.COMMIT or lull:
@@ -109,8 +112,18 @@ class Cycle:
         nodes = {n.label: n for n in self._graph if n.prodded() and n.operator.more(n.inputs)}
         if not nodes:
             return None
-        picked = self.strategy.pick([self._ready(n) for n in nodes.values()], Situation(False, False, 0, 0))
+        picked = self._pick([self._ready(n) for n in nodes.values()], Situation(False, False, 0, 0))
         return nodes[picked.label] if isinstance(picked, Ready) else next(iter(nodes.values()))
+
+    def _pick(self, ready: list[Ready], now: Situation) -> Ready | Act:
+        """The strategy's choice, which is kept."""
+        picked = self.strategy.pick(ready, now)
+        why = self.strategy.why(picked, ready, now)
+        if isinstance(picked, Ready):
+            self.choices.append(Choice(self.runs + 1, picked.label, len(ready), why))
+        elif picked is Act.COMMIT:
+            self.choices.append(Choice(self.runs, picked.value, len(ready), why))
+        return picked
 
     def run(self, node: Node) -> None:
         """One unit of work, and the time that has passed with it."""

@@ -386,4 +386,4 @@ class Executor:
         figures = {
             label: {**nodes[label].measured.figures(), **of, **told(label)} for label, of in self.metrics().items()
         }
-        return Snapshot(self.clock.now(), figures, self._cycle.strategy.name)
+        return Snapshot(self.clock.now(), figures, self._cycle.strategy.name, tuple(self._cycle.choices))

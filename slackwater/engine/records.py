@@ -11,6 +11,8 @@ from typing import Any
 
 #: A run weighs half as much as one that is so many runs younger.
 _HALF_LIFE = 32
+#: So many choices are kept.
+MOST_CHOICES = 64
 #: So many snapshots are kept, at least so many seconds apart.
 MOST_SNAPSHOTS = 600
 APART_SECONDS = 1.0
@@ -26,6 +28,19 @@ class Ran:
     rows_out: int
     bytes_in: int
     bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a strategy chose, and why."""
+
+    run: int
+    """The number of the run; of a commit, that of the run before it."""
+    chose: str
+    """An operator, or "commit"."""
+    ready: int
+    """How many operators could have run."""
+    why: str
 
 
 class Measured:
@@ -122,6 +137,8 @@ class Snapshot:
     operators: dict[str, dict[str, Any]]
     strategy: str = ""
     """What chooses among ready operators."""
+    choices: tuple[Choice, ...] = ()
+    """Its last choices, the latest last."""
 
     def of(self, label: str) -> dict[str, Any]:
         """The figures of one operator; none if it is not there."""
