@@ -82,6 +82,8 @@ class Calibration:
         self.of: dict[str, Sampled] = {}
         self._graph = graph
         self._stopwatch = stopwatch
+        self.job = 0.0
+        """Seconds of a job on a sample that has nothing to do; the last one."""
         self._spent = self._worked = 0.0
 
     def forget_others(self) -> None:
@@ -112,6 +114,7 @@ class Calibration:
 
     def _through(self, source: Node, page: Page) -> None:
         nothing, whole, size = self._weighed(page, True)
+        self.job = nothing
         ways = [(source, page, nothing, whole, size)]
         for node, given, before, rows, taken in ways:
             for reader in self._readers(node) if rows else ():

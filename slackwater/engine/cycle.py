@@ -131,7 +131,7 @@ class Cycle:
         self.uncommitted += 1
         self.runs += 1
         waiting = [len(q) for q in node.inputs]
-        out = list[Page]()
+        out, holding = list[Page](), list[float]()
 
         def admission() -> int:
             # What an operator gives belongs to the admission of what it took for it.
@@ -148,7 +148,10 @@ class Cycle:
         def emit(element: Element, port: str = MAIN) -> None:
             saved = None
             if not isinstance(element, (Punctuation, Prod)):
-                element = element.held() if self._will_wait(node) else element
+                if self._will_wait(node):
+                    began = self.stopwatch()
+                    element = element.held()
+                    holding.append(self.stopwatch() - began)
                 taken = (q.taken for q in node.inputs if q.taken is not None)
                 saved = next((t.saved for t in taken if t.element is element), None)
                 saved = self._backlog.given(element) if saved is None else saved
@@ -162,7 +165,7 @@ class Cycle:
         said = node.operator.output(node.registers)
         if said is not None:
             node.send(said, admission())
-        self._note(node, waiting, seconds, out)
+        self._note(node, waiting, seconds, out, sum(holding))
         told = source()
         for report in node.operator.report():
             if told is not None and told in self._graph:
@@ -180,12 +183,12 @@ class Cycle:
             return True
         return any(len(queue) for source in self._graph.sources_behind(node) for queue in source.inputs)
 
-    def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page]) -> None:
+    def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page], holding: float) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
         pages: list[Any] = [t.element for t in took if t.is_page]
         rows_in, rows_out = _sizes(pages, out, "rows")
         rows_out += node.operator.counted()
-        run = Ran(node.label, seconds, rows_in, rows_out, *_sizes(pages, out, "bytes"))
+        run = Ran(node.label, seconds, rows_in, rows_out, *_sizes(pages, out, "bytes"), holding)
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)

@@ -40,6 +40,8 @@ class Lazy(ArrowPage):
     """By all jobs of all such pages."""
     done = 0
     """Pages that were worked on so that they take less room."""
+    folding = 0.0
+    """Seconds of a window for a page, beside its job."""
 
     def __init__(self, *of: Any, room: int | None = None, **more: Any) -> None:
         super().__init__(*of, **more)
@@ -65,7 +67,7 @@ class Lazy(ArrowPage):
 
     def fold(self, kernel: PaneKernel) -> Any:
         """A job."""
-        Lazy.seconds += JOB
+        Lazy.seconds += JOB + Lazy.folding
         return super().fold(kernel)
 
     def payload(self) -> Any:
@@ -86,13 +88,12 @@ class Lazy(ArrowPage):
 class Burst:
     """Pages at the instants at which they come, under one strategy."""
 
-    def __init__(self, strategy: Strategy, instants: list[float], where: str = "i % 5 = 0") -> None:
+    def __init__(self, strategy: Strategy, instants: list[float], plan: Any = None) -> None:
         self.sink, self.instants, self.peak, self.come = ListSink(), instants, 0, 0
         Lazy.seconds, Lazy.done = 0.0, 0
         self.executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
         self.executor.measure_by(lambda: Lazy.seconds)
-        plan = arrow_plan(SAMPLE, 10, 10, where=where, map=(_same, MADE), disorder=bounded(0), n="count(*)")
-        add_query(self.executor, "q", plan, self.sink)
+        add_query(self.executor, "q", plan or slow(), self.sink)
         self.executor.between = self._let_in
         while self.come < len(instants):
             Lazy.seconds = max(Lazy.seconds, instants[self.come])
@@ -107,6 +108,10 @@ class Burst:
             self.executor.admit("source:s", Lazy(rows, self.come, 0, "t"))
             self.come += 1
         self.peak = max(self.peak, sum(node.waiting()[1] for node in self.executor.graph))
+
+
+def slow() -> Any:
+    return arrow_plan(SAMPLE, 10, 10, where="i % 5 = 0", map=(_same, MADE), disorder=bounded(0), n="count(*)")
 
 
 def _same(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -137,3 +142,28 @@ def test_chain_holds_less_than_half_of_what_fifo_holds(apart: float) -> None:
 def test_where_pages_do_not_wait_no_job_is_spent_on_it() -> None:
     Burst(sw.chain(), every(2.0, 20))
     assert Lazy.done == 0
+
+
+def counted(**more: Any) -> Any:
+    return arrow_plan(SAMPLE, 10, 10, where="i % 2 = 0", disorder=bounded(0), n="count(*)", **more)
+
+
+@pytest.mark.parametrize(("folding", "held"), [(0.0, 0), (5 * JOB, 25)])
+def test_a_filter_has_a_job_of_its_own_only_if_that_frees_more_than_one_for_both(
+    monkeypatch: pytest.MonkeyPatch, folding: float, held: int
+) -> None:
+    monkeypatch.setattr(Lazy, "folding", folding)
+    burst = Burst(sw.chain(), every(0.01, 30), counted())
+    assert held <= Lazy.done <= (30 if held else 2)
+    chains = burst.executor.snapshot().operators["q/where0"]["chain"]
+    assert ("q/window" in chains) == (not held)
+
+
+def test_a_projection_behind_a_filter_is_done_in_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    projected = {"t": "t", "i": "i"}
+    plan = arrow_plan(SAMPLE, 10, 10, where="i % 5 = 0", select=projected, disorder=bounded(0), n="count(*)")
+    monkeypatch.setattr(Lazy, "folding", 1.0)
+    burst = Burst(sw.chain(), every(0.5, 30), plan)
+    assert 20 <= Lazy.done <= 30, "one job a page"
+    chain = burst.executor.snapshot().operators["q/where0"]["chain"]
+    assert chain == ["source:s", "q/where0", "q/select1"]
