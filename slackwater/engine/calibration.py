@@ -22,6 +22,8 @@ from slackwater.progress.punctuation import Punctuation
 SAMPLE = 1_000
 #: All samples but the first ones take at most this share of the time.
 SHARE = 0.01
+#: So much of a job's time may be chance.
+CHANCE = 0.25
 #: A sample counts so much of the one after it.
 _FADE = 0.8
 #: Where hardly any rows come by, it is tried so often at once.
@@ -121,8 +123,9 @@ class Calibration:
                 if reader.operator.extends:
                     made, seen = reader.operator.extended(given), self.of.setdefault(reader.label, Sampled())
                     seconds, left_rows, left = self._weighed(made, not seen.times)
-                    # A job with nothing to do takes time too, and not always the same.
-                    seen.add(max(0.0, seconds - before - nothing), whole, rows, taken, left)
+                    # A job with nothing to do takes time too, and none takes always the same.
+                    chance = max(nothing, CHANCE * before)
+                    seen.add(max(0.0, seconds - before - chance), whole, rows, taken, left)
                     ways.append((reader, made, seconds, left_rows, left))
 
     def _weighed(self, page: Page, new: bool) -> tuple[float, int, int]:
