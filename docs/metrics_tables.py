@@ -7,7 +7,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / "metrics.md"
 TYPES = Path(__file__).parent.parent / "slackwater" / "spark" / "api" / "metric_types.py"
-SHOWN = ("Metrics", "StreamMetrics", "OperatorMetrics", "AccuracyMetrics", "Loss")
+SHOWN = ("Metrics", "StreamMetrics", "OperatorMetrics", "AccuracyMetrics", "Loss", "ChoiceMetrics")
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 
 

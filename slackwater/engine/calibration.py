@@ -22,6 +22,8 @@ from slackwater.progress.punctuation import Punctuation
 SAMPLE = 1_000
 #: All samples but the first ones take at most this share of the time.
 SHARE = 0.01
+#: So much of a job's time may be chance.
+CHANCE = 0.25
 #: A sample counts so much of the one after it.
 _FADE = 0.8
 #: Where hardly any rows come by, it is tried so often at once.
@@ -82,6 +84,8 @@ class Calibration:
         self.of: dict[str, Sampled] = {}
         self._graph = graph
         self._stopwatch = stopwatch
+        self.job = 0.0
+        """Seconds of a job on a sample that has nothing to do; the last one."""
         self._spent = self._worked = 0.0
 
     def forget_others(self) -> None:
@@ -112,14 +116,16 @@ class Calibration:
 
     def _through(self, source: Node, page: Page) -> None:
         nothing, whole, size = self._weighed(page, True)
+        self.job = nothing
         ways = [(source, page, nothing, whole, size)]
         for node, given, before, rows, taken in ways:
             for reader in self._readers(node) if rows else ():
                 if reader.operator.extends:
                     made, seen = reader.operator.extended(given), self.of.setdefault(reader.label, Sampled())
                     seconds, left_rows, left = self._weighed(made, not seen.times)
-                    # A job with nothing to do takes time too, and not always the same.
-                    seen.add(max(0.0, seconds - before - nothing), whole, rows, taken, left)
+                    # A job with nothing to do takes time too, and none takes always the same.
+                    chance = max(nothing, CHANCE * before)
+                    seen.add(max(0.0, seconds - before - chance), whole, rows, taken, left)
                     ways.append((reader, made, seconds, left_rows, left))
 
     def _weighed(self, page: Page, new: bool) -> tuple[float, int, int]:

@@ -8,6 +8,7 @@ blocks it.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -19,7 +20,7 @@ from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import InputManager
-from slackwater.engine.records import Ran
+from slackwater.engine.records import MOST_CHOICES, Choice, Ran
 from slackwater.engine.statistics import Statistics
 from slackwater.engine.waits import Waits
 from slackwater.operators.element import Element
@@ -57,6 +58,8 @@ class Cycle:
         self.runs = 0
         self._ticked: dict[Clock, int] = {}
         """What each clock said when operators were last told of it."""
+        self.choices: deque[Choice] = deque(maxlen=MOST_CHOICES)
+        """The last ones, for people."""
         self.on_ran: Callable[[Ran], None] = lambda run: None
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
@@ -92,7 +95,7 @@ class Cycle:
             nodes = {n.label: n for n in self._graph if n.operator.more(n.inputs) or n.operator.spare(n.inputs)}
             seconds = self.stopwatch() - self._committed
             situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets), seconds)
-            picked = self.strategy.pick([self._ready(n) for n in nodes.values()], situation)
+            picked = self._pick([self._ready(n) for n in nodes.values()], situation)
             if isinstance(picked, Ready):
                 return nodes[picked.label]
             if picked is Act.COMMIT or lull:
@@ -109,8 +112,18 @@ class Cycle:
         nodes = {n.label: n for n in self._graph if n.prodded() and n.operator.more(n.inputs)}
         if not nodes:
             return None
-        picked = self.strategy.pick([self._ready(n) for n in nodes.values()], Situation(False, False, 0, 0))
+        picked = self._pick([self._ready(n) for n in nodes.values()], Situation(False, False, 0, 0))
         return nodes[picked.label] if isinstance(picked, Ready) else next(iter(nodes.values()))
+
+    def _pick(self, ready: list[Ready], now: Situation) -> Ready | Act:
+        """The strategy's choice, which is kept."""
+        picked = self.strategy.pick(ready, now)
+        why = self.strategy.why(picked, ready, now)
+        if isinstance(picked, Ready):
+            self.choices.append(Choice(self.runs + 1, picked.label, len(ready), why))
+        elif picked is Act.COMMIT:
+            self.choices.append(Choice(self.runs, picked.value, len(ready), why))
+        return picked
 
     def run(self, node: Node) -> None:
         """One unit of work, and the time that has passed with it."""
@@ -118,7 +131,7 @@ class Cycle:
         self.uncommitted += 1
         self.runs += 1
         waiting = [len(q) for q in node.inputs]
-        out = list[Page]()
+        out, holding = list[Page](), list[float]()
 
         def admission() -> int:
             # What an operator gives belongs to the admission of what it took for it.
@@ -135,7 +148,10 @@ class Cycle:
         def emit(element: Element, port: str = MAIN) -> None:
             saved = None
             if not isinstance(element, (Punctuation, Prod)):
-                element = element.held() if self._will_wait(node) else element
+                if self._will_wait(node):
+                    began = self.stopwatch()
+                    element = element.held()
+                    holding.append(self.stopwatch() - began)
                 taken = (q.taken for q in node.inputs if q.taken is not None)
                 saved = next((t.saved for t in taken if t.element is element), None)
                 saved = self._backlog.given(element) if saved is None else saved
@@ -149,24 +165,30 @@ class Cycle:
         said = node.operator.output(node.registers)
         if said is not None:
             node.send(said, admission())
-        self._note(node, waiting, seconds, out)
+        self._note(node, waiting, seconds, out, sum(holding))
         told = source()
         for report in node.operator.report():
             if told is not None and told in self._graph:
                 self._graph.nodes[told].operator.hear(report)
 
     def _will_wait(self, node: Node) -> bool:
-        """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first."""
+        """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first.
+
+        Those are pages that steeper chains have still to take, and older ones that wait for the same reader.
+        """
         if not (node.operator.extends and self.strategy.ends_segment(node.label)):
             return False
+        arcs = [arc.queue for arcs in node.outputs.values() for arc in arcs]
+        if any(entry.is_page for queue in arcs for entry in queue):
+            return True
         return any(len(queue) for source in self._graph.sources_behind(node) for queue in source.inputs)
 
-    def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page]) -> None:
+    def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page], holding: float) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
         pages: list[Any] = [t.element for t in took if t.is_page]
         rows_in, rows_out = _sizes(pages, out, "rows")
         rows_out += node.operator.counted()
-        run = Ran(node.label, seconds, rows_in, rows_out, *_sizes(pages, out, "bytes"))
+        run = Ran(node.label, seconds, rows_in, rows_out, *_sizes(pages, out, "bytes"), holding)
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)

@@ -207,6 +207,11 @@ class Executor:
         """Whether pages may have to wait for the streams of a label."""
         return not isinstance(self._inputs.heartbeats, OperatorLevel)
 
+    @property
+    def counts_rows(self) -> bool:
+        """Whether somebody goes by how many rows operators give: heartbeats, or the charts of a strategy."""
+        return self.holds_back or self._cycle.strategy.charts
+
     def resume(self) -> None:
         """All queries of a journal are back on a clock that has gone on without them."""
         for node in self.graph:
@@ -381,4 +386,4 @@ class Executor:
         figures = {
             label: {**nodes[label].measured.figures(), **of, **told(label)} for label, of in self.metrics().items()
         }
-        return Snapshot(self.clock.now(), figures, self._cycle.strategy.name)
+        return Snapshot(self.clock.now(), figures, self._cycle.strategy.name, tuple(self._cycle.choices))

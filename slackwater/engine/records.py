@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 #: A run weighs half as much as one that is so many runs younger.
 _HALF_LIFE = 32
+#: So many choices are kept.
+MOST_CHOICES = 64
 #: So many snapshots are kept, at least so many seconds apart.
 MOST_SNAPSHOTS = 600
 APART_SECONDS = 1.0
@@ -29,6 +31,21 @@ class Ran:
     rows_out: int
     bytes_in: int
     bytes_out: int
+    holding: float = 0.0
+    """Seconds of it in which work was done that would else have been left to the operators behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a strategy chose, and why."""
+
+    run: int
+    """The number of the run; of a commit, that of the run before it."""
+    chose: str
+    """An operator, or "commit"."""
+    ready: int
+    """How many operators could have run."""
+    why: str
 
 
 class Measured:
@@ -49,8 +66,14 @@ class Measured:
         self.last_run = 0
         """The number of the last run among those of all operators."""
         self._fade = 0.5 ** (1 / _HALF_LIFE)
+        self._pages = 0
+        """Runs that took pages whose rows were known."""
         self._recent = [0.0] * 5
-        """Seconds, rows in, rows out, bytes in, bytes out."""
+        """Seconds, rows in, rows out, bytes in, bytes out; without the time for what was done for others."""
+        self._held = [0.0, 0.0]
+        """The time for that, and the rows that came in."""
+        self.held_share = 0.0
+        """Share of the last pages for which it was done."""
         self.longest = 0.0
         """Seconds of the longest run of late: it fades, too."""
 
@@ -61,8 +84,20 @@ class Measured:
         self.rows_in += run.rows_in
         self.rows_out += run.rows_out
         self.longest = max(self.longest * self._fade, run.seconds)
-        fresh = (run.seconds, run.rows_in, run.rows_out, run.bytes_in, run.bytes_out)
+        fresh = (run.seconds - run.holding, run.rows_in, run.rows_out, run.bytes_in, run.bytes_out)
         self._recent = [old * self._fade + new for old, new in zip(self._recent, fresh, strict=True)]
+        self._pages += run.rows_in > 0
+        if run.rows_in or run.bytes_in:
+            # Half of it is of the last four pages.
+            self.held_share += ((run.holding > 0) - self.held_share) * 0.16
+        if run.holding and run.rows_in:
+            held = (run.holding, run.rows_in)
+            self._held = [old * self._fade + new for old, new in zip(self._held, held, strict=True)]
+
+    @property
+    def hold_cost(self) -> float | None:
+        """Seconds a row that comes in, to do at once what was put on rows; None before it was done."""
+        return self._held[0] / self._held[1] if self._held[1] else None
 
     @property
     def cost(self) -> float | None:
@@ -97,7 +132,7 @@ class Measured:
     @property
     def page_rows(self) -> float:
         """Rows of a page that comes in, on the whole."""
-        return self.rows_in / self.runs if self.runs else 0.0
+        return self.rows_in / self._pages if self._pages else 0.0
 
     def _ratio(self, of: int, to: int) -> float | None:
         return self._recent[of] / self._recent[to] if self._recent[to] else None
@@ -125,6 +160,8 @@ class Snapshot:
     operators: dict[str, dict[str, Any]]
     strategy: str = ""
     """What chooses among ready operators."""
+    choices: tuple[Choice, ...] = ()
+    """Its last choices, the latest last."""
     _found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, label: str) -> dict[str, Any]:

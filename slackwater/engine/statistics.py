@@ -42,7 +42,8 @@ class Statistics:
             return
         # The first pages teach most.
         self._due, self._window = runs + self._window, min(WINDOW, 2 * self._window)
-        self._plan = plan_of(self._graph, self._calibration.of)
+        plan = plan_of(self._graph, self._calibration.of)
+        self._plan = with_jobs(self._graph, plan, self._calibration.job) if self._strategy.charts else plan
         self._strategy.learn(self._plan)
 
     def figures(self, label: str) -> dict[str, Any]:
@@ -87,6 +88,42 @@ def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
         widths = [work.width for work in plan.values() if source in work.inputs and work.width is not None]
         plan[source] = replace(plan[source], width=max(widths, default=None))
     return plan
+
+
+def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
+    """The plan with the fixed cost of jobs where it belongs: an empty one takes so many seconds.
+
+    Operators that extend pages are done in the job of their reader. If a chain ends behind them, they need one of
+    their own. So the first of them has the cost of that job, and the reader has only what is left of its own. Both
+    together cost what they cost in one job. They become one chain if that frees more a second than two.
+    """
+    made = dict(plan)
+    for node in [n for n in graph if n.label in plan and not (n.is_source or n.operator.extends)]:
+        extending = _extending_before(graph, node)
+        rows, cost = node.measured.page_rows, plan[node.label].cost
+        if not extending or not rows or not cost:
+            continue
+        first = extending[-1]
+        page = first.measured.page_rows or rows
+        alone = max(job, *((each.measured.hold_cost or 0.0) * page for each in extending))
+        share = max(each.measured.held_share for each in extending)
+        left = max(0.05 * cost, cost - (share * job + (1 - share) * alone) / rows)
+        made[node.label] = replace(made[node.label], cost=left)
+        before = plan[first.label].cost or 0.0
+        made[first.label] = replace(made[first.label], cost=before + alone / page)
+    return made
+
+
+def _extending_before(graph: Graph, node: Node) -> list[Node]:
+    """The operators before one that only extend its pages, the nearest first."""
+    found = list[Node]()
+    while True:
+        before = (graph.nodes[feed[0]] for feed in node.feeds if feed is not None)
+        nearest = next((each for each in before if each.operator.extends), None)
+        if nearest is None:
+            return found
+        found.append(nearest)
+        node = nearest
 
 
 def _work(node: Node, feeds: Sequence[str]) -> Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from slackwater.errors import QueryError, did_you_mean
@@ -15,10 +15,21 @@ from slackwater.plan.svg import svg
 Format = Literal["text", "mermaid", "svg"]
 #: The level of heartbeats at which an operator goes by its inputs.
 _PLAIN = "operator level"
+#: So many of the last choices are shown.
+_SHOWN = 8
 
 
-def explain(operators: Mapping[str, Mapping[str, Any]], query: str, format: Format = "text") -> str:
-    """Each operator of a query: its label, what it does, its figures (as in `run.metrics()["operators"]`)."""
+def explain(
+    operators: Mapping[str, Mapping[str, Any]],
+    query: str,
+    format: Format = "text",
+    strategy: str = "",
+    choices: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Each operator of a query: its label, what it does, its figures (as in `run.metrics()["operators"]`).
+
+    As text also what the strategy chose last.
+    """
     _check(format)
     boxes = [Box(label, _lines(figures), tuple(figures["feeds"])) for label, figures in operators.items()]
     if format != "text":
@@ -31,6 +42,9 @@ def explain(operators: Mapping[str, Mapping[str, Any]], query: str, format: Form
         about = figures["about"].splitlines()
         figured = box.lines[len(about) :]
         lines += [f"{box.label}{shared}", *(f"    {part}" for part in about), f"    {reads}{'; '.join(figured)}"]
+    if strategy:
+        lines.append(f"strategy {strategy}")
+        lines += [f"    run {c['run']}: {c['chose']} of {c['ready']} ready; {c['why']}" for c in choices[-_SHOWN:]]
     return "\n".join(lines)
 
 
@@ -56,13 +70,22 @@ def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:
     time = f"heartbeat {figures['heartbeat']}"
     if figures["registers"]:
         time += f", inputs at {', '.join(figures['registers'])}"
-    waits = f"{figures['queued']} waiting ({figures['queued_rows']} rows)" if figures["queued"] else ""
+    sizes = f"{figures['queued_rows']} rows, {_size(figures['queued_bytes'])}"
+    waits = f"{figures['queued']} waiting ({sizes})" if figures["queued"] else ""
     by = f"{figures['level']}: goes by {', '.join(figures['label'])}" if _says_more(figures) else ""
     held = f"{figures['held']} pages held back" if figures["held"] else ""
     runs = f"{figures['runs']} runs in {figures['run_seconds']:.3f} s" if figures["runs"] else ""
     cost = f"{figures['cost'] * 1e6:.2f} µs a row" if figures["cost"] else ""
     chain = _chain(figures) if figures["chain"] else ""
     return (*figures["about"].splitlines(), *(part for part in (time, by, waits, held, runs, cost, chain) if part))
+
+
+def _size(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size} bytes"
+        size /= 1024
+    return f"{size:.3g} GiB"
 
 
 def _chain(figures: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from slackwater.scheduling.chart import Segment, Step
-from slackwater.scheduling.paths import Plan, readers, trees
+from slackwater.scheduling.paths import Plan, readers, trees, unit
 from slackwater.scheduling.strategy import Ordered, Ready
 
 
@@ -21,6 +21,7 @@ class BySlope(Ordered):
         self._segments: dict[str, Segment] = {}
         self._slopes: dict[str, float] = {}
         self._ends: set[str] = set()
+        self._unit = "rows"
 
     @abstractmethod
     def cut(self, first: Step) -> Iterable[Segment]:
@@ -28,7 +29,7 @@ class BySlope(Ordered):
 
     def learn(self, plan: Plan) -> None:
         """Chart the plan anew. An operator on the ways of several streams goes by the steepest of its segments."""
-        self._segments = {}
+        self._segments, self._unit = {}, unit(plan)
         for first in trees(plan).values():
             for segment in self.cut(first):
                 for label in segment.labels:
@@ -52,6 +53,12 @@ class BySlope(Ordered):
     def first(self, ready: Sequence[Ready]) -> Ready:
         """The steepest; what stands on no path costs next to nothing and frees what it takes."""
         return min(ready, key=self.rank)
+
+    def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
+        """How steep its segment is."""
+        if picked.label not in self._slopes:
+            return "it stands on no path"
+        return f"its chain frees {self._slopes[picked.label]:.3g} {self._unit} a second"
 
     def rank(self, ready: Ready) -> tuple[float, int, int]:
         """The lowest goes first."""

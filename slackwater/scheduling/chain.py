@@ -72,6 +72,12 @@ class BoundedChain(Chain):
         """The steepest of those that may go."""
         return min(self._hurried(ready) or ready, key=self.rank)
 
+    def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
+        """As Chain, or because a page can lose no more time."""
+        if self.rank(picked) > min(map(self.rank, ready)):
+            return f"page {picked.oldest} or a younger one can lose no more time"
+        return super().because(picked, ready)
+
     def _hurried(self, ready: Sequence[Ready]) -> list[Ready] | None:
         """The operators with pages that are as old as the first that can lose no more time; None if all can."""
         # Most of the time it is enough to take all pages before an operator to be as old as the oldest.

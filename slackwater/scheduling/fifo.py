@@ -20,6 +20,10 @@ class Fifo(Ordered):
         """The operator that holds the oldest element."""
         return min(ready, key=lambda r: (r.oldest, -r.depth))
 
+    def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
+        """It has the oldest page."""
+        return f"its page is the oldest, {picked.oldest}"
+
 
 def fifo() -> Fifo:
     """The soonest answers: each page goes through all its operators before the next. For `Session(strategy=…)`."""

@@ -44,6 +44,10 @@ class RoundRobin(Ordered):
         self._turn = chosen.label, chosen.seconds
         return chosen
 
+    def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
+        """It is its turn."""
+        return f"its turn: it last ran in run {picked.last_run}" if picked.last_run else "its turn: it never ran"
+
 
 def round_robin(quantum: str | timedelta | None = None) -> RoundRobin:
     """Every operator that has work gets its turn; to compare. For `Session(strategy=…)`.

@@ -101,6 +101,10 @@ class Strategy(ABC):
     def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
         """One of the ready operators; or a commit first; or to wait, where none should run."""
 
+    def why(self, picked: Ready | Act, ready: Sequence[Ready], now: Situation) -> str:
+        """The reason for a choice, for people."""
+        return ""
+
     def learn(self, plan: Plan) -> None:
         """What operators there are, and what they have cost of late: told now and then, not at each choice."""
         return None
@@ -134,9 +138,9 @@ class Ordered(Strategy):
 
     def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
         """By the rules, then by the order."""
-        if now.senders and now.uncommitted >= self.commit_every:
+        if self._senders_wait(now):
             return Act.COMMIT
-        if now.dirty and now.seconds >= COMMIT_SECONDS:
+        if self._is_due(now):
             on_the_way = [r for r in ready if r.unsaved and not (r.expensive or r.spare)]
             return self.first(on_the_way) if on_the_way and now.seconds < LATEST_COMMIT else Act.COMMIT
         among = [r for r in ready if r.prodded] or [r for r in ready if not r.spare]
@@ -146,3 +150,27 @@ class Ordered(Strategy):
             return Act.WAIT
         picked = self.first(among)
         return Act.COMMIT if picked.expensive and now.dirty else picked
+
+    def why(self, picked: Ready | Act, ready: Sequence[Ready], now: Situation) -> str:
+        """The rule that spoke, or what the order goes by."""
+        if not isinstance(picked, Ready):
+            if picked is Act.WAIT:
+                return "nothing is ready"
+            if self._senders_wait(now):
+                return "senders wait"
+            return "the last one was long ago" if self._is_due(now) else "expensive work comes next"
+        if self._is_due(now):
+            return "its rows should be out before the commit that is due"
+        if picked.prodded:
+            return "a prod waits for it"
+        return "nothing else is to do" if picked.spare else self.because(picked, [r for r in ready if not r.spare])
+
+    def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
+        """What the order goes by."""
+        return ""
+
+    def _senders_wait(self, now: Situation) -> bool:
+        return bool(now.senders and now.uncommitted >= self.commit_every)
+
+    def _is_due(self, now: Situation) -> bool:
+        return now.dirty and now.seconds >= COMMIT_SECONDS

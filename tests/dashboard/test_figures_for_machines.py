@@ -28,7 +28,14 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.api.metric_types import AccuracyMetrics, Loss, Metrics, OperatorMetrics, StreamMetrics
+from slackwater.spark.api.metric_types import (
+    AccuracyMetrics,
+    ChoiceMetrics,
+    Loss,
+    Metrics,
+    OperatorMetrics,
+    StreamMetrics,
+)
 from slackwater.testing import arrow_plan
 from tests.kit.watched import SAMPLE, WatchedScript, rows, sliding
 
@@ -160,11 +167,13 @@ def test_every_figure_of_a_query_is_described_and_of_its_type(script: WatchedScr
             described(stream, StreamMetrics)
         for operator in figures["operators"].values():
             described(operator, OperatorMetrics)
+        for choice in figures["choices"]:
+            described(choice, ChoiceMetrics)
         for loss in figures["losses"]:
             described(loss, Loss)
         for accuracy in figures.get("accuracy", {}).values():
             described(accuracy, AccuracyMetrics)
-    assert figures["losses"]
+    assert figures["losses"] and figures["choices"] and figures["strategy"] == "fifo"
 
 
 def other_plans() -> dict[str, PlanNode]:

@@ -22,7 +22,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def figures(about: str, *feeds: str, **more: Any) -> dict[str, Any]:
-    plain = {"queued": 0, "queued_rows": 0, "runs": 0, "run_seconds": 0.0, "cost": 0.0, "registers": []}
+    plain = {
+        "queued": 0,
+        "queued_rows": 0,
+        "queued_bytes": 0,
+        "runs": 0,
+        "run_seconds": 0.0,
+        "cost": 0.0,
+        "registers": [],
+    }
     plain |= {"level": "operator level", "label": ["source:s"], "held": 0, "strategy": "fifo", "chain": []}
     return {"about": about, "feeds": list(feeds), "queries": ["q"], "heartbeat": "12:00", **plain, **more}
 
@@ -30,7 +38,12 @@ def figures(about: str, *feeds: str, **more: Any) -> dict[str, Any]:
 OPERATORS = {
     "source:s": figures("stream s", queries=["q", "p"], runs=3, run_seconds=0.5),
     "q/window": figures(
-        "window range 5\nagg n = count(*)", "source:s", registers=["11:59"], queued=2, queued_rows=70
+        "window range 5\nagg n = count(*)",
+        "source:s",
+        registers=["11:59"],
+        queued=2,
+        queued_rows=70,
+        queued_bytes=5120,
     ),
     "q/sink": figures("sink", "q/window", cost=2.5e-6),
 }
@@ -44,7 +57,7 @@ def test_a_running_query_shows_time_and_figures_of_each_operator() -> None:
         "q/window",
         "    window range 5",
         "    agg n = count(*)",
-        "    reads source:s; heartbeat 12:00, inputs at 11:59; 2 waiting (70 rows)",
+        "    reads source:s; heartbeat 12:00, inputs at 11:59; 2 waiting (70 rows, 5 KiB)",
         "q/sink",
         "    sink",
         "    reads q/window; heartbeat 12:00; 2.50 µs a row",
@@ -58,13 +71,30 @@ def test_a_running_query_shows_the_chain_of_an_operator() -> None:
     )
 
 
+def test_a_running_query_shows_the_last_choices_of_the_strategy() -> None:
+    made = [{"run": n, "chose": "q/sink", "ready": 2, "why": f"of page {n}"} for n in range(20)]
+    assert explain(OPERATORS, "q", "text", "fifo", made).splitlines()[-9:] == [
+        "strategy fifo",
+        *(f"    run {n}: q/sink of 2 ready; of page {n}" for n in range(12, 20)),
+    ]
+    assert explain(OPERATORS, "q", "mermaid", "fifo", made) == explain(OPERATORS, "q", "mermaid")
+
+
+@pytest.mark.parametrize(
+    ("size", "told"), [(1000, "1000 bytes"), (1536, "1.5 KiB"), (3 * 2**20, "3 MiB"), (5 * 2**30, "5 GiB")]
+)
+def test_what_waits_is_told_in_bytes(size: int, told: str) -> None:
+    waits = {"s": figures("stream s", queued=1, queued_rows=7, queued_bytes=size)}
+    assert f"1 waiting (7 rows, {told})" in explain(waits, "q")
+
+
 def test_a_running_query_shows_the_streams_that_its_pages_wait_for() -> None:
     union = figures(
         "union", "source:a", "source:b", level="query level", label=["source:a", "source:b"], held=2, queued=3
     )
     assert explain({"q/union0": union}, "q").splitlines()[-1] == (
         "    reads source:a, source:b; heartbeat 12:00; query level: goes by source:a, source:b; "
-        "3 waiting (0 rows); 2 pages held back"
+        "3 waiting (0 rows, 0 bytes); 2 pages held back"
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 import slackwater as sw
+from slackwater.engine.records import MOST_CHOICES
 from slackwater.errors import QueryError
-from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation, Strategy
+from slackwater.scheduling.paths import Work
+from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation, Strategy, Waiting
 from slackwater.testing import Script, arrow_plan
 from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import SAMPLE, frame
@@ -93,3 +96,50 @@ def test_a_turn_of_round_robin_ends_with_its_quantum_or_when_nothing_is_left() -
 def test_round_robin_gives_every_operator_its_turn() -> None:
     ready = [Ready("a", last_run=3), Ready("b", last_run=1), Ready("c", last_run=2)]
     assert sw.round_robin().pick(ready, BUSY) == ready[1]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_choice_has_its_reason(strategy: Ordered) -> None:
+    plain, prodded, aside = Ready("a"), Ready("b", prodded=True), Ready("c", spare=True)
+    dear, out = Ready("d", expensive=True), Ready("e", unsaved=True)
+    waits = Situation(dirty=True, uncommitted=strategy.commit_every, senders=1)
+    for ready, now, why in (
+        ([plain, prodded], BUSY, "a prod waits for it"),
+        ([aside], LULL, "nothing else is to do"),
+        ([dear], DIRTY, "expensive work comes next"),
+        ([plain], waits, "senders wait"),
+        ([plain], Situation(dirty=True, seconds=9.0), "the last one was long ago"),
+        ([plain, out], Situation(dirty=True, seconds=2.0), "its rows should be out before the commit that is due"),
+        ([], BUSY, "nothing is ready"),
+    ):
+        assert strategy.why(strategy.pick(ready, now), ready, now) == why
+
+
+def test_the_reason_of_each_order() -> None:
+    ready = [Ready("where", oldest=7, last_run=3), Ready("map", oldest=2, last_run=9)]
+    plan = {"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)}
+    for strategy, why in (
+        (sw.fifo(), "its page is the oldest, 2"),
+        (sw.round_robin(), "its turn: it last ran in run 3"),
+        (sw.chain(), "its chain frees 0.8 rows a second"),
+        (sw.greedy(), "its chain frees 0.8 rows a second"),
+        (sw.chain(max_wait="9 seconds"), "its chain frees 0.8 rows a second"),
+    ):
+        strategy.learn(plan)
+        assert strategy.why(strategy.pick(ready, BUSY), ready, BUSY) == why
+    hurried = [replace(one, waits=(Waiting(one.oldest, 8.0, 1.0),)) for one in ready]
+    late = sw.chain(max_wait="9 seconds")
+    late.learn(plan)
+    assert late.why(late.pick(hurried, BUSY), hurried, BUSY) == "page 2 or a younger one can lose no more time"
+
+
+def test_the_engine_keeps_the_last_choices() -> None:
+    script = Script(arrow_plan(SAMPLE, 10, 10, n="count(*)"))
+    for number in range(30):
+        script.page(frame([[10 * number, "a"]]))
+    told = script.executor.snapshot().choices
+    assert len(told) == MOST_CHOICES and told[-1].run <= script.executor._cycle.runs
+    ran = [choice for choice in told if choice.chose != "commit"]
+    assert [later.run - choice.run for choice, later in pairwise(ran)] == [1] * (len(ran) - 1), "none is left out"
+    assert {choice.chose for choice in told} == {"source:s", "q/window", "q/sink"}
+    assert all(choice.why and choice.ready >= (choice.chose != "commit") for choice in told)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.engine.build import source_label
+from slackwater.spark.pages.holding import hold
 from slackwater.spark.pages.new_page import arrived
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.room import LENT, MOST_PAGES, Room, read_size
@@ -96,16 +97,32 @@ def test_what_is_left_of_a_page_is_held_in_memory_while_it_is_needed(spark: Spar
     whole = page(spark, tmp_path)
     assert whole.held() is whole, "nothing would be freed"
     room, kept = whole.origin.pages.room, whole.where(KEEP).held()
-    assert kept.kept and kept.rows == 20 and room.held == kept.bytes
+    assert kept.kept and kept.rows == 20 and room.held == kept.bytes == 20 * 4 * 8, (
+        "three columns, and a row itself"
+    )
     assert whole.arrival() is not None and whole.rows == 100, "the source learns from it as ever"
     assert kept.payload().num_rows == 20  # type: ignore[union-attr]
     saved = kept.save()
     assert kept.saved == saved
+    plan = kept.frame._jdf.queryExecution().logical()
+    assert plan.children().isEmpty(), "nothing is known of the rows that they were made of"
+    rdd = plan.rdd()
+    assert rdd.getStorageLevel().useMemory() and not rdd.getStorageLevel().deserialized()
     del kept, saved
     gc.collect()
     assert room.held == 0 and len(room._gone) == 1
     room.free()
-    assert not room._gone
+    assert not room._gone and not rdd.getStorageLevel().useMemory()
+
+
+@pytest.mark.spark
+def test_what_rows_take_is_known_from_what_is_in_them(spark: SparkSession) -> None:
+    columns = "`a b` STRING, `c.d` ARRAY<INT>"
+    frame = spark.createDataFrame([("", [1, 23]), ("äb", None), (None, [])], columns)
+    rows, count, size = hold(frame)
+    assert rows.count() == count == 3
+    assert size == 3 * 3 * 8 + 3 + len("[1,23]") + len("[]"), "texts by their bytes, lists as JSON"
+    assert hold(frame.where("false"))[1:] == (0, 0)
 
 
 @pytest.mark.spark

@@ -16,6 +16,19 @@ class Loss(TypedDict):
     """Rows that were lost."""
 
 
+class ChoiceMetrics(TypedDict):
+    """What the strategy chose."""
+
+    run: int
+    """The number of the run; of a commit, that of the run before it."""
+    chose: str
+    """An operator, or "commit"."""
+    ready: int
+    """How many operators of all queries could have run."""
+    why: str
+    """The rule that spoke, or what the strategy goes by."""
+
+
 class AccuracyMetrics(TypedDict, total=False):
     """How good the early answers of one aggregate have been; only `pairs` while none has become final."""
 
@@ -210,6 +223,10 @@ class Metrics(StreamMetrics, total=False):
     """Bytes of waiting pages that it has copied to files (`Session(disk=…)`)."""
     pushed_back_seconds: float
     """For how long senders were made to wait because there was no more room."""
+    strategy: str
+    """What decides which operator runs next."""
+    choices: list[ChoiceMetrics]
+    """What it chose last: operators of the query, and commits; the latest last, of the last 64 of the session."""
     operators: dict[str, OperatorMetrics]
     """Each operator by its label."""
     spark_jobs: int

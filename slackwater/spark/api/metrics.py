@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -13,6 +13,7 @@ from slackwater.engine.records import Snapshot
 from slackwater.operators.operator import MAIN
 from slackwater.plan.nodes import AggregateNode, StreamNode, aggregates_of, answers_of, first_aggregates
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
+from slackwater.scheduling.strategy import Act
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.run import Run
 from slackwater.spark.pages.pages import SparkPages
@@ -82,6 +83,8 @@ def run_metrics(
         "memory_bytes": pages.room.held,
         "spool_bytes": pages.room.spooled,
         "pushed_back_seconds": round(pages.room.pushed_back, 3),
+        "strategy": snapshot.strategy,
+        "choices": [asdict(c) for c in snapshot.choices if c.chose in mine or c.chose == Act.COMMIT.value],
         "operators": {label: _of_operator(f, domain, now) for label, f in mine.items()},
         "spark_jobs": pages.jobs,
         "spark_seconds": round(pages.spark_seconds, 3),

@@ -139,8 +139,10 @@ class Run:
             chart: give the progress charts of the query instead (S2), as text or as a picture: what is left of a
                 row behind each operator, and after how much work.
         """
-        operators = self.metrics()["operators"]
-        return explain_charts(operators, format) if chart else explain(operators, self.name, format)
+        figures = self.metrics()
+        if chart:
+            return explain_charts(figures["operators"], format)
+        return explain(figures["operators"], self.name, format, figures["strategy"], figures["choices"])
 
     def prod(self, until: object = None, where: str | None = None, at: object = None) -> None:
         """Ask for early answers of the open windows now, from what has arrived (S5). They go to the query's sink.

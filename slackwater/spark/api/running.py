@@ -79,7 +79,7 @@ class Running:
         self._resident_limit = resident_limit
         self._clock = SystemClock()
         executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together)
-        pages.counts_pairs = executor.holds_back
+        pages.counts_pairs = executor.counts_rows
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)
         self.loop = Loop(executor, held=True)

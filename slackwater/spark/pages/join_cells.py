@@ -53,7 +53,7 @@ class JoinCells:
         found = self._meeting(side, self._added[side])
         if found is None:
             return None
-        return self._made.page(self._joined(found, "inner"), later(), None, at)
+        return self._made.page(self._joined(found, "inner"), later(), None, at, self._brought(side))
 
     def partnered(self, side: int, at: int) -> SparkPage | None:
         """Rows of the left side that have a partner now, and had none before."""
@@ -63,7 +63,7 @@ class JoinCells:
         rows = self._joined(found, "left_semi")
         if side == 1 and self._sides[1].files:
             rows = rows.join(self._rows(1, self._sides[1].files), self._made.together(), "left_anti")
-        return self._made.page(rows, own(0), 1, at)
+        return self._made.page(rows, own(0), 1, at, self._brought(side))
 
     def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
         """Rows that have stayed without a partner."""
@@ -134,6 +134,10 @@ class JoinCells:
             "state_bytes": left.bytes + right.bytes,
             "files": len(left.files) + len(right.files),
         }
+
+    def _brought(self, side: int) -> tuple[int, int]:
+        """Which side has got how many new rows."""
+        return side, sum(file.rows for file in self._added[side])
 
     def _kept(self, side: int, frame: DataFrame) -> DataFrame:
         """What is kept of a row: its columns, its time and, where that is not always the same, its end."""

@@ -74,7 +74,7 @@ class SparkPages:
         self.room = Room()
         self.side_by_side = SideBySide()
         self.counts_pairs = False
-        """Whether to count what joins give; heartbeats that go by selectivities need it."""
+        """Whether to count what joins give: heartbeats and strategies that go by selectivities need it."""
         self.jobs = 0
         self.spark_seconds = 0.0
 

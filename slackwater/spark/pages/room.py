@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from slackwater.errors import QueryError
+from slackwater.spark.pages.holding import let_go
 
 MEMORY = 512 * 2**20
 DISK = 32 * 2**30
@@ -91,7 +92,7 @@ class Room:
             self._lent = 0
             gc.collect()
         while self._gone:
-            self._gone.popleft().unpersist()
+            let_go(self._gone.popleft())
 
     # --- the spool
 

@@ -30,6 +30,7 @@ from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns, spread_of
 from slackwater.spark.pages.function import arrow_function
+from slackwater.spark.pages.holding import hold
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp
 from slackwater.spark.pages.parts import Rows, Step, cut
@@ -102,10 +103,7 @@ class SparkPage:
             kept: SparkPage = pages.load(self.save())
             return kept
         with self._job() as frame:
-            rows = frame.persist()
-            count = rows.count()
-        plan: Any = rows._jdf.queryExecution().optimizedPlan()
-        size = int(str(plan.stats().sizeInBytes()))
+            rows, count, size = hold(frame)
         origin = self.origin.held(rows, count, size)
         pages.room.hold(rows, size, origin)
         return SparkPage(None, origin)
