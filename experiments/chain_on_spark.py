@@ -1,10 +1,11 @@
 """Chain and its rivals on Spark with real pages, under a burst that comes faster than it can be worked on.
 
-    .venv/bin/python experiments/chain_on_spark.py --seconds 60
+    .venv/bin/python experiments/chain_on_spark.py                              # all of it: about 20 minutes
+    .venv/bin/python experiments/chain_on_spark.py --case "two operators" --strategy fifo --strategy chain
 
-Pages come by the clock. A cheap filter keeps a fifth of the rows; a slow Python function works on what is left, a
-window counts it. What is measured: the bytes that all queues hold, over time. Native Structured Streaming runs the
-same work over files that come at the same pace; its queue is what has come and has not been worked on.
+Pages come by the clock: three slowly, then a burst. A cheap filter keeps a fifth of the rows, and a slow Python
+function works on what is left. What is measured: the bytes that wait, over time, and how old the oldest page is.
+Native Structured Streaming does the same work on files that come at the same pace (`chain_native.py`).
 """
 
 from __future__ import annotations
@@ -12,24 +13,23 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
-import polars as pl
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from chain_native import native
+from chain_pages import EVERY, KEPT, SCHEMA, Burst, Outcome, after_collection, at_rest
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
+from slackwater.engine.graph import Graph
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.embedded import embedded
 
@@ -37,221 +37,245 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 _RESULTS = Path(__file__).parent / "results"
-SCHEMA = "t TIMESTAMP, k BIGINT, payload STRING"
-START = datetime(2024, 1, 1, tzinfo=UTC)
-ROWS = 10_000
-#: Seconds between two pages of the burst.
-EVERY = 0.4
-#: Seconds of the slow function for each row that is left.
-SLOW = 500e-6
+NATIVE = "native"
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "fifo": sw.fifo,
     "chain": sw.chain,
-    "chain, 60 s": lambda: sw.chain(max_wait="60 seconds"),
     "greedy": sw.greedy,
     "round-robin": sw.round_robin,
+    "chain, 30 s": lambda: sw.chain(max_wait="30 seconds"),
+}
+#: They are measured in the first setting only.
+EXTRA = ("chain, 30 s",)
+Function = Callable[[pa.RecordBatch], pa.RecordBatch]
+Streams = Mapping[str, sw.Stream]
+
+
+def slowly(seconds: float) -> Function:
+    """What takes so many seconds a row and no processor, such as asking another machine."""
+
+    def slow(rows: pa.RecordBatch) -> pa.RecordBatch:
+        time.sleep(seconds * rows.num_rows)
+        return rows
+
+    return slow
+
+
+def two(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
+    """A filter that keeps a fifth, then the slow function."""
+    return [_counted(streams["rows"].where("k % 5 = 0"), slow)]
+
+
+def stored(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
+    """A stored relation with two rows for each key, a filter behind it, and the slow function."""
+    codes = s.spark.range(2_000).selectExpr("id % 1000 AS code", "id AS v")
+    both = streams["rows"].join(codes, on="k = code").where("v % 10 = 0")
+    return [_counted(both.select("t", "k", "payload"), slow)]
+
+
+def joined(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
+    """The filter, a window join with another stream in which each key has one partner, and the slow function."""
+    kept = streams["rows"].where("k % 5 = 0").window("1 second")
+    pairs = kept.join(streams["others"].window("1 second"), on="k = o")
+    return [_counted(pairs.select("t", "k", "payload"), slow)]
+
+
+def three(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
+    """The first, a window over all rows, and a filter that keeps half before another window."""
+    plain = streams["rows"].window("10 seconds", "2 seconds").group_by("k").agg(n="count(*)")
+    half = streams["rows"].where("k % 2 = 0").window("1 second", "1 second").agg(n="count(*)")
+    return [*two(s, streams, slow), plain, half]
+
+
+def _counted(rows: sw.Query, slow: Function) -> sw.Query:
+    return rows.map(slow, schema=SCHEMA).window("1 second", "1 second").agg(n="count(*)")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setting."""
+
+    queries: Callable[[sw.Session, Streams, Function], list[sw.Query]]
+    tasks: int = 2
+    """Of which each has a share of the rows that the slow function gets: of pairs, one has them all."""
+    number: int = 1
+    """Of queries."""
+    streams: tuple[str, ...] = ("rows",)
+
+
+FIRST = "two operators"
+CASES = {
+    FIRST: Case(two),
+    "stored relation": Case(stored),
+    "window join": Case(joined, tasks=1, streams=("rows", "others")),
+    "three queries": Case(three, number=3),
 }
 
 
-def slow(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """What takes its time and no processor, such as asking another machine."""
-    time.sleep(SLOW * rows.num_rows)
-    return rows
+def waiting(graph: Graph) -> dict[int, int]:
+    """Bytes of all rows that wait, each once: several operators may read them, and a lazy page frees none."""
+    held: dict[int, int] = {}
+    for _, queue in graph.queues():
+        for entry in queue:
+            if entry.is_page:
+                page: Any = entry.page
+                held[id(getattr(page, "origin", page))] = page.bytes or 0
+    return held
 
 
-def two(s: sw.Session, rows: sw.Stream) -> list[sw.Query]:
-    """A filter that keeps a fifth, then the slow function."""
-    kept = rows.where("k % 5 = 0").map(slow, schema=SCHEMA)
-    return [kept.window("1 second", "1 second").agg(n="count(*)")]
+def _declared(s: sw.Session, burst: Burst, name: str) -> sw.Stream:
+    frame, page = burst.frame(s.spark, name), f"{round(1e3 * EVERY)} milliseconds"
+    time = "t" if name == "rows" else "u"
+    return s.stream(name, frame, time=time, arrival=f"{name}_arrival", page=page, disorder=sw.bounded("0 seconds"))
 
 
-def joined(s: sw.Session, rows: sw.Stream) -> list[sw.Query]:
-    """With a stored relation that has two rows for each key, a filter behind it, and the slow function."""
-    codes = s.spark.range(2_000).selectExpr("id % 1000 AS code", "id AS v")
-    both = rows.join(codes, on="k = code").where("v % 10 = 0").select("t", "k", "payload")
-    return [both.map(slow, schema=SCHEMA).window("1 second", "1 second").agg(n="count(*)")]
-
-
-def three(s: sw.Session, rows: sw.Stream) -> list[sw.Query]:
-    """The first, a window over all rows, and a filter that keeps half before another window."""
-    plain = rows.window("10 seconds", "2 seconds").group_by("k").agg(n="count(*)")
-    half = rows.where("k % 2 = 0").window("1 second", "1 second").agg(n="count(*)")
-    return [*two(s, rows), plain, half]
-
-
-CASES = {"two operators": two, "stored relation": joined, "three queries": three}
-
-
-@dataclass
-class Outcome:
-    """One strategy in one setting."""
-
-    times: list[float] = field(default_factory=list)
-    held: list[int] = field(default_factory=list)
-    seconds: float = 0.0
-    results: int = 0
-    memory: int = 0
-    """The most that was in Spark's memory."""
-
-    @property
-    def peak(self) -> int:
-        """The most bytes that queues held."""
-        return max(self.held, default=0)
-
-    @property
-    def mean(self) -> float:
-        """Over time."""
-        if len(self.times) < 2:
-            return 0.0
-        return float(np.dot(self.held[:-1], np.diff(self.times)) / (self.times[-1] - self.times[0]))
-
-
-def pages(seconds: float) -> Iterator[pl.DataFrame]:
-    """The rows of a burst, a page each."""
-    random = np.random.default_rng(1)
-    for n in range(round(seconds / EVERY)):
-        begun = START + timedelta(seconds=n * EVERY)
-        texts = random.integers(0, 2**63, (ROWS, 6)).astype("U20")
-        yield pl.DataFrame(
-            {
-                "t": [begun] * ROWS,
-                "k": random.integers(0, 1_000, ROWS),
-                "payload": ["".join(row) for row in texts],
-            }
-        ).with_columns(
-            pl.col("t").cast(pl.Datetime("us", "UTC")), arrival=pl.lit(begun).cast(pl.Datetime("us", "UTC"))
-        )
-
-
-def run(spark: SparkSession, rows: DataFrame, queries: Any, strategy: Strategy) -> Outcome:
-    """Play the burst by the clock, and note what is held after each run of an operator."""
-    out = Outcome()
+def run(spark: SparkSession, burst: Burst, case: Case, strategy: Strategy, work: float) -> Outcome:
+    """Play the burst by the clock; after each run of an operator, note what waits."""
+    out, slow = Outcome(), slowly(work * case.tasks / KEPT)
+    base = at_rest(spark)
     with sw.Session(spark, strategy=strategy) as s:
-        stream = s.stream("rows", rows, time="t", arrival="arrival", page=f"{round(1e3 * EVERY)} milliseconds",
-                          disorder=sw.bounded("0 seconds"))  # fmt: skip
-        runs = [query.start() for query in queries(s, stream)]
-        executor = s._running.loop.executor
-        begun = time.monotonic()
+        streams = {name: _declared(s, burst, name) for name in case.streams}
+        runs = [query.start() for query in case.queries(s, streams, slow)]
+        executor, s._running.pages.counts_pairs = s._running.loop.executor, True  # so that pairs have a size
+        admit, serve = executor.admit, executor.between
+        came: dict[int, float] = {}
+        first: list[tuple[float, int]] = []
+        oldest: list[float] = []
 
-        def note(_: object) -> None:
-            out.times.append(time.monotonic() - begun)
-            out.held.append(sum(node.waiting()[1] for node in executor.graph))
+        def admitted(source: str, page: Any) -> Any:
+            if not first:
+                first.append((time.monotonic(), page.number))
+            ticket = admit(source, page)
+            came[ticket.admission] = (page.number - first[0][1]) * EVERY
+            return ticket
+
+        def note() -> None:
+            serve()
+            if not first:
+                return
+            now = time.monotonic() - first[0][0]
+            # The page that has just been worked on waited until now.
+            lag = now - oldest[0] if oldest else 0.0
+            entries = [e.admission for _, queue in executor.graph.queues() for e in queue if e.is_page]
+            oldest[:] = [came[min(entries)]] if entries else []
+            out.note(now, sum(waiting(executor.graph).values()), lag)
             out.memory = max(out.memory, s._running.pages.room.held)
+            if out.heap is None and now >= burst.ends:
+                out.heap = after_collection(spark) - base
 
-        executor._cycle.on_ran = note
+        executor.admit, executor.between = admitted, note  # type: ignore[method-assign]
         s.run_available(speed=1.0)
-        out.seconds = time.monotonic() - begun
+        out.seconds = time.monotonic() - first[0][0]
         out.results = sum(sum(run.results()["n"].to_pylist()) for run in runs)
+        out.chains = _chains(runs[0].metrics()["operators"])
     return out
 
 
-def native(spark: SparkSession, burst: list[pl.DataFrame], work: Path) -> Outcome:
-    """The first setting by Structured Streaming, over files that come at the same pace."""
-    source, out, came = work / "in", Outcome(), [0]
-    source.mkdir()
-    each = burst[0].to_arrow().nbytes
-
-    def bring() -> None:
-        begun = time.monotonic()
-        for n, page in enumerate(burst):
-            page.drop("arrival").write_parquet(work / f"{n}.half")
-            time.sleep(max(0.0, begun + n * EVERY - time.monotonic()))
-            (work / f"{n}.half").rename(source / f"{n}.parquet")
-            came[0] += 1
-
-    rows = spark.readStream.schema(SCHEMA).parquet(str(source)).where("k % 5 = 0")
-
-    @F.arrow_udf("BIGINT")  # type: ignore[untyped-decorator]
-    def slowly(k: pa.Array) -> pa.Array:
-        time.sleep(SLOW * len(k))
-        return k
-
-    mapped = rows.withColumn("k", slowly("k"))
-    counted = mapped.withWatermark("t", "0 seconds").groupBy("t").count()
-    sender = threading.Thread(target=bring)
-    query = counted.writeStream.format("noop").option("checkpointLocation", str(work / "c")).start()
-    begun = time.monotonic()
-    sender.start()
-    done = 0
-    while done < len(burst):
-        done = sum(1 for _ in burst[: _taken(query) // ROWS])
-        out.times.append(time.monotonic() - begun)
-        out.held.append((came[0] - done) * each)
-        time.sleep(0.2)
-    query.stop()
-    sender.join()
-    out.seconds = time.monotonic() - begun
-    return out
+def _chains(operators: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """The chains at the end, the steepest first."""
+    slopes = {tuple(f["chain"]): f["slope"] for f in operators.values() if f["chain"]}
+    return [list(chain) for chain in sorted(slopes, key=lambda chain: -slopes[chain])]
 
 
-def _taken(query: Any) -> int:
-    return sum(report["numInputRows"] for report in query.recentProgress)
+def checks(name: str, outs: Mapping[str, Outcome], page: int) -> dict[str, bool]:
+    """What is wanted of Chain, and whether it held."""
+    if "chain" not in outs:
+        return {}
+    chain, rivals = outs["chain"], {n: o for n, o in outs.items() if n not in ("chain", NATIVE, *EXTRA)}
+    above, number, found = CASES[name].number * page, CASES[name].number, dict[str, bool]()
+    for rival, out in rivals.items():
+        found[f"Chain's peak at most {number} page(s) above that of {rival}"] = chain.peak <= out.peak + above
+    if fifo := rivals.get("fifo"):
+        share, longer = chain.peak / fifo.peak, chain.seconds / fifo.seconds
+        if name == FIRST:
+            found[f"Chain's peak at most 0.5 × that of fifo ({share:.2f})"] = share <= 0.5
+        found[f"Chain within 5 % of the time of fifo ({longer:.3f})"] = longer <= 1.05
+    found["All count the same"] = len({o.results for o in (chain, *rivals.values())}) == 1
+    return found
 
 
-def draw(case: str, outs: dict[str, Outcome], folder: Path) -> None:
-    """Bytes held over time."""
+def draw(name: str, outs: Mapping[str, Outcome], burst: Burst, folder: Path) -> None:
+    """Bytes that wait, over time."""
     figure, axis = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
-    for name, out in outs.items():
-        axis.step(out.times, np.asarray(out.held) / 2**20, where="post", linewidth=1, label=name)
-    axis.set(title=f"{case}, on Spark", xlabel="time, s", ylabel="MiB in all queues")
+    axis.axvspan(burst.begins, burst.ends, color="0.93")
+    for strategy, out in outs.items():
+        axis.step(out.times, np.asarray(out.held) / 2**20, where="post", linewidth=1, label=strategy)
+    axis.set(title=f"{name}, on Spark; the burst is grey", xlabel="time, s", ylabel="MiB that wait")
     axis.legend(fontsize=8)
-    figure.savefig(folder / f"chain_on_spark_{case.replace(' ', '_')}.svg", metadata={"Date": None})
+    figure.savefig(folder / f"chain_on_spark_{name.replace(' ', '_')}.svg", metadata={"Date": None})
     pyplot.close(figure)
 
 
-def show(console: Console, case: str, outs: dict[str, Outcome]) -> None:
-    """A table of one setting."""
-    table = Table(title=case)
-    for column in (
-        "strategy",
-        "peak, MiB",
-        "× fifo",
-        "mean, MiB",
-        "in memory, MiB",
-        "seconds",
-        "× fifo",
-        "counted",
-    ):
+_COLUMNS = {
+    "peak, MiB": lambda out, fifo: f"{out.peak / 2**20:.1f}",
+    "× fifo": lambda out, fifo: f"{out.peak / fifo.peak:.2f}" if fifo else "",
+    "mean, MiB": lambda out, fifo: f"{out.mean / 2**20:.1f}",
+    "Spark's memory, MiB": lambda out, fifo: f"{out.memory / 2**20:.1f}",
+    "heap at the end of the burst, MiB": lambda out, fifo: "" if out.heap is None else f"{out.heap / 2**20:+.1f}",
+    "longest lag, s": lambda out, fifo: f"{out.lag:.1f}",
+    "seconds": lambda out, fifo: f"{out.seconds:.1f}",
+    "time × fifo": lambda out, fifo: f"{out.seconds / fifo.seconds:.3f}" if fifo else "",
+    "counted": lambda out, fifo: f"{out.results:,}" if out.results else "",
+}
+
+
+def show(console: Console, name: str, outs: Mapping[str, Outcome], found: Mapping[str, bool]) -> None:
+    """A table of one setting, and what held."""
+    table = Table(title=name)
+    for column in ("strategy", *_COLUMNS):
         table.add_column(column, justify="left" if column == "strategy" else "right")
-    fifo = outs.get("fifo")
-    for name, out in outs.items():
-        times = [f"{a / b:.2f}" if b else "" for a, b in (
-            (out.peak, fifo.peak if fifo else 0), (out.seconds, fifo.seconds if fifo else 0))]  # fmt: skip
-        table.add_row(name, f"{out.peak / 2**20:.1f}", times[0], f"{out.mean / 2**20:.1f}",
-                      f"{out.memory / 2**20:.1f}", f"{out.seconds:.1f}", times[1], f"{out.results:,}")  # fmt: skip
+    for strategy, out in outs.items():
+        table.add_row(strategy, *(cell(out, outs.get("fifo")) for cell in _COLUMNS.values()))
     console.print(table)
+    for what, held in found.items():
+        console.print(f"{'held' if held else 'NOT held'}: {what}")
+
+
+def measure(spark: SparkSession, console: Console, name: str, burst: Burst, options: Any) -> dict[str, Outcome]:
+    """All strategies in one setting."""
+    asked: Sequence[str] = options.strategy or [s for s in STRATEGIES if name == FIRST or s not in EXTRA]
+    run(spark, burst.calm(), CASES[name], sw.chain(), options.work)  # code is compiled, Python's workers start
+    outs: dict[str, Outcome] = {}
+    for strategy in asked:
+        outs[strategy] = out = run(spark, burst, CASES[name], STRATEGIES[strategy](), options.work)
+        told = f"{name}, {strategy}: peak {out.peak / 2**20:.1f} MiB, {out.seconds:.1f} s"
+        console.print(f"[dim]{told}{f'; chains at the end: {out.chains}' if out.chains else ''}[/dim]")
+    if name == FIRST and not options.no_native:
+        native(spark, burst.calm(), options.work)
+        outs[NATIVE] = native(spark, burst, options.work)
+    return outs
 
 
 def main() -> None:
     """Read the options, run, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of the burst")
+    parser.add_argument("--seconds", type=float, default=60.0, help="length of the burst in the first setting")
+    parser.add_argument("--others", type=float, help="length of it in the other settings; half of it if not given")
+    parser.add_argument("--work", type=float, default=1.3, help="seconds of the slow function for a page")
     parser.add_argument("--case", action="append", choices=list(CASES), help="settings; may be repeated")
     parser.add_argument("--strategy", action="append", choices=list(STRATEGIES), help="may be repeated")
+    parser.add_argument("--no-native", action="store_true", help="leave native Structured Streaming out")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for figures and pictures")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     console = Console() if Console().is_terminal else Console(width=160)
-    spark, found = embedded(master="local[2]"), []
-    with tempfile.TemporaryDirectory(prefix="slackwater-chain-", ignore_cleanup_errors=True) as made:
-        burst = list(pages(options.seconds))
-        pl.concat(burst).write_parquet(Path(made) / "burst.parquet")
-        rows = spark.read.parquet(str(Path(made) / "burst.parquet"))
-        warm = rows.where(f"arrival < '{START + timedelta(seconds=4 * EVERY)}'")
-        for case in options.case or CASES:
-            run(spark, warm, CASES[case], sw.chain())
-            outs: dict[str, Outcome] = {}
-            for name in options.strategy or STRATEGIES:
-                console.print(f"[dim]{case}: {name}[/dim]")
-                outs[name] = run(spark, rows, CASES[case], STRATEGIES[name]())
-            if case == "two operators":
-                console.print(f"[dim]{case}: native[/dim]")
-                outs["native"] = native(spark, burst, Path(made))
-            show(console, case, outs)
-            draw(case, outs, options.out)
-            found += [{"case": case, "strategy": name, "peak": out.peak, "mean": out.mean, "seconds": out.seconds,
-                       "memory": out.memory, "counted": out.results} for name, out in outs.items()]  # fmt: skip
-    (options.out / "chain_on_spark.json").write_text(json.dumps({"seconds": options.seconds, "figures": found}))
+    spark = embedded(master="local[2]", driver_memory="2g")
+    figures, wanted = list[dict[str, Any]](), list[dict[str, Any]]()
+    others = options.seconds / 2 if options.others is None else options.others
+    for name in options.case or CASES:
+        with tempfile.TemporaryDirectory(prefix="slackwater-chain-", ignore_cleanup_errors=True) as made:
+            burst = Burst(Path(made), options.seconds if name == FIRST else others)
+            console.print(f"[bold]{name}[/bold]: {burst.pages} pages in {burst.ends - burst.begins:.0f} s, "
+                          f"{options.work} s of the slow function for each")  # fmt: skip
+            outs = measure(spark, console, name, burst, options)
+            held = checks(name, outs, burst.page_bytes)
+            show(console, name, outs, held)
+            draw(name, outs, burst, options.out)
+            asked = {"case": name, "burst": burst.seconds, "work": options.work}
+            figures += [{**asked, "strategy": strategy, **out.as_json()} for strategy, out in outs.items()]
+            wanted += [{"case": name, "wanted": what, "held": kept} for what, kept in held.items()]
+            written = json.dumps({"figures": figures, "wanted": wanted}, indent=1)
+            (options.out / "chain_on_spark.json").write_text(written)
     console.print("[dim]Written: chain_on_spark.json and pictures[/dim]")
     spark.stop()
 
