@@ -95,7 +95,7 @@ class Load:
 
     def warm_up(self) -> None:
         """Until all sources have come, windows close as fast as they open, and the history is full."""
-        for _ in range(int(60 * self._rate / self._every)):
+        for _ in range(int(150 * self._rate / self._every)):
             self.rest(self.page())
         history, executor = self._script.history, self._script.loop.executor
         self._script.loop.call(lambda: history.past.extend(executor.snapshot() for _ in range(MOST_SNAPSHOTS)))
