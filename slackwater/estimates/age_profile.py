@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.completeness import FADE, Floats
@@ -30,16 +29,17 @@ from slackwater.estimates.group_history import (
 )
 from slackwater.estimates.guesses import (
     AS_USUAL,
+    BY_PACE,
     FROM_CURVE,
     GUESSES,
     SHIFTS,
     SUMS,
     guess_shift,
     guess_sum,
-    like_before,
     share_in,
 )
 from slackwater.estimates.season import Season
+from slackwater.estimates.traffic import Pace, Traffic
 from slackwater.progress.sources import Ints
 
 #: By how much an other guess must have been closer, and over how many windows.
@@ -63,6 +63,9 @@ SLOWER = 0.2
 #: Units by the rows that are usually missing, and by those that are missing now. The latter also grow and shrink
 #: with the errors of all groups; with the former an error is what it was, however large others have been since.
 UNITS, USUAL, NOW = 2, 0, 1
+#: Kinds of intervals of the first guess, and those that may take the place of the best one in unusual windows.
+PLAIN = [*range(UNITS)]
+PACED = [BY_PACE * UNITS, BY_PACE * UNITS + 1, *PLAIN]
 _SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
 
 
@@ -84,6 +87,8 @@ class Guess:
     high: Floats
     known: Floats
     """How many windows of the group are known; with few of them the interval is that of other groups."""
+    traffic: Floats
+    """Rows of all groups, in the window and in its last slide."""
 
     def take(self, places: Ints) -> Guess:
         """Some of the groups."""
@@ -91,7 +96,8 @@ class Guess:
 
     def parts(self) -> list[Floats]:
         """All but the keys."""
-        return [self.seen, self.guesses, self.center, self.unit, self.spread, self.low, self.high, self.known]
+        ends = [self.low, self.high, self.known, self.traffic]
+        return [self.seen, self.guesses, self.center, self.unit, self.spread, *ends]
 
     @property
     def rest(self) -> Floats:
@@ -116,6 +122,7 @@ class AgeProfile:
         self._latest: int | None = None
         """The last window that it has learned from."""
         self._common = np.zeros((len(columns), OFF + self._guesses))
+        self._traffic = Traffic()
         self._excess = np.array([1e-3, 1e-2])
         """Variance of the rest beyond that of independent arrivals, and what it is measured against."""
         self._outside = np.full(len(columns), self._target)
@@ -128,30 +135,36 @@ class AgeProfile:
         """Whether it has seen enough to choose between guesses."""
         return self.windows >= TRIED
 
-    def guess(self, window: Floats, keys: Keys, seen: Floats, curve: Floats) -> Guess:
-        """Estimates of final values, given what is seen and the completeness by the curve."""
+    def guess(self, window: Floats, keys: Keys, seen: Floats, curve: Floats, traffic: Floats) -> Guess:
+        """Estimates of final values, given what is seen, the completeness by the curve, and the rows of all groups.
+
+        The latter are those of the window, and of its last slide.
+        """
         own = self._groups.of(keys)
         seasons = np.stack([s.at(window) for s in self._seasons], axis=2) if self._seasons else None
         guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
         center = seen.copy()
-        missing, (alike, known) = np.zeros(len(keys)), like_before(seen[:, 0], own[:, 0])
+        missing, pace = np.zeros(len(keys)), self._traffic.pace(seen[:, 0], own[:, 0], traffic)
         for j, growth in enumerate(self._columns):
             if growth in SUMS:
                 values = None if j == 0 else (center[:, 0] - seen[:, 0]) * seen[:, j] / seen[:, 0]
                 more = np.zeros((len(keys), 0)) if seasons is None else seasons[:, j]
                 share = share_in(own[:, j], self._common[j], curve, rows=j == 0)
-                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, alike, known, more)
+                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, pace, more)
             elif growth in SHIFTS:
                 guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], self._guesses)
-            center[:, j] = np.take_along_axis(guesses[:, j], self._choice(j, own[:, j])[:, None], axis=1)[:, 0]
+            choice = self._choice(j, own[:, j])
+            if growth in SUMS and self._intervals[j].best(PACED) // UNITS == BY_PACE:
+                choice[pace.known & ~pace.usual] = BY_PACE
+            center[:, j] = np.take_along_axis(guesses[:, j], choice[:, None], axis=1)[:, 0]
             if j == 0:
                 missing = np.nan_to_num(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
         unit = self._units(seen, np.nan_to_num(center[:, 0] - seen[:, 0]), own)
         level = self._level()
         unit[:, :, NOW] *= level
         spread = self._spread(own) / level[:, None]
-        low, high = self._bounds(keys, seen, guesses, spread, unit, known)
-        return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy())
+        low, high = self._bounds(keys, seen, guesses, spread, unit, pace)
+        return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy(), traffic)
 
     def completeness(self, guess: Guess, curve: Floats) -> Floats:
         """The share of each group's rows that is probably in; not a number where nothing is known."""
@@ -221,7 +234,7 @@ class AgeProfile:
         return outside / 2, outside / 2
 
     def _bounds(
-        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, known: NDArray[np.bool_]
+        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, pace: Pace
     ) -> tuple[Floats, Floats]:
         """Of a window unlike those before the usual says nothing: there the errors of the first guess count."""
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
@@ -230,8 +243,10 @@ class AgeProfile:
             interval = self._intervals[j]
             if interval.ready:
                 best = interval.best()
-                usual = known | (growth not in SUMS) | (best // UNITS not in AS_USUAL)
-                for kind, mine in ((best, usual), (interval.best(UNITS), ~usual)):
+                paced = ~pace.usual & pace.known & (growth in SUMS)
+                plain = ~pace.usual & ~paced & (growth in SUMS) & (best // UNITS in AS_USUAL)
+                kinds = [(best, ~paced & ~plain), (interval.best(PACED), paced), (interval.best(PLAIN), plain)]
+                for kind, mine in kinds:
                     below, above = interval.bounds(kind, *self._split(j, outside[mine, j]))
                     k, u = divmod(kind, UNITS)
                     center, scale = guesses[mine, j, k], spread[mine, j, k] * unit[mine, j, u]
@@ -258,7 +273,10 @@ class AgeProfile:
         if new:
             self.windows, self._latest = self.windows + 1, window
         blind = bool(np.isnan(said.low[:, 0]).any())
-        guess = self.guess(np.full(len(said.keys), float(window)), said.keys, said.seen, curve) if blind else said
+        guess = said
+        if blind:
+            windows = np.full(len(said.keys), float(window))
+            guess = self.guess(windows, said.keys, said.seen, curve, said.traffic)
         fade = np.full(OFF + self._guesses, 1 - 1 / (1 / (1 - FADE) + behind))
         fade[LONG:] = 1 - SLOWER * (1 - fade[0])
         known = ~np.isnan(guess.low) & ~np.isnan(final)
@@ -281,6 +299,8 @@ class AgeProfile:
         figures = self._figures(guess, final, errors, scales, blind)
         self._groups.learn(guess.keys, figures, fade, outside, most)
         self._learn_common(figures, fade)
+        if new and self.windows > BLIND:
+            self._traffic.learn(guess.traffic[0], float(fade[LONG]))
         self._learn_excess(guess.rest, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
         self._learn_seasons(window, guess, final)
 
@@ -346,7 +366,7 @@ class AgeProfile:
     # --- the journal
 
     def _arrays(self) -> list[Floats]:
-        return [self._common, self._excess, self._outside]
+        return [self._common, self._excess, self._outside, self._traffic.sums]
 
     def pack(self) -> tuple[list[Ints], list[Floats]]:
         """All that a restart needs."""

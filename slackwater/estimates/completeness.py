@@ -110,6 +110,14 @@ class Curve:
         """Whether the stream was there when the window with this last tick began."""
         return self._begin is not None and last >= self._begin
 
+    def rows(self, last: int) -> float:
+        """Rows so far of the window with this last tick; not a number if it is not followed."""
+        if last in self._open:
+            return float(sum(self._open[last].values()))
+        passed = self._passed is not None and self._passed[0] <= last <= self._passed[1]
+        followed = self.whole(last) and last // self._slide % self._every == 0 and not passed
+        return 0.0 if followed and not self._closed(np.array([last]))[0] else np.nan
+
     def _learn(self, by_knot: dict[int, int]) -> None:
         rows = np.zeros(len(KNOTS))
         rows[list(by_knot)] = list(by_knot.values())

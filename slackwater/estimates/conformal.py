@@ -8,6 +8,8 @@ the group's next intervals wider, a hit a little narrower.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from slackwater.estimates.completeness import Floats
@@ -82,10 +84,11 @@ class Conformal:
         """Whether enough errors are known for an interval."""
         return len(self._errors) >= ENOUGH and self._windows >= ENOUGH_WINDOWS
 
-    def best(self, kinds: int | None = None) -> int:
-        """The kind whose intervals have scored best, of all or of the first so many."""
-        best = int(np.argmin(self._scores[:kinds]))
-        return best if self._scores[best] < BETTER * self._scores[0] else 0
+    def best(self, kinds: Sequence[int] | None = None) -> int:
+        """The kind whose intervals have scored best, of all or of some; the first unless others are better."""
+        some = range(len(self._scores)) if kinds is None else kinds
+        best = min(some, key=lambda kind: float(self._scores[kind]))
+        return best if self._scores[best] < BETTER * self._scores[some[0]] else some[0]
 
     def bounds(self, kind: int, below: Floats, above: Floats) -> tuple[Floats, Floats]:
         """The lower and upper ends, in scales of a kind from its guess, that leave such shares outside."""

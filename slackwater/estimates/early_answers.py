@@ -64,11 +64,14 @@ class EarlyAnswers:
         return self._pending.groups
 
     def guess(
-        self, level: int, windows: Floats, keys: Keys, numbers: Floats, curve: Floats
+        self, level: int, windows: Floats, keys: Keys, numbers: Floats, curve: Floats, traffic: Floats
     ) -> tuple[Guess, Floats]:
-        """Estimates at an age, given what is seen and the completeness by the curve; and their completeness."""
+        """Estimates at an age, given what is seen, the completeness by the curve and the rows of all groups.
+
+        And their completeness.
+        """
         profile = self._profile(level)
-        guess = profile.guess(windows, keys, numbers, curve)
+        guess = profile.guess(windows, keys, numbers, curve, traffic)
         share = profile.completeness(guess, curve)
         for j, kind in enumerate(self._types, 1):
             fit = fit_to_type(kind, guess.seen[:, j], guess.center[:, j], guess.low[:, j], guess.high[:, j])
@@ -84,7 +87,9 @@ class EarlyAnswers:
         if self._pending.add(window, level, Waiting(np.full(len(sample), now), np.full(len(sample), off), kept)):
             head = np.array([window, level, now])
             ints = np.concatenate([head, kept.keys.view(np.int64)])
-            self._happened.append((_ANSWERED, ints, np.concatenate([[off, curve], kept.seen.ravel()])))
+            self._happened.append(
+                (_ANSWERED, ints, np.concatenate([[off, curve], kept.traffic[0], kept.seen.ravel()]))
+            )
 
     def final(
         self,
@@ -180,8 +185,10 @@ class EarlyAnswers:
 
     def _answer_again(self, ints: Ints, floats: Floats) -> None:
         (window, level, now), (off, curve) = ints[:3].tolist(), floats[:2].tolist()
-        keys, seen = ints[3:].view(np.uint64), floats[2:].reshape(-1, len(self._columns))
-        guess, _ = self.guess(level, np.full(len(keys), float(window)), keys, seen, np.full(len(keys), curve))
+        keys, seen = ints[3:].view(np.uint64), floats[4:].reshape(-1, len(self._columns))
+        n = len(keys)
+        traffic = np.tile(floats[2:4], (n, 1))
+        guess, _ = self.guess(level, np.full(n, float(window)), keys, seen, np.full(n, curve), traffic)
         self.answered(window, level, now, off, curve, guess)
 
     def _learn_again(self, ints: Ints, floats: Floats) -> None:

@@ -36,6 +36,8 @@ _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
 #: Values of this size are not reckoned with, as those that are no numbers.
 _HUGE = 1e150
+#: A slide tells how busy a stream is when this share of it has passed.
+_BEGUN = 0.25
 _DAY = 86_400_000_000
 
 
@@ -104,10 +106,12 @@ class Estimates:
         ages = self._ages(found, now)
         levels, shares = np.searchsorted(_BETWEEN, ages), self._curve.at(ages)
         curve = np.repeat(shares, np.diff(cuts))
+        traffic = np.repeat(self._traffic(found, ages), np.diff(cuts), axis=0)
         parts, complete = [], []
         for level, begin, end in _each(*_runs(np.repeat(levels, np.diff(cuts)))):
+            mine = slice(begin, end)
             part, share = self.answers.guess(
-                level, windows[begin:end].astype(np.float64), keys[begin:end], numbers[begin:end], curve[begin:end]
+                level, windows[mine].astype(np.float64), keys[mine], numbers[mine], curve[mine], traffic[mine]
             )
             parts.append(part)
             complete.append(share)
@@ -125,6 +129,14 @@ class Estimates:
         time = now if self._by_clock or self._reference.time is None else self._reference.time
         spec = self._kernel.spec
         return np.asarray((float(time - spec.offset - spec.range) - windows * float(spec.slide)) / spec.slide)
+
+    def _traffic(self, windows: Ints, ages: Floats) -> Floats:
+        """Rows of all groups in each window, and in the last slide of it that has begun some time ago."""
+        spec = self._kernel.spec
+        begun = np.floor(windows + spec.range / spec.slide + ages - _BEGUN).astype(np.int64)
+        newest = np.clip(begun, windows, windows + -(-spec.range // spec.slide) - 1)
+        rows = [[self._curve.rows(self._last(w)) for w in some.tolist()] for some in (windows, newest)]
+        return np.array(rows, np.float64).T
 
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""

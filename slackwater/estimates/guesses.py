@@ -8,25 +8,23 @@ may be moved by what late rows usually add.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.completeness import Floats
-from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN, VARIED
+from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
+from slackwater.estimates.traffic import Pace
 
 #: Guesses beside those of seasons; the first is taken until others have been closer.
-GUESSES = 5
+GUESSES = 6
 #: Those of a count or sum that expect what was usual.
 AS_USUAL = (2, 3, 4)
+#: That which goes by the rows of the last slide.
+BY_PACE = 5
 #: History of all groups counts for so many windows of one group's own; the curve for so many of these.
 COMMON = 4.0
 FROM_CURVE = 2.0
 #: With less than this share of the rows in, the rest is anybody's guess.
 LEAST = 0.05
-#: A window is unlike those before if its rows differ by more than so many times what they did, or by more than this
-#: share and so many times what is chance.
-VARIES = 4.0
-UNLIKE, CHANCE = 0.25, 3.0
 #: A guess may add the usual change to these; other values are best as they are seen.
 SHIFTS = {Growth.SETTLES, Growth.RISES, Growth.FALLS}
 SUMS = {Growth.COUNTS, Growth.ADDS}
@@ -58,8 +56,7 @@ def guess_sum(
     share: Floats,
     own: Floats,
     values: Floats | None,
-    alike: NDArray[np.bool_],
-    known: NDArray[np.bool_],
+    pace: Pace,
     seasons: Floats,
 ) -> Floats:
     """Guesses of a count or sum by group; the first is what is seen over the mean completeness.
@@ -70,38 +67,27 @@ def guess_sum(
         share: that is in, by the recent history.
         own: history of the groups.
         values: of the rows that are missing, if they are like those that are here; None for the rows themselves.
-        alike: whether windows are like those before; only of these the usual rest can be expected.
-        known: whether they are within what windows vary; only of these as much in all as usual can be.
+        pace: what the rows of these windows say about those to come; where they are unlike those before, nothing
+            usual can be expected.
         seasons: by what share each season exceeds the first guess.
     """
     by_share = seen * (1 / np.where(share >= LEAST, share, np.nan) - 1) if values is None else values
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = own[:, LONG_SEEN] / own[:, LONG_FINAL]
         simple = np.where((mean >= LEAST) & (mean <= 1), seen / mean - seen, by_share)
+    paced = pace.share * (own[:, LONG_FINAL] - own[:, LONG_SEEN]) / np.maximum(own[:, LONG], 1.0)
+    paced = np.where(pace.known, paced, simple)
     weight = own[:, COUNT] + FROM_CURVE
-    usual = np.where(alike, (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * by_share) / weight, simple)
+    usual = np.where(pace.alike, (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * by_share) / weight, paced)
     whole = (own[:, FINAL] + FROM_CURVE * (seen + by_share)) / weight - seen  # as much in all as usual
     if growth is Growth.COUNTS:
         whole = np.maximum(whole, 0.0)
-    whole = np.where(known, whole, simple)
-    rests = [simple, by_share, usual, (simple + usual) / 2, whole]
+    whole = np.where(pace.usual, whole, paced)
+    rests = [simple, by_share, usual, (simple + usual) / 2, whole, paced]
     for more in seasons.T:
         by_season = (seen + simple) * (1 + more) - seen
         rests.append(np.maximum(by_season, 0.0) if growth is Growth.COUNTS else by_season)
     return np.asarray(seen[:, None] + np.nan_to_num(np.stack(rests, axis=1)))
-
-
-def like_before(rows: Floats, own: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether groups have about as many rows as usual by now, and whether they do within what they vary.
-
-    After a silence they have not. How much they vary has been seen; at first it is thought to be chance.
-    """
-    usual = own[:, LONG_SEEN] / np.maximum(own[:, LONG], 1.0)
-    chance, off = np.sqrt(usual), np.abs(rows - usual)
-    varied = (own[:, VARIED] + FROM_CURVE * chance) / (own[:, LONG] + FROM_CURVE)
-    new = own[:, LONG] < FROM_CURVE
-    known = np.asarray(new | (off <= 1 + VARIES * varied))
-    return np.asarray(known & (new | (off <= UNLIKE * usual + CHANCE * chance))), known
 
 
 def guess_shift(seen: Floats, missing: Floats, own: Floats, guesses: int) -> Floats:

@@ -159,7 +159,7 @@ class Pending:
         n = len(at)
         one = (n, columns)
         by_guess = (*one, guesses)
-        shapes = [(n,), one, by_guess, one, (*one, UNITS), by_guess, one, one, one]
+        shapes = [(n,), one, by_guess, one, (*one, UNITS), by_guess, one, one, one, (n, 2)]
         cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
         parts = [p.reshape(s).copy() for p, s in zip(np.split(floats, cuts), shapes, strict=True)]
         self._put(window, level, Waiting(at, parts[0], Guess(keys.view(np.uint64), *parts[1:])))

@@ -9,8 +9,9 @@ from slackwater.estimates.completeness import Floats
 #: So many waves fit into a season, the longest first; into one of several days also some of a day.
 WAVES = 4
 WAVES_OF_A_DAY = 3
-#: So many seasons are remembered, and waves are small until so many windows are known.
+#: So many seasons are remembered, or so many windows if those are more; waves are small until some are known.
 SEASONS = 4
+WINDOWS = 256.0
 RIDGE = 3.0
 #: What is off by more than this share is not for a season to explain.
 FAR_OFF = 0.5
@@ -37,7 +38,7 @@ class Season:
             waves += [days * k for k in range(1, WAVES_OF_A_DAY + 1)]
         self._turns = 2 * np.pi * np.array(sorted(set(waves))) / length
         self._length = length
-        self._fade = float(np.exp(-1 / (SEASONS * max(length, 1.0))))
+        self._fade = float(np.exp(-1 / max(SEASONS * length, WINDOWS)))
         size = 1 + 2 * len(self._turns)
         self._square = np.zeros((size, size))
         self._right = np.zeros((size, columns))

@@ -23,6 +23,7 @@ from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.early_streams import Case
+from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.runs import starts
 from slackwater.windows.spec import WindowSpec
@@ -76,7 +77,7 @@ def history(case: Case, at: float = 0.5) -> History:
         seen,
         _values(of_windows),
         {w: e for w, e in zip(windows.tolist(), (end - spec.slide + int(at * spec.slide)).tolist(), strict=True)
-         if w in known},
+         if w in known and e <= pages[-1]},
         dict(zip(windows.tolist(), closes.tolist(), strict=True)),
     )  # fmt: skip
 
@@ -95,8 +96,11 @@ def answer(past: History, settings: Early | None = None) -> pl.DataFrame:
         _slices(f, by) for f, by in ((past.pages, "page"), (past.seen, WINDOW), (past.final, WINDOW))
     )
     events = [(at, 0, p) for at, p in ((p, p) for p in pages)]
-    events += [(at, 1, w) for w, at in past.prodded.items()]
-    events += [(at, 2, w) for w, at in past.closed.items()]
+    closed: dict[int, list[int]] = {}
+    for w, at in past.closed.items():
+        closed.setdefault(at, []).append(w)
+    events += [(at, 1, at) for at in closed]
+    events += [(at, 2, w) for w, at in past.prodded.items()]
     given = []
     for at, what, which in sorted(events):
         if what == 0:
@@ -104,13 +108,14 @@ def answer(past: History, settings: Early | None = None) -> pl.DataFrame:
             ends = rows[WINDOW].to_numpy() * past.spec.slide + past.spec.range
             estimates.page(at, ends - 1, rows["rows"].to_numpy())
         elif what == 1:
-            given.append(estimates.early(seen[which], at))
+            estimates.final(pl.concat(final[w] for w in closed[at]), at)
+            estimates.closed(Closed(emitted_through=max(closed[at])))
         else:
-            estimates.final(final[which], at)
+            given.append(estimates.early(seen[which], at))
     finals = past.final.select(WINDOW, "g", *(pl.col(c).alias(f"{c}_final") for c in COLUMNS))
-    closed = pl.DataFrame({WINDOW: list(past.closed), "closed": list(past.closed.values())})
+    closes = pl.DataFrame({WINDOW: list(past.closed), "closed": list(past.closed.values())})
     prodded = pl.DataFrame({WINDOW: list(past.prodded), "prodded": list(past.prodded.values())})
-    return pl.concat(given).join(finals, on=[WINDOW, "g"]).join(closed, on=WINDOW).join(prodded, on=WINDOW)
+    return pl.concat(given).join(finals, on=[WINDOW, "g"]).join(closes, on=WINDOW).join(prodded, on=WINDOW)
 
 
 def _kernel(spec: WindowSpec) -> PaneKernel:

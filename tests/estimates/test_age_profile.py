@@ -18,6 +18,7 @@ from slackwater.estimates.fit_to_type import fit_to_type
 
 COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
 ONE = np.zeros(1, np.uint64)
+UNKNOWN = np.full((1, 2), np.nan)
 
 
 def windows_of(rng: np.random.Generator, count: int, overlap: int, later: int) -> tuple[Floats, Floats]:
@@ -42,7 +43,7 @@ def play(seen: Floats, final: Floats, behind: int) -> tuple[list[Guess], AgeProf
     profile, said, waiting = AgeProfile(COLUMNS, 0.9), [], deque[int]()
     curve = np.full(1, np.nan)
     for w in range(len(seen)):
-        guess = profile.guess(np.array([float(w)]), ONE, seen[w : w + 1], curve)
+        guess = profile.guess(np.array([float(w)]), ONE, seen[w : w + 1], curve, UNKNOWN)
         ends = guess.low[:, 1], guess.high[:, 1]
         guess.center[:, 1], *ends = fit_to_type(pa.int64(), seen[w : w + 1, 1], guess.center[:, 1], *ends)
         guess.low[:, 1], guess.high[:, 1] = ends
@@ -103,7 +104,7 @@ def test_with_one_group_an_interval_is_made_of_errors_as_they_were() -> None:
     final = np.stack([np.full(120, 100.0), errors], axis=1)
     profile, curve = AgeProfile([Growth.COUNTS, Growth.SETTLES], 0.9), np.full(1, np.nan)
     for w in range(120):
-        guess = profile.guess(np.array([float(w)]), ONE, np.array([[80.0, 0.0]]), curve)
+        guess = profile.guess(np.array([float(w)]), ONE, np.array([[80.0, 0.0]]), curve, UNKNOWN)
         if w >= 60:
             known = errors[6:w]
             assert guess.low[0, 1] >= 1.25 * np.quantile(known, 0.03), w

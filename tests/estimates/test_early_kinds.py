@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import slackwater as sw
 from slackwater.estimates.completeness import Floats
@@ -43,7 +44,9 @@ def test_no_interval_scores_much_worse_than_a_plain_one(kind: str) -> None:
 
 
 def test_after_silence_intervals_are_no_wider_than_the_stream_itself() -> None:
+    """Windows at its edges go by the rows of their last slide: none, or as many as usual."""
     for seed in (11, 12):
+        assert judge(answers("gaps", seed, 500), "n").against_plain < 0.9
         known = answers("gaps", seed, 500).filter(pl.col("n_low").is_not_null())
         usual = known["n_final"].median()
         assert isinstance(usual, float)
@@ -78,10 +81,15 @@ def test_a_season_is_found_and_every_part_of_the_day_is_held() -> None:
 
 
 def test_the_histories_are_those_of_a_query() -> None:
-    case = KINDS["steady"](60, np.random.default_rng(3))
-    script = play(case, Early())
-    finals = [r["n"] for r in script.results if r["kind"] == "final"]
-    assert history(case).final["n"].to_list() == finals
+    case = KINDS["gaps"](80, np.random.default_rng(3))
+    script = play(case, sw.early(at=0.5))
+    past = history(case)
+    assert past.final["n"].to_list() == [r["n"] for r in script.results if r["kind"] == "final"]
+    given = ["n_seen", "n", "n_low", "n_high", "total_low", "completeness"]
+    early = pl.DataFrame(
+        [[r[c] for c in given] for r in script.results if r["kind"] == "early"], given, orient="row"
+    )
+    assert_frame_equal(answer(past).select(given), early, check_dtypes=False)
 
 
 def test_a_season_that_is_named_is_learned_and_another_begins_anew() -> None:
