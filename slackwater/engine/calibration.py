@@ -20,6 +20,8 @@ from slackwater.progress.punctuation import Punctuation
 
 #: Rows of a sample.
 SAMPLE = 1_000
+#: If so many of them come to an operator, one sample will do for the beginning.
+ENOUGH = 100
 #: All samples but the first ones take at most this share of the time.
 SHARE = 0.01
 #: So much of a job's time may be chance.
@@ -56,7 +58,7 @@ class Sampled:
     @property
     def known(self) -> bool:
         """Whether enough rows have come by, or it has been tried often enough."""
-        return self.taken_rows >= SAMPLE / 4 or self.times >= _TRIES
+        return self.taken_rows >= ENOUGH or self.times >= _TRIES
 
     @property
     def cost(self) -> float:
@@ -129,9 +131,9 @@ class Calibration:
                     ways.append((reader, made, seconds, left_rows, left))
 
     def _weighed(self, page: Page, new: bool) -> tuple[float, int, int]:
-        """Seconds, rows and bytes; of something new the best of three counts, in which nothing is compiled."""
+        """Seconds, rows and bytes; of something new the second time counts, in which nothing is compiled."""
         took = list[float]()
-        for _ in range(1 + 2 * new):
+        for _ in range(1 + new):
             started = self._stopwatch()
             payload = page.payload()
             took.append(self._stopwatch() - started)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from slackwater.engine.build import add_query, remove_query
-from slackwater.engine.calibration import SHARE, Sampled
+from slackwater.engine.calibration import ENOUGH, SHARE, Sampled
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
 from slackwater.engine.statistics import WINDOW
@@ -186,6 +186,9 @@ def test_an_early_page_of_which_nothing_is_left_is_not_the_last_word() -> None:
     for _ in range(3):
         seen.add(0.0, 10, 10, 400, 200)
     assert seen.known and seen.growth is not None and 0.35 < seen.growth < 0.5
+    few = Sampled()
+    few.add(0.0, 1_000, ENOUGH, 4_000, 400)
+    assert few.known, "an operator behind a filter need not have all of a sample"
     whole = Sampled()
     whole.add(2.0, 1_000, 1_000, 40_000, 4_000)
     assert whole.known and (whole.cost, whole.width, whole.growth) == (0.002, 40, 0.1)
