@@ -16,11 +16,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import polars as pl
-from measure import Clock, python_peak
+from measure import Figures, Meter, python_peak
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -53,6 +52,8 @@ class Measured:
     state_bytes: int
     driver_bytes: int
     """Largest resident size of Python so far; state of ours that leaked into the driver would show here."""
+    old_heap_bytes: int
+    """Largest use of Java's old generation: state that leaked into Spark's driver would show here."""
     other_cores: float
 
     @property
@@ -87,8 +88,7 @@ class Bench:
     def __init__(self, spark: SparkSession, folder: Path, pages: int, rows: int) -> None:
         self.spark, self.folder, self.pages, self.rows = spark, folder, pages, rows
         self.files = generate(folder / "data", pages, rows)
-        java: Any = spark.sparkContext._jvm
-        self.clock = Clock(java.java.lang.management.ManagementFactory.getRuntimeMXBean().getPid())
+        self.meter = Meter(spark)
 
     def run(self, side: str, window: int, pages: int) -> Measured:
         """One side over the first pages of both streams."""
@@ -98,15 +98,14 @@ class Bench:
                 (work / name).mkdir()
                 for path in self.files[name][:pages]:
                     (work / name / path.name).hardlink_to(path)
-            before = self.clock.read()
+            self.meter.start()
+            begun = time.monotonic()
             state = (self._ours if side == OURS else self._native)(work, window)
-            after = self.clock.read()
+            seconds = time.monotonic() - begun
+            of = self.meter.stop(Figures(pages, 2 * pages * self.rows, seconds))
             pairs = self.spark.read.parquet(str(work / "out")).count()
-        seconds = after.wall - before.wall
-        cpu = (after.mine or 0.0) - (before.mine or 0.0)
-        others = (after.all or 0.0) - (before.all or 0.0) - cpu
-        rows = 2 * pages * self.rows
-        return Measured(side, window, rows, seconds, cpu, pairs, state, python_peak(), max(0.0, others) / seconds)
+        cpu, others = of.cpu_seconds or 0.0, of.other_cores or 0.0
+        return Measured(side, window, of.rows, seconds, cpu, pairs, state, python_peak(), of.old_peak, others)
 
     def _frames(self, work: Path) -> Iterator[DataFrame]:
         for name, schema in _SCHEMAS.items():
@@ -150,6 +149,7 @@ def table_of(results: list[Measured]) -> Table:
         shown.add_column(head, justify="right" if head != "side" else "left")
     shown.add_column("state MB", justify="right")
     shown.add_column("Python MB", justify="right")
+    shown.add_column("old heap MB", justify="right")
 
     def middle(side: str, window: int, what: str) -> float | None:
         of = [getattr(m, what) for m in results if (m.side, m.window) == (side, window)]
@@ -172,6 +172,7 @@ def table_of(results: list[Measured]) -> Table:
                 f"{of[0].pairs:,}",
                 f"{of[-1].state_bytes / 2**20:,.0f}",
                 f"{of[-1].driver_bytes / 2**20:,.0f}",
+                f"{of[-1].old_heap_bytes / 2**20:,.0f}",
             )
     return shown
 
