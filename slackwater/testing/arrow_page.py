@@ -63,7 +63,7 @@ class ArrowPage:
             hidden.append(source_text(pl.sql_expr(source)).alias(SOURCE))
         if punctuation is not None:
             hidden.append(pl.sql_expr(punctuation).cast(pl.Int64).alias(PUNCTUATION))
-        self._frame = rows.with_columns(hidden)
+        self._frame = rows.with_columns(hidden) if hidden else rows
         self.number = number
         self.prod = prod
         self._table: pa.Table | None = None
@@ -142,7 +142,7 @@ class ArrowPage:
         for partial, names in kernel.columns.items():
             argument = pl.lit(1) if partial.argument == "*" else pl.sql_expr(partial.argument)
             made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
-        timed = self._frame.filter(pl.col(TIME).is_not_null())
+        timed = self._frame.filter(pl.col(TIME).is_not_null()) if self._frame[TIME].null_count() else self._frame
         sources = [SOURCE] if SOURCE in timed.columns else []
         counts = timed.group_by([pane, *sources]).agg(pl.len().cast(pl.Int64).alias(ROWS))
         return Folded(timed.group_by([pane, *groups]).agg(made), counts)
