@@ -65,9 +65,10 @@ class LateCounts:
         through = closed.emitted_through
         if counts.height == 0 or through is None:
             return 0
-        late = counts.filter(pl.col(PANE) < self._spec.panes(through)[1])
-        if late.height == 0:
+        first_open = self._spec.panes(through)[1]
+        if not (counts[PANE] < first_open).any():  # of most pages; a query of polars takes much longer
             return 0
+        late = counts.filter(pl.col(PANE) < first_open)
         self._count_rows(late)
         lost = 0
         for pane, rows in late.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE).iter_rows():

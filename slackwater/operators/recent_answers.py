@@ -45,11 +45,12 @@ class RecentAnswers:
         frame = frame.with_columns((text if keys else pl.lit("all")).alias("__group"))
         self._follow(frame["__group"])
         last = pl.col(WINDOW_END).rank("dense", descending=True) <= WINDOWS
-        here = frame.filter(last).filter(pl.col("__group").is_in(self._groups))
+        here = frame.filter(last & pl.col("__group").is_in(self._groups))
         self._timestamps = frame.schema[WINDOW_END] == pl.Datetime
         # As whole numbers: Python's datetime ends with the year 9999, windows do not.
-        ticks = [pl.col(n).dt.epoch("us") for n in about if frame.schema[n] == pl.Datetime]
-        for row in here.drop(keys).with_columns(ticks).iter_rows(named=True):
+        ticks = {n: pl.col(n).dt.epoch("us") for n in about if frame.schema[n] == pl.Datetime}
+        shown = [ticks.get(n, pl.col(n)) for n in frame.columns if n not in keys]
+        for row in here.select(shown).iter_rows(named=True):
             self._keep(row)
         for end in sorted(self._kept)[:-WINDOWS]:
             del self._kept[end]

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -50,6 +51,15 @@ _OUR_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 
+#: Classes that PySpark asks Java for with every expression, list of columns, table of Arrow and exception.
+_CLASSES = (
+    *(["functions"], ["PythonUtils"], ["PythonSQLUtils"], ["PythonErrorUtils"]),
+    *(["org.apache.spark.sql.functions"], ["org.apache.spark.sql.api.python.PythonSQLUtils"]),
+    *(["org.apache.spark.sql.classic.SparkSession"], ["org.apache.spark.sql.classic.Dataset"]),
+    *(["org.apache.spark.sql.Observation"], ["org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin"]),
+    ["py4j", "reflection", "TypeUtil"],
+)
+
 
 def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSession:
     """A local Spark session with defaults for streams; the running one, if there is one."""
@@ -66,6 +76,8 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET.as_uri()}")
         .config("spark.sql.streaming.stopTimeout", "60s")
+        # Else PySpark asks Java some ten things more for every column: where the program was when it made it.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
     for key, value in PAGE_SETTINGS.items():
         builder = builder.config(key, value)
@@ -96,9 +108,20 @@ def tune_for_pages(spark: SparkSession) -> None:
 
 def private_copy(spark: SparkSession) -> SparkSession:
     """A session with the same functions, views and settings, so that ours do not touch the user's."""
+    _keep_classes(spark)
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     tune_for_pages(copy)
     return copy
+
+
+def _keep_classes(spark: SparkSession) -> None:
+    """Have Python remember them: Java looks anew each time, and for a short name or a package in all its jars."""
+    for path in _CLASSES:
+        place: Any = spark.sparkContext._jvm
+        for name in path:
+            if name not in vars(place):
+                setattr(place, name, getattr(place, name))
+            place = vars(place)[name]
 
 
 def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:

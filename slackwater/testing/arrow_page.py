@@ -63,7 +63,7 @@ class ArrowPage:
             hidden.append(source_text(pl.sql_expr(source)).alias(SOURCE))
         if punctuation is not None:
             hidden.append(pl.sql_expr(punctuation).cast(pl.Int64).alias(PUNCTUATION))
-        self._frame = rows.with_columns(hidden)
+        self._frame = rows.with_columns(hidden) if hidden else rows
         self.number = number
         self.prod = prod
         self._table: pa.Table | None = None
@@ -142,7 +142,7 @@ class ArrowPage:
         for partial, names in kernel.columns.items():
             argument = pl.lit(1) if partial.argument == "*" else pl.sql_expr(partial.argument)
             made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
-        timed = self._frame.filter(pl.col(TIME).is_not_null())
+        timed = self.with_time()
         sources = [SOURCE] if SOURCE in timed.columns else []
         counts = timed.group_by([pane, *sources]).agg(pl.len().cast(pl.Int64).alias(ROWS))
         return Folded(timed.group_by([pane, *groups]).agg(made), counts)
@@ -190,10 +190,11 @@ class ArrowPage:
         made = pl.DataFrame(pa.Table.from_batches(mapped, node.schema))
         return self._next(made.hstack(self._frame.select(self._hidden())))
 
-    def with_hidden(self) -> pl.DataFrame:
-        """All columns, those of a join too."""
+    def with_time(self) -> pl.DataFrame:
+        """All columns, those of a join too, of the rows that have a time."""
         self._execute()
-        return self._frame
+        # A query of polars takes longer than all else that is done to a few rows.
+        return self._frame.filter(pl.col(TIME).is_not_null()) if self._frame[TIME].null_count() else self._frame
 
     def join_stored(self, node: StoredNode, table: pl.DataFrame) -> ArrowPage:
         """Every pair is tried."""
@@ -228,7 +229,7 @@ class ArrowPage:
         self._execute()
         if self._table is not None:
             return self._table
-        return self._frame.drop(self._hidden()).to_arrow()
+        return self._frame.to_arrow().drop_columns(self._hidden())
 
     @property
     def saved(self) -> dict[str, Any] | None:

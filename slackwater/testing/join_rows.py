@@ -12,7 +12,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own
+from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own, with_added
 from slackwater.windows.frames import frame_of
 
 
@@ -28,7 +28,7 @@ class JoinRows:
     def add(self, side: int, page: Any, after: int) -> int:
         """Take the rows above a heartbeat."""
         assert isinstance(page, ArrowPage)
-        rows, alive = page.with_hidden().filter(pl.col(TIME).is_not_null()), self._node.sides[side]
+        rows, alive = page.with_time(), self._node.sides[side]
         if alive.range is not None:
             rows = rows.with_columns((pl.col(TIME) + alive.range).alias(UNTIL))
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
@@ -72,16 +72,15 @@ class JoinRows:
         """What was added counts."""
         for side, added in enumerate(self._added):
             if added is not None:
-                before = self._rows[side]
-                # An earlier process may have kept more columns, for a query that is gone.
-                self._rows[side] = added if before is None else pl.concat([before.select(added.columns), added])
+                self._rows[side] = with_added(self._rows[side], added)
         self._added = [None, None]
 
     def purge(self, side: int, until: int) -> None:
         """Drop rows by their last instant."""
         rows = self._rows[side]
         if rows is not None:
-            self._rows[side] = rows.filter(pl.col(of_side(side, UNTIL)) - 1 > until)
+            alive = rows[of_side(side, UNTIL)] - 1 > until
+            self._rows[side] = rows if alive.all(ignore_nulls=False) else rows.filter(alive)
 
     def last(self, side: int) -> int:
         """The last instant of all."""

@@ -12,7 +12,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own
+from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own, with_added
 from slackwater.windows.frames import frame_of
 
 
@@ -29,14 +29,13 @@ class OrderedRowsHere:
     def add(self, side: int, page: Any, after: int) -> int:
         """Take the rows above a heartbeat."""
         assert isinstance(page, ArrowPage)
-        rows = page.with_hidden().filter(pl.col(TIME).is_not_null())
+        rows = page.with_time()
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
         names = self._node.kept[side].names
         places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
         self._next += kept.height
-        added, before = kept.select(*names, pl.col(TIME).alias(of_side(side, TIME)), places), self._rows[side]
-        # An earlier process may have kept more columns, for a query that is gone.
-        self._rows[side] = added if before is None else pl.concat([before.select(added.columns), added])
+        added = kept.select(*names, pl.col(TIME).alias(of_side(side, TIME)), places)
+        self._rows[side] = with_added(self._rows[side], added)
         return rows.height - kept.height
 
     def release(self, before: int, upto: int, at: int) -> list[ArrowPage]:

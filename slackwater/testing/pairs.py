@@ -28,6 +28,13 @@ def own(side: int) -> list[pl.Expr]:
     return [pl.col(of_side(side, column)).alias(column) for column in (TIME, UNTIL)]
 
 
+def with_added(before: pl.DataFrame | None, added: pl.DataFrame) -> pl.DataFrame:
+    """All rows of a side; an earlier process may have kept more columns, for a query that is gone."""
+    if before is None:
+        return added
+    return pl.concat([before if before.columns == added.columns else before.select(added.columns), added])
+
+
 def missing(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
     """Rows with nulls for the columns of the side that is missing."""
     kinds = pl.DataFrame(schema.empty_table()).schema

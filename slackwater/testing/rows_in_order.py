@@ -24,7 +24,7 @@ class RowsInOrderHere:
     def add(self, page: Any, after: int) -> int:
         """Take the rows above a heartbeat."""
         assert isinstance(page, ArrowPage)
-        rows = page.with_hidden().filter(pl.col(TIME).is_not_null())
+        rows = page.with_time()
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
         self._rows = kept if self._rows is None else pl.concat([self._rows, kept])
         return rows.height - kept.height

@@ -119,6 +119,8 @@ def test_the_page_shows_what_metrics_tell_and_is_drawn_for_the_docs(
         text = tab.locator("[data-query=delays] .quiet").first.inner_text()
         assert text == f"Time waits for s, there for {', '.join(list(behind)[:3])}."
         assert "intervals held" in tab.locator("[data-query=delays] [data-part=accuracy]").inner_text()
+        # A lag is noted half a second after the one before at the earliest, and drawn once there are two.
+        tab.wait_for_function("shown => Date.now() - shown > 500", arg=tab.evaluate("Date.now()"))
         busy.page(rows((150.5, "AA", 10.0)), at=151)
         # Lag, answers and losses of each query, and the lateness of the stream.
         tab.wait_for_function("() => document.querySelectorAll('.uplot canvas').length === 7")

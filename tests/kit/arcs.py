@@ -25,7 +25,8 @@ def watched_arcs() -> Iterator[None]:
             assert entry.element.heartbeat >= before.heartbeat, "a heartbeat went back"
             told[self] = before.joined(entry.element)
         elif isinstance(entry.element, ArrowPage):
-            for tick in entry.element._frame[TIME].drop_nulls().to_list():
+            # Without `drop_nulls`, which would be a query of polars: every seventh of all in a random test.
+            for tick in filter(lambda t: t is not None, entry.element._frame[TIME].to_list()):
                 assert tick > before.heartbeat.tick, "a row behind the heartbeat of its arc"
                 assert not any(after < tick <= until for after, until in before.ranges)
         push(self, entry)

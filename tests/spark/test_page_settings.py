@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -36,6 +37,15 @@ def test_settings_of_ours_do_not_touch_the_users_session(spark: SparkSession) ->
     before = spark.conf.get(name)
     assert private_copy(spark).conf.get(name) != before
     assert spark.conf.get(name) == before
+
+
+def test_java_is_asked_once_where_its_classes_are(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, asked = private_copy(spark), list[str]()
+    for kind in (JVMView, JavaPackage):
+        monkeypatch.setattr(kind, "__getattr__", lambda _, name: asked.append(name))
+    numbers = ours.range(9).select("id", F.expr("id % 3").alias("k")).where(F.col("id") > 1)
+    assert numbers.groupBy("k").agg(F.sum("id").alias("n")).columns == ["k", "n"]
+    assert asked == []
 
 
 def test_one_task_uses_the_fast_hash_map_too(spark: SparkSession) -> None:

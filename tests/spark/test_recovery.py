@@ -35,7 +35,7 @@ REAL = 2
 
 def make_input(root: Path) -> None:
     """Both streams overlap in time; the second one ends earlier."""
-    for seed, name, files, columns in ((7, "rows", 6, ["t", "k", "v"]), (8, "others", 4, ["t", "k"])):
+    for seed, name, files, columns in ((7, "rows", 4, ["t", "k", "v"]), (8, "others", 3, ["t", "k"])):
         (root / name).mkdir(parents=True)
         source = random.Random(seed)
         for f in range(files):

@@ -226,6 +226,6 @@ def _fast_manager(spark: SparkSession) -> str | None:
     assert jvm is not None
     for name in _FAST_MANAGERS:
         with contextlib.suppress(Py4JError):
-            jvm.java.lang.Class.forName(name)
+            getattr(jvm, "java.lang.Class").forName(name)
             return name
     return None

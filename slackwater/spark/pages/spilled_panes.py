@@ -17,7 +17,7 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from slackwater.columns import CLOSED, NO_SOURCE, PANE, ROWS, SOURCE, WINDOW
 from slackwater.operators.operator import State
@@ -60,6 +60,7 @@ class SpilledPanes:
         self._sources = pl.DataFrame(schema=_SOURCES)
         """By source: which source has rows in which pane of which piece."""
         self._doomed: list[Place] = []
+        self._columns: StructType | None = None
         table = resident.ring.all()
         if table is not None:
             self._write(pages.spark.createDataFrame(table, spark_schema(table.schema)))
@@ -151,8 +152,7 @@ class SpilledPanes:
             for pane in panes
             if pane in held
         ]
-        partials = self._pages.spark.read.option("basePath", self._root.address).parquet(*paths)
-        partials = partials.withColumn(PANE, F.col(PANE).cast("bigint"))  # Spark guesses a type from the folders
+        partials = self._read(paths)
         # As `WindowSpec.first_window` and `last_window` do it.
         last_of = floor_division(PANE, spec.panes_per_slide)
         first_of = f"-({floor_division(f'({spec.panes_per_window - 1}L - {PANE})', spec.panes_per_slide)})"
@@ -168,6 +168,16 @@ class SpilledPanes:
         return windows.groupBy(*keys).agg(
             *(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items())
         )
+
+    def _read(self, paths: Sequence[str]) -> DataFrame:
+        """Partials from folders of panes."""
+        reader = self._pages.spark.read.option("basePath", self._root.address)
+        if self._columns is None:
+            # All files have the same columns. To find them Spark runs a job: once is enough.
+            found = reader.parquet(*paths).schema
+            pane = StructField(PANE, LongType())  # Spark guesses a type from the names of folders
+            self._columns = StructType([pane if field.name == PANE else field for field in found.fields])
+        return reader.schema(self._columns).parquet(*paths)
 
     def _source_sql(self) -> str:
         return f"coalesce(CAST(`{self._kernel.source}` AS STRING), '{NO_SOURCE}')"

@@ -115,7 +115,7 @@ class FilesOfBatches:
             return
         source = plan.dataSource()
         jvm: Any = frame.sparkSession.sparkContext._jvm
-        options = jvm.scala.jdk.javaapi.CollectionConverters.asJava(source.options())
+        options = getattr(jvm, "scala.jdk.javaapi.CollectionConverters").asJava(source.options())
         if source.partitionColumns().isEmpty() and "cleansource" not in {k.lower() for k in options}:
             self._options = tuple((k, v) for k, v in options.items() if k.lower() not in _STREAMING)
             self._format = source.className()
