@@ -198,6 +198,28 @@ def test_windows_made_from_each_other_take_sparse_groups_and_repeated_partials()
     assert slide(kernel, apart, -7, 19) is None
 
 
+@pytest.mark.parametrize("kind", [pl.Int8, pl.Int32, pl.Int64])
+@pytest.mark.parametrize("keys", [[-128, 3, 127], [0], [5, 6, None], [-(2**63), 2**63 - 1, 0]])
+def test_windows_made_from_each_other_take_whole_numbers_as_any_other_groups(
+    kind: type[pl.DataType], keys: list[int | None]
+) -> None:
+    if any(k is not None and k.bit_length() > 32 for k in keys):
+        kind = pl.Int64
+    kernel = PaneKernel(
+        WindowSpec(8, 1), (Group("k", "k"),), (parse_aggregate("s", "sum(x)", lambda sql: pa.float64()),)
+    )
+    rows = [(pane, key, 1, float(pane)) for pane in range(20) for key in keys if (pane + (key or 0)) % 3]
+    schema = {PANE: pl.Int64, "k": pl.Int64, ROWS: pl.Int64, "__p0": pl.Float64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row").cast({"k": kind})
+    for some in (frame, frame.filter(pl.col("k").is_not_null())):
+        made = slide(kernel, some, -7, 19)
+        wanted = slide(kernel, some.with_columns(pl.col("k").cast(pl.String)), -7, 19)
+        assert made is not None and wanted is not None
+        assert made.schema["k"] == kind
+        assert made.equals(made.sort(WINDOW, "k"))
+        assert made.equals(wanted.with_columns(pl.col("k").cast(kind)).sort(WINDOW, "k"))
+
+
 @pytest.mark.timeout(20)
 def test_panes_at_both_ends_of_time_are_laid_without_the_windows_between_them() -> None:
     rows = pl.DataFrame({PANE: [FIRST_TIME, 0, LAST_TIME], "k": ["a"] * 3, "x": [1, 2, 3]})
