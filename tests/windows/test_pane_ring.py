@@ -24,7 +24,7 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import FIRST_TIME, LAST_TIME
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
-from slackwater.windows.panes import PaneRing
+from slackwater.windows.panes import PaneRing, rows_by_pane
 from slackwater.windows.sliding import slide
 from slackwater.windows.spec import WindowSpec
 
@@ -218,6 +218,14 @@ def test_windows_made_from_each_other_take_whole_numbers_as_any_other_groups(
         assert made.schema["k"] == kind
         assert made.equals(made.sort(WINDOW, "k"))
         assert made.equals(wanted.with_columns(pl.col("k").cast(kind)).sort(WINDOW, "k"))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, 9, -4, FIRST_TIME, LAST_TIME]), st.integers(1, 2**40))))
+def test_the_rows_of_each_pane_are_the_sums_over_its_groups(partials: list[tuple[int, int]]) -> None:
+    frame = pl.DataFrame(partials, schema={PANE: pl.Int64, ROWS: pl.Int64}, orient="row")
+    counts = rows_by_pane(frame)
+    assert counts.schema == frame.schema
+    assert counts.sort(PANE).equals(frame.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE))
 
 
 @pytest.mark.timeout(20)
