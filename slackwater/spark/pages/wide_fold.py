@@ -152,7 +152,7 @@ class WideFold:
             measured = [table for table in tables if not set(COLUMNS).isdisjoint(table.columns)]
             seen = [self._seen(table, carrier, origin.many_sources) for table in measured]
             origin.arrived(pl.concat(seen), *(sketch for _, sketch in done))
-        assert origin.arrival is not None
+        assert origin.arrival is not None and self._parts is not None
         self.shape.ran(way, page.files, origin.arrival.rows, seconds)
         cuts = [table.filter(pl.col(PANE).is_not_null()) for table in tables if PANE in table.columns]
         folded = dict(self._folded(cuts, origin.many_sources))
