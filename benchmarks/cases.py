@@ -99,7 +99,7 @@ FULL = (
     Case("1 M rows, tumbling", (Query(600),), 12, target=1.2),
     Case("1 M rows, RANGE/SLIDE 5", (Query(120),), 12, target=2.5),
     Case("1 M rows, RANGE/SLIDE 20", (Query(30),), 12, target=6.0, native_files=6, native_every=2),
-    Case("1 M rows, RANGE/SLIDE 60", (Query(10),), 12, native_files=2, native_every=3),
+    Case("1 M rows, RANGE/SLIDE 60", (Query(10),), 12, native_files=1, native_every=3),
     Case("4 M rows, RANGE/SLIDE 5", (Query(120),), 20, files_per_page=4, target=3.0),
     Case("10 queries, 1 M rows", _MANY, 12, GROUPED, target=6.0, native_files=4, native_every=3),
     Case("files of others, tumbling", (Query(600),), 10, SPLIT, figure=CLOSED, target=1.4),

@@ -76,6 +76,9 @@ def _can(kernel: PaneKernel, schema: pl.Schema) -> bool:
 def _groups(kernel: PaneKernel, panes: pl.DataFrame, most: int) -> tuple[pl.DataFrame | None, Ints]:
     """The groups in order, and the place of each partial's group in it; None if they are too many."""
     keys = kernel.keys
+    dense = _dense(panes[keys[0]]) if len(keys) == 1 else None
+    if dense is not None:
+        return (dense[0].to_frame(), dense[1]) if len(dense[0]) <= most else (None, dense[1])
     groups = panes.select(keys).unique() if keys else pl.DataFrame(height=1)
     if groups.height > most:
         return None, np.zeros(0, np.int64)
@@ -86,6 +89,23 @@ def _groups(kernel: PaneKernel, panes: pl.DataFrame, most: int) -> tuple[pl.Data
         groups.with_row_index(_CODE), on=keys, how="left", nulls_equal=True, maintain_order="left"
     )[_CODE]
     return groups, found.cast(pl.Int64).to_numpy()
+
+
+def _dense(keys: pl.Series) -> tuple[pl.Series, Ints] | None:
+    """The distinct whole numbers in order, and the place of each key in it; None if they do not lie close together.
+
+    To mark and count them takes a fifth of the time of a sort and a join.
+    """
+    if not keys.dtype.is_signed_integer() or keys.null_count() or keys.is_empty():
+        return None
+    values = keys.to_numpy()
+    low, high = int(values.min()), int(values.max())
+    if high - low > _PLACES_A_ROW * len(values):
+        return None
+    offsets = values.astype(np.int64) - low
+    there = np.zeros(high - low + 1, bool)
+    there[offsets] = True
+    return pl.Series(keys.name, np.flatnonzero(there) + low, keys.dtype), (np.cumsum(there) - 1)[offsets]
 
 
 def _doubled(kernel: PaneKernel, grid: pl.DataFrame, groups: int) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.wide_fold import WideFold
+from slackwater.spark.pages.wide_sql import WideSql
 from slackwater.spark.references.files import Files
 from slackwater.spark.storage.place import Place
 from slackwater.windows.kernel import Group, PaneKernel
@@ -167,6 +168,35 @@ def test_panes_spread_over_the_hash_map_come_back_as_they_were(spark: SparkSessi
             assert_frame_equal(
                 partials.select(expected.columns), expected, check_row_order=False, check_dtypes=False
             )
+
+
+def test_the_largest_kernel_takes_the_statistics_of_large_pages_along_in_a_job_of_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shape, "large", True)
+    monkeypatch.setattr(Shape, "way", lambda self, files: Way.PARTS)
+    asked: list[tuple[tuple[int, ...], bool]] = []
+    text_of = WideSql.job
+
+    def job(self: WideSql, view: str, places: Sequence[int], *more: Any) -> str:
+        text = text_of(self, view, places, *more)
+        asked.append((tuple(places), "__low" in text))
+        return text
+
+    monkeypatch.setattr(WideSql, "job", job)
+    kernels = [kernel((20, 20), groups, n="count(*)") for groups in ("k", "", "w k d", "w")]
+    wide = WideFold(kernels)
+    for seed, jobs in ((1, {((0, 1, 2, 3), True)}), (2, {((0, 1, 3), False), ((2,), True)})):
+        asked.clear()
+        frame = rows(seed, 300)
+        mine = of_files(spark, tmp_path, frame)
+        found = wide.fold(mine)
+        assert set(asked) == jobs and len(asked) == 2 * len(jobs)
+        arrival = mine.measure()
+        assert (arrival.rows, arrival.missing) == (300, frame["t"].null_count())
+        assert (arrival.lowest, arrival.highest) == (frame["t"].min(), frame["t"].max())
+        for each in kernels:
+            assert found[each].partials[ROWS].sum() == 300 - arrival.missing
 
 
 @pytest.mark.parametrize("cut", [None, Way.ONE, Way.PARTS])

@@ -24,7 +24,7 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import FIRST_TIME, LAST_TIME
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
-from slackwater.windows.panes import PaneRing
+from slackwater.windows.panes import PaneRing, rows_by_pane
 from slackwater.windows.sliding import slide
 from slackwater.windows.spec import WindowSpec
 
@@ -196,6 +196,36 @@ def test_windows_made_from_each_other_take_sparse_groups_and_repeated_partials()
     assert dense.equals(dense.sort(WINDOW, "k"))
     apart = frame.with_columns(pl.int_range(pl.len()).cast(pl.Float64).alias("k"))
     assert slide(kernel, apart, -7, 19) is None
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.Int32, pl.Int64])
+@pytest.mark.parametrize("keys", [[-128, 3, 127], [0], [5, 6, None], [-(2**63), 2**63 - 1, 0]])
+def test_windows_made_from_each_other_take_whole_numbers_as_any_other_groups(
+    kind: type[pl.DataType], keys: list[int | None]
+) -> None:
+    if any(k is not None and k.bit_length() > 32 for k in keys):
+        kind = pl.Int64
+    kernel = PaneKernel(
+        WindowSpec(8, 1), (Group("k", "k"),), (parse_aggregate("s", "sum(x)", lambda sql: pa.float64()),)
+    )
+    rows = [(pane, key, 1, float(pane)) for pane in range(20) for key in keys if (pane + (key or 0)) % 3]
+    schema = {PANE: pl.Int64, "k": pl.Int64, ROWS: pl.Int64, "__p0": pl.Float64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row").cast({"k": kind})
+    for some in (frame, frame.filter(pl.col("k").is_not_null())):
+        made = slide(kernel, some, -7, 19)
+        wanted = slide(kernel, some.with_columns(pl.col("k").cast(pl.String)), -7, 19)
+        assert made is not None and wanted is not None
+        assert made.schema["k"] == kind
+        assert made.equals(made.sort(WINDOW, "k"))
+        assert made.equals(wanted.with_columns(pl.col("k").cast(kind)).sort(WINDOW, "k"))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, 9, -4, FIRST_TIME, LAST_TIME]), st.integers(1, 2**40))))
+def test_the_rows_of_each_pane_are_the_sums_over_its_groups(partials: list[tuple[int, int]]) -> None:
+    frame = pl.DataFrame(partials, schema={PANE: pl.Int64, ROWS: pl.Int64}, orient="row")
+    counts = rows_by_pane(frame)
+    assert counts.schema == frame.schema
+    assert counts.sort(PANE).equals(frame.group_by(PANE).agg(pl.col(ROWS).sum()).sort(PANE))
 
 
 @pytest.mark.timeout(20)

@@ -13,7 +13,7 @@ from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.page import Folded
 from slackwater.spark.pages.statistics import ALL, COLUMNS, time_statistics
 from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.panes import in_several
+from slackwater.windows.panes import in_several, rows_by_pane
 from slackwater.windows.sliding import united
 
 #: Hidden column that says whether the filters so far have let a row pass.
@@ -63,7 +63,7 @@ def folded(
         partials = partials.filter(pl.col(ROWS) > 0)
     partials = partials.select(PANE, pl.exclude(PANE))
     sources = [SOURCE] if SOURCE in partials.columns else []
-    counts = partials.group_by([PANE, *sources]).agg(pl.col(ROWS).sum())
+    counts = partials.group_by([PANE, SOURCE]).agg(pl.col(ROWS).sum()) if sources else rows_by_pane(partials)
     partials = partials.drop(sources)
     if by_source and partials.height:
         columns = partials.columns

@@ -3,7 +3,9 @@
 Each row is copied inside the generated code, once for each kernel, and all copies go into one hash table: the page
 is decoded once, and planned and scheduled once (measured with six kernels: 25–32 % less processor time than jobs of
 their own; with ten queries that share these six, less than half). The plan is the same for every page (D2).
-Statistics of the arrival come with a kernel that sees all rows, else from a small branch of the same job.
+Statistics of the arrival come with a kernel that sees all rows, else from a small branch of the same job. Of large
+pages this kernel, the one with the most groups, has a job of its own: the copies of the others need not carry what
+is null for them, and its groups do not push theirs out of the processor's cache.
 
 What must not share a hash table, as sketches, is folded by a job of its own.
 """
@@ -45,7 +47,7 @@ from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, page_statis
 from slackwater.spark.pages.wide_sql import PLACE, Part, WideSql
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import Group, PaneKernel, source_text
-from slackwater.windows.panes import in_several
+from slackwater.windows.panes import in_several, rows_by_pane
 from slackwater.windows.sliding import united
 
 Done = tuple[pl.DataFrame, Observation | None]
@@ -69,7 +71,10 @@ class WideFold:
         self._parts: list[Part] | None = None
         self._partials: dict[Partial, tuple[str, ...]] = {}
         self._carrier: int | None = None
-        """The kernel that takes the statistics of the arrival along: one that sees every row, and its source."""
+        """The kernel that takes the statistics of the arrival along."""
+        self._carriers: list[int] = []
+        """Those that could: they see every row, and its source."""
+        self._chosen = False
         self._view = f"__wide_{uuid.uuid4().hex}"
         """Name under which the job's text finds the rows of a page."""
 
@@ -113,9 +118,8 @@ class WideFold:
                 here = _moved(partial, part)
                 self._partials.setdefault(here, tuple(f"__w{len(self._partials)}{f}" for f in here.fields))
         if not page.marked:
-            sees_all = range(len(self._parts))
-            kept_apart = (n for n in sees_all if not by_source or _source_of(self._parts[n]) is not None)
-            self._carrier = next(kept_apart, None)
+            self._carriers = [n for n, p in enumerate(self._parts) if not by_source or _source_of(p) is not None]
+            self._carrier = next(iter(self._carriers), None)
         written = dict.fromkeys(sql for part in self._parts for sql in part.given().values())
         inputs = {sql: f"__x{n}" for n, sql in enumerate(written)}
         hidden = [c for c in page.origin.hidden if c != SOURCE]
@@ -145,28 +149,44 @@ class WideFold:
         origin.shape.folded(origin.files, sum(table.estimated_size() for table, _ in done))
         tables = [self._unpacked(table) for table, _ in done]
         if unknown:
-            measured = tables if carrier is not None else [table for table in tables if ALL in table.columns]
+            measured = [table for table in tables if not set(COLUMNS).isdisjoint(table.columns)]
             seen = [self._seen(table, carrier, origin.many_sources) for table in measured]
             origin.arrived(pl.concat(seen), *(sketch for _, sketch in done))
-        assert origin.arrival is not None
+        assert origin.arrival is not None and self._parts is not None
         self.shape.ran(way, page.files, origin.arrival.rows, seconds)
         cuts = [table.filter(pl.col(PANE).is_not_null()) for table in tables if PANE in table.columns]
-        return dict(self._folded(cuts, origin.many_sources))
+        folded = dict(self._folded(cuts, origin.many_sources))
+        if self.shape.large and not self._chosen and self._carriers:
+            # Once, because other jobs are other code (D2).
+            sizes = [folded[part.kernel].partials.height for part in self._parts]
+            self._carrier, self._chosen = max(self._carriers, key=lambda n: sizes[n]), True
+        return folded
 
     def _jobs(self, page: SparkPage, parts: list[Rows], way: Way, carrier: int | None) -> Iterator[Job]:
-        """All kernels over each part of the rows; or, of a large page that is one part, some kernels over all."""
-        assert self._parts is not None
-        many, count = len(self._parts), 1
-        if way is Way.ONE and self.shape.large:
-            count = min(page.frame.sparkSession.sparkContext.defaultParallelism, many)
+        """All kernels over each part of the rows; of a large page, some kernels in each job."""
+        bunches = self._bunches(page, way, carrier)
         apart = page.origin.arrival is None and carrier is None
         together = apart and not self.shape.large
         if apart and not together:
             yield functools.partial(_measured, page)
-        for n, (rows, first) in enumerate(product(parts, range(count))):
-            yield functools.partial(self._job, page, rows, range(first, many, count), carrier, n, together)
+        for n, (places, rows) in enumerate(product(bunches, parts)):
+            yield functools.partial(self._job, page, rows, places, carrier, n, together)
 
-    def _job(self, page: SparkPage, rows: Rows, places: range, carrier: int | None, n: int, together: bool) -> Done:
+    def _bunches(self, page: SparkPage, way: Way, carrier: int | None) -> list[list[int]]:
+        """The kernels of each job, the longest first; one part of the rows has as many jobs as there are cores."""
+        assert self._parts is not None
+        rest = list(range(len(self._parts)))
+        if not self.shape.large:
+            return [rest]
+        alone = [[carrier]] if carrier is not None and self._chosen else []
+        rest = [n for n in rest if [n] not in alone]
+        cores = page.frame.sparkSession.sparkContext.defaultParallelism if way is Way.ONE else 1
+        count = max(1, min(cores - len(alone), len(rest)))
+        return [*(rest[n::count] for n in range(count)), *alone]
+
+    def _job(
+        self, page: SparkPage, rows: Rows, places: list[int], carrier: int | None, n: int, together: bool
+    ) -> Done:
         """Some kernels over some rows, and the sketch that was observed; `together` with the statistics."""
         origin, view, sketch = page.origin, f"{self._view}_{n}", None
         # Small pages of which nothing but the aggregates is one scan go through one task too.
@@ -235,7 +255,7 @@ class WideFold:
         if many_sources and not by_source:
             partials = partials.with_columns(kernel.source_of.alias(SOURCE))
         sources = [SOURCE] if many_sources else []
-        counts = partials.group_by([PANE, *sources]).agg(pl.col(ROWS).sum())
+        counts = partials.group_by([PANE, SOURCE]).agg(pl.col(ROWS).sum()) if sources else rows_by_pane(partials)
         partials = partials.drop(sources)
         if by_source and partials.height:
             order = partials.columns

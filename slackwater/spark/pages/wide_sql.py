@@ -64,38 +64,37 @@ class WideSql:
     def job(
         self,
         view: str,
-        places: range,
+        places: Sequence[int],
         carrier: int | None,
         marked: bool,
         hidden: Sequence[str],
         asked: tuple[bool, bool] | None,
     ) -> str:
         """Partials of some kernels over a view; if the carrier is one of them, it takes statistics along."""
-        carried = {} if carrier is None or asked is None else time_statistics_sql(*asked)
         carries = carrier in places
-        filtered = carries or marked
+        carried = time_statistics_sql(*asked) if carries and asked is not None else {}
+        # The carrier alone keeps every row.
+        filtered = marked or (carries and len(places) > 1)
         times = [c for c in (TIME, PUNCTUATION) if c in hidden] if carries else []
         panes: dict[str, str] = {}
         columns: dict[str, str] = {}
-        copies = []
+        copies: list[list[str]] = []
         for n in places:
             pane = panes.setdefault(self.parts[n].kernel.pane_sql(), f"__q{len(panes)}")
             row = [self._kept(n, carrier if carries else None, marked)] if filtered else []
-            row += self._copied(n, pane)
+            row += self._row(n, pane)
             row += [c if n == carrier else "CAST(NULL AS BIGINT)" for c in times]
-            copies.append(f"({', '.join(columns.setdefault(sql, f'__c{len(columns)}') for sql in row)})")
+            copies.append([columns.setdefault(sql, f"__c{len(columns)}") for sql in row])
         by = [*self.keys, *([] if self.packed else [PLACE]), PANE]
-        names = ", ".join([*([_KEPT] if filtered else []), *by, *self.arguments, *times])
+        names = [*([_KEPT] if filtered else []), *by, *self.arguments, *times]
         aggregates = {ROWS: "count(*)"}
         for partial, fields in self.partials.items():
             aggregates |= zip(fields, partial.make_sql(), strict=True)
-        aggregates |= {c: sql if carries else "CAST(NULL AS BIGINT)" for c, sql in carried.items()}
+        aggregates |= carried
         timed = "" if carries else f" WHERE {TIME} IS NOT NULL"
         with_panes = f"SELECT *, {_named(panes)} FROM {view}{timed}"
         rows = f"SELECT {_named(columns)} FROM ({with_panes})"
-        copied = (
-            f"SELECT {names} FROM ({rows}) UNPIVOT INCLUDE NULLS (({names}) FOR __kernel IN ({', '.join(copies)}))"
-        )
+        copied = _copied(rows, names, copies)
         kept = f" WHERE {_KEPT}" if filtered else ""
         made = ", ".join([*by, *(f"{sql} AS {name}" for name, sql in aggregates.items())])
         # The pane is the last key for the same reason as in a job of one kernel.
@@ -107,7 +106,7 @@ class WideSql:
         keep = " AND ".join([*timed, *([KEEP] if marked else [])])
         return f"CASE WHEN {keep} THEN true ELSE false END" if keep else "true"
 
-    def _copied(self, n: int, pane: str) -> list[str]:
+    def _row(self, n: int, pane: str) -> list[str]:
         """The keys and arguments of a row for one kernel; what others have is null."""
         given = {slot: self.inputs[sql] for slot, sql in self.parts[n].given().items()}
         slots = [given.get(slot, f"CAST(NULL AS {t})") for slot, t in self.keys.items()]
@@ -119,3 +118,14 @@ class WideSql:
 
 def _named(columns: dict[str, str]) -> str:
     return ", ".join(f"{sql} AS {name}" for sql, name in columns.items())
+
+
+def _copied(rows: str, names: Sequence[str], copies: Sequence[Sequence[str]]) -> str:
+    """Each row once for every kernel, with that kernel's columns under the names of the job."""
+    if len(copies) == 1:
+        return (
+            f"SELECT {', '.join(f'{c} AS {name}' for c, name in zip(copies[0], names, strict=True))} FROM ({rows})"
+        )
+    row = ", ".join(names)
+    each = ", ".join(f"({', '.join(copy)})" for copy in copies)
+    return f"SELECT {row} FROM ({rows}) UNPIVOT INCLUDE NULLS (({row}) FOR __kernel IN ({each}))"
