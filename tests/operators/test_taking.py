@@ -16,7 +16,10 @@ from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.page import Folded, Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.taking import Together
+from slackwater.progress.arrival import sketch_of
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.testing import ArrowPage, arrow_plan
 from slackwater.testing.script import ArrowPages, Script
 from slackwater.windows.kernel import PaneKernel
@@ -88,6 +91,26 @@ def test_pages_before_and_after_a_new_operator_stay_apart() -> None:
     for n in range(4):
         queue.push(Entry(page(n), n))
     assert [together.take(queue)[1] for _ in range(2)] == [2, 2]
+
+
+@pytest.mark.parametrize(("policy", "sketched"), [(bounded(0), 4), (drop_ratio(0.01), 40)])
+def test_a_sketch_for_people_is_made_of_few_rows_also_where_pages_are_taken_together(
+    monkeypatch: pytest.MonkeyPatch, policy: Disorder, sketched: int
+) -> None:
+    rows, sample = list[int](), pl.DataFrame({"t": [0]})
+    script = Script(arrow_plan(sample, 10, 10, disorder=policy, n="count(*)"), together=True)
+    taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
+    taking._cost, taking._clock = {1: 4.0, 4: 1.0, 16: 9.0}, count(step=1_000.0).__next__
+
+    def spy(times: Any) -> bytes:
+        rows.append(len(times))
+        return sketch_of(times)
+
+    monkeypatch.setattr("slackwater.testing.arrow_page.sketch_of", spy)
+    for number in range(40):
+        script.executor.admit(source_label("s"), ArrowPage(sample + 10 * number, number, 0, "t"))
+    script.executor.run_until_idle()
+    assert sum(rows) == sketched
 
 
 class Narrow(ArrowPages):
