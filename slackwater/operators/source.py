@@ -28,7 +28,7 @@ from slackwater.progress.report import Report
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
 
-#: Every so many pages the distribution of lateness is looked at.
+#: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
 SKETCH_EVERY = 16
 #: Longer lists of names are kept as tables.
 _LONG = 256
@@ -61,6 +61,7 @@ class Source(Unary):
         self._heard: list[tuple[str, Arrival]] = []
         """What came to sources that a policy goes by, while pages of this one may wait."""
         self._announced = self._pages = self._rows = self._missing = self._behind = 0
+        self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen = 0, MIN_TICK
         self._highest: int | None = None
@@ -142,6 +143,10 @@ class Source(Unary):
             super().run(inputs, emit)
             return
         page, pages = self._taking.take(inputs[0])
+        if pages > 1:
+            # Else one page of which a sketch is asked would have the rows of all others sketched too.
+            page.expect(self.needs(self._takes))
+        self._takes += 1
         self._pages += pages
         self.on_page(page, emit)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -9,12 +13,16 @@ from hypothesis import strategies as st
 
 from slackwater.engine.build import source_label
 from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.page import Page
+from slackwater.operators.page import Folded, Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.taking import Together
+from slackwater.progress.arrival import sketch_of
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.testing import ArrowPage, arrow_plan
 from slackwater.testing.script import ArrowPages, Script
+from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, finals
@@ -83,6 +91,63 @@ def test_pages_before_and_after_a_new_operator_stay_apart() -> None:
     for n in range(4):
         queue.push(Entry(page(n), n))
     assert [together.take(queue)[1] for _ in range(2)] == [2, 2]
+
+
+@pytest.mark.parametrize(("policy", "sketched"), [(bounded(0), 4), (drop_ratio(0.01), 40)])
+def test_a_sketch_for_people_is_made_of_few_rows_also_where_pages_are_taken_together(
+    monkeypatch: pytest.MonkeyPatch, policy: Disorder, sketched: int
+) -> None:
+    rows, sample = list[int](), pl.DataFrame({"t": [0]})
+    script = Script(arrow_plan(sample, 10, 10, disorder=policy, n="count(*)"), together=True)
+    taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
+    taking._cost, taking._clock = {1: 4.0, 4: 1.0, 16: 9.0}, count(step=1_000.0).__next__
+
+    def spy(times: Any) -> bytes:
+        rows.append(len(times))
+        return sketch_of(times)
+
+    monkeypatch.setattr("slackwater.testing.arrow_page.sketch_of", spy)
+    for number in range(40):
+        script.executor.admit(source_label("s"), ArrowPage(sample + 10 * number, number, 0, "t"))
+    script.executor.run_until_idle()
+    assert sum(rows) == sketched
+
+
+class Narrow(ArrowPages):
+    """Room for so many partials of a pane and a group."""
+
+    def __init__(self, pane: int, most: int) -> None:
+        super().__init__()
+        self._pane, self._most = pane, most
+
+    def joins(self, group: Sequence[Page], following: Any) -> bool:
+        rows = pl.concat([page._frame for page in (*group, following)])  # type: ignore[attr-defined]
+        partials = rows.select(pl.col("t") // self._pane, "g").n_unique()
+        return super().joins(group, following) and partials <= self._most
+
+
+def test_no_more_are_taken_than_have_room_for_what_they_come_down_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    partials, fold = list[int](), ArrowPage.fold
+
+    def spy(self: ArrowPage, kernel: PaneKernel) -> Folded:
+        folded = fold(self, kernel)
+        partials.append(folded.partials.height)
+        return folded
+
+    monkeypatch.setattr(ArrowPage, "fold", spy)
+    # Each page has one pane with two groups; sixteen together would be cheapest.
+    sample = pl.DataFrame({"t": [0], "g": ["a"]})
+    pages = [pl.DataFrame({"t": [10 * n] * 4, "g": ["a", "b"] * 2}) for n in range(20)]
+    plan = arrow_plan(sample, 10, 10, group_by=["g"], disorder=bounded(0), n="count(*)")
+    script = Script(plan, together=True, pages=Narrow(pane=10, most=6))
+    taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
+    taking._cost, taking._clock = {1: 4.0, 4: 2.0, 16: 1.0, 32: 9.0}, count(step=1_000.0).__next__
+    for number, rows in enumerate(pages):
+        script.executor.admit(source_label("s"), ArrowPage(rows, number, 0, "t"))
+    script.executor.run_until_idle()
+    script.drain()
+    assert partials == [6] * 6 + [4]
+    assert [row["n"] for row in finals(script.results)] == [2] * 40
 
 
 @settings(max_examples=60)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.engine.loop import Loop
-from slackwater.operators.page import Page
+from slackwater.operators.page import Folded, Page
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.new_page import by_reference
@@ -23,6 +25,7 @@ from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.references.files import Files
 from slackwater.spark.storage.place import Place
+from slackwater.windows.kernel import PaneKernel
 
 pytestmark = pytest.mark.spark
 
@@ -206,6 +209,20 @@ def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -
     assert [sorted(page, key=str) for page in late] == [[None, "x"]]
 
 
+def work_when_all_wait(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+    """A session that is paused goes on when so many pages have come."""
+    offered, offer = list[str](), Loop.offer
+
+    def let_in(self: Loop, source: str, page: Page) -> Any:
+        safe = offer(self, source, page)
+        offered.append(source)
+        if len(offered) == pages:
+            self.set_paused(False)
+        return safe
+
+    monkeypatch.setattr(Loop, "offer", let_in)
+
+
 @pytest.mark.parametrize("filtered", [False, True])
 def test_pages_taken_together_are_worked_on_side_by_side(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filtered: bool
@@ -216,17 +233,8 @@ def test_pages_taken_together_are_worked_on_side_by_side(
         side_by_side.append(len(jobs))
         return run(self, jobs)
 
-    offered, offer = list[str](), Loop.offer
-
-    def let_in(self: Loop, source: str, page: Page) -> Any:
-        safe = offer(self, source, page)
-        offered.append(source)
-        if len(offered) == 12:
-            self.set_paused(False)
-        return safe
-
     monkeypatch.setattr(SideBySide, "run", spy)
-    monkeypatch.setattr(Loop, "offer", let_in)
+    work_when_all_wait(monkeypatch, 12)
     monkeypatch.setattr(Shape, "SMALL", 10)
     source.mkdir()
     write_files(source, files=12)
@@ -247,6 +255,59 @@ def test_pages_taken_together_are_worked_on_side_by_side(
         WHERE {keep} GROUP BY window(t, '30 seconds', '10 seconds'), k"""
     )
     assert in_order(found) == in_order(expected.toArrow().to_pylist())
+
+
+@pytest.mark.parametrize("most", [1, 2**20])
+def test_no_more_pages_are_taken_than_have_room_for_what_they_come_down_to(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    source, folds, fold = tmp_path / "source", list[int](), SparkPage.fold
+
+    def spy(self: SparkPage, kernel: PaneKernel) -> Folded:
+        folds.append(self.files)
+        return fold(self, kernel)
+
+    monkeypatch.setattr(SparkPage, "fold", spy)
+    monkeypatch.setattr("slackwater.spark.pages.pages._MOST_PARTIALS", most)
+    work_when_all_wait(monkeypatch, 8)
+    source.mkdir()
+    rows_in_files = write_files(source, files=8)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, source), time="t", disorder=sw.bounded("2 hours"))
+        got = rows.window("30 seconds", "30 seconds").group_by("k").agg(n="count(*)").start(hold=True)
+        s.pause()  # until all of them wait
+        s.run_available(drain=True)
+        assert sum(got.results()["n"].to_pylist()) == rows_in_files["t"].is_not_null().sum()
+    assert sum(folds) == 8
+    assert (max(folds) == 1) == (most == 1)
+
+
+def with_task(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, and the task that has them."""
+    task = TaskContext.get()
+    assert task is not None
+    here = f"{task.taskAttemptId()}"
+    return pa.RecordBatch.from_pydict({**rows.to_pydict(), "task": [here] * rows.num_rows})
+
+
+def test_a_map_of_pages_taken_together_has_a_task_for_each_core(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    rows_in_files = write_files(source, files=12)
+    work_when_all_wait(monkeypatch, 12)
+    with sw.Session(spark) as s:
+        rows = s.stream("rows", read_stream(spark, source), time="t", disorder=sw.bounded("2 hours"))
+        mapped = rows.map(with_task, schema="k STRING, v DOUBLE, task STRING")
+        got = mapped.window("1 hour", "1 hour").group_by("task").agg(n="count(*)").start(hold=True)
+        s.pause()  # until all of them wait
+        s.run_available(drain=True)
+        results, pages = got.results(), got.metrics()["mapped_pages"]
+    assert sum(results["n"].to_pylist()) == rows_in_files["t"].is_not_null().sum()
+    tasks = len(set(results["task"].to_pylist()))
+    # The first page is taken alone, and is one file.
+    assert pages < 12 and tasks == 1 + 2 * (pages - 1)
 
 
 def test_pages_are_taken_together_as_long_as_what_they_come_down_to_fits(
