@@ -29,6 +29,8 @@ UNSEEN = 0.2
 CLOSINGS = 10.0
 #: The rest of the budget must do for these parts of a stretch.
 AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
+#: A row that only the newest cells of a young stream could show stands for at most so many.
+STANDS_FOR = 4.0
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
@@ -115,14 +117,18 @@ class RequiredSlack:
         if len(tried) == 1:
             return 0.0
         # Of one window end no distance is known; without any, each row is a window of one tick.
-        closings = max(rows.advance / (self._slide or self._range), 1e-9)
-        exact = 0.0 if budget is None or self._first is None else closings / (closings + CLOSINGS)
-        lost = (1 - exact) * _by_lateness(rows.values[late], weights[late], tried, self._range)
+        slide = self._slide or self._range
+        closings = max(rows.advance / slide, 1e-9)
+        exact = 0.0
+        if budget is not None and self._first is not None:
+            # In a young stream no whole window has ended yet, so reports do not show what is lost of one.
+            ended = min(closings, max(0.0, (float(rows.spans[-1]) - self._range) / slide))
+            exact = ended / (ended + CLOSINGS)
+        came = weights[late] * rows.stands_for(rows.values[late], pairs)
+        lost = (1 - exact) * _by_lateness(rows.values[late], came, tried, self._range)
         if exact:
-            lost = lost + exact * _beyond(needs, counts, tried)
-        # Only cells that came long enough after the change could show so much lateness.
-        seen = np.maximum(_beyond(rows.spans, pairs, np.nextafter(tried, -np.inf)), total / n)
-        shares = np.maximum.accumulate((lost / seen)[::-1])[::-1]
+            lost = lost + exact * _beyond(needs, counts * rows.stands_for(needs, pairs), tried)
+        shares = np.maximum.accumulate((lost / total)[::-1])[::-1]
 
         def least(allowed: float) -> float:
             enough = shares <= allowed
@@ -186,6 +192,14 @@ class Rows:
         """How far the reference moves in a stretch."""
         self._stretch = stretch
         """Cells in a stretch, as far as is known."""
+
+    def stands_for(self, values: Floats, pairs: Floats) -> Floats:
+        """How many rows one row of each lateness stands for: only some of the cells could have shown it."""
+        if np.isinf(self.spans).all():
+            return np.ones(len(values))
+        shown = _beyond(self.spans, pairs, np.nextafter(values, -np.inf))
+        found: Floats = np.minimum(STANDS_FOR, float(pairs.sum()) / np.maximum(shown, 1e-9))
+        return found
 
     def stretch_share(self, pairs: Floats) -> float:
         """Pairs of a stretch, if it were all like these cells."""
