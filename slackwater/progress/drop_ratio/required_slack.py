@@ -18,9 +18,9 @@ from slackwater.progress.report import Report
 Floats = NDArray[np.float64]
 
 #: The share aimed at, of the share allowed.
-FULL = 0.94
-#: The part of a budget that is planned with: the pages to come may be smaller than those before.
-PLANNED = 0.92
+FULL = 0.955
+#: The part of a budget that is planned with: rows may begin to come later than those before.
+PLANNED = 0.94
 #: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
 FREE, LEAST, FEW = 1.5, 0.5, 2.5
 #: In this part of a stretch losses cannot be answered, for they have not been seen; what chance does later can.
@@ -207,17 +207,23 @@ class Rows:
 
 
 class Budget:
-    """What may still be lost: pairs of a stretch, and what was lost in the last parts of it."""
+    """What may still be lost in the stretches to come: each ends when a part of AHEAD has passed."""
 
-    def __init__(self, pairs: float, lost: Floats) -> None:
+    def __init__(self, pairs: float, staying: Floats, to_come: Floats, lost: Floats) -> None:
         self._pairs = pairs
+        """Pairs of a stretch."""
+        self._staying = staying
+        """Pairs of the last stretch that will not have left it by then."""
+        self._to_come = to_come
+        """Pairs that will have come by then, at least."""
         self._lost = lost
-        """For each part of AHEAD: lost in the last stretch but for that part, which will have left it by then."""
+        """Lost of those that stay."""
 
     def share(self, share: float, dispersion: float) -> float:
         """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
         unseen = dispersion * np.minimum(1.0, UNSEEN / AHEAD)
-        rest = kept_free(PLANNED * share * self._pairs - self._lost, unseen, FREE)
+        allowed = PLANNED * share * (self._staying + self._to_come)
+        rest = kept_free(allowed - self._lost, unseen, FREE)
         return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
 
 

@@ -246,9 +246,16 @@ class DropRatioTracker(Tracker):
     def _budget(self, query: RequiredSlack, place: int, known: float) -> Budget:
         places = np.array(self._places[-len(query.lost) :])
         lost, pairs = np.array(query.lost, dtype=np.float64), np.array(query.pairs, dtype=np.float64)
+        whole = float(pairs[places > place - self._stretch].sum()) / known
         staying = places[:, None] > place - self._stretch * (1 - AHEAD)
-        inside = float(pairs[places > place - self._stretch].sum())
-        return Budget(inside / known, (lost[:, None] * staying).sum(0))
+        # A stretch with a gap has fewer pairs: the fewest count that came lately in as long a part.
+        parts = np.maximum(AHEAD, 1 - known)
+        ends = places[:, None] + self._stretch * parts
+        sums = np.append(0.0, np.cumsum(pairs))
+        came = sums[np.searchsorted(places, ends, side="right")] - sums[1:, None]
+        fewest = np.where(ends <= place, came, np.inf).min(0)
+        to_come = np.minimum(parts * whole, fewest)
+        return Budget(whole, (pairs[:, None] * staying).sum(0), to_come, (lost[:, None] * staying).sum(0))
 
     # --- silence
 
