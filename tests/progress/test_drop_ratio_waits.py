@@ -9,6 +9,7 @@ import pytest
 
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
+from slackwater.progress.drop_ratio.required_slack import AHEAD, STANDS_FOR, Budget, Rows
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make
 from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
@@ -80,6 +81,32 @@ def test_a_change_is_over_when_as_many_rows_come_as_before_and_no_later(
         kept.add(np.quantile(values, 1 - ranks), shares * number, new_cell=True)
     assert kept.over(60, 12, [1] * 60) is is_over
     assert not kept.over(60, 6, [1] * 60), "three cells tell nothing"
+
+
+def test_a_young_stream_does_not_close_its_first_windows_before_it_knows_its_slow_sources() -> None:
+    """Some sources come more than a minute late, which the first half minute cannot show."""
+    assert tried(case(make.exponential(1), seconds=600, zipf=1.5, seed=504)).worst(100) <= P
+
+
+def test_the_first_window_waits_as_long_as_the_others() -> None:
+    """Before it has ended, reports know of no window that could lose anything."""
+    waits = tried(case(make.exponential(2), seconds=200, seed=501)).waits()
+    assert waits[0] >= 0.8 * np.median(waits)
+
+
+def test_a_row_that_only_some_cells_could_show_stands_for_more_than_one() -> None:
+    """Before the last of four cells the stream was 3 ticks old, so only that cell could show a row 3 ticks late."""
+    spans = np.array([0.0, 1.0, 2.0, 3.0])
+    rows = Rows(np.zeros((4, 1)), np.ones((4, 1)), spans, advance=4.0, stretch=100.0)
+    found = rows.stands_for(np.array([0.5, 2.0, 3.0, 9.0]), np.ones(4))
+    assert found.tolist() == [4 / 3, 2.0, 4.0, STANDS_FOR]
+
+
+def test_fewer_rows_to_come_leave_less_to_be_lost() -> None:
+    """With a gap ahead only half of the rows come, so the stretch may lose less of those that do."""
+    pairs, lost = 1000.0, np.full(len(AHEAD), 3.0)
+    even, gap = (Budget(pairs, (1 - AHEAD) * pairs, part * AHEAD * pairs, lost) for part in (1.0, 0.5))
+    assert 0 < gap.share(P, 1.0) < even.share(P, 1.0)
 
 
 def test_a_few_rows_do_not_tell_how_late_one_of_a_hundred_comes() -> None:

@@ -54,10 +54,11 @@ def drop_ratio(
     (row, window) pairs, of the query that loses most. It is kept in every stretch, also when delays change, as far
     as is known when a window closes.
 
-    At the start nothing is promised before five pages and 1 / p rows, and before the stream is 1.25 times as old as
-    the wait that it needs. The age counts from the oldest rows of the first page. When rows begin to come later
-    than before, there is such a pause again, until the wait is at most 0.6 of the time since. A jump of time far
-    ahead is believed only when three pages and 5 % of the rows confirm it, so a corrupt timestamp does no harm.
+    At the start nothing is promised before five pages and 1 / p rows, and before the wait is at most 0.6 of the
+    stream's age (0.8 if rows do not come later and later). The age counts from the oldest rows of the first page.
+    When rows begin to come later than before, there is such a pause again, until the wait is at most 0.6 of the
+    time since. A jump of time far ahead is believed only when three pages and 5 % of the rows confirm it, so a
+    corrupt timestamp does no harm.
 
     Args:
         p: the share that may be lost: 0.01 or "1%".

@@ -65,9 +65,10 @@ class Lateness:
         self.values = np.concatenate([self.values, padded[:1]])[-self._cells :]
         self.rows = np.concatenate([self.rows, padded[1:]])[-self._cells :]
 
-    def quantiles(self, shares: tuple[float, ...], newest: int = 0) -> list[float]:
-        """The lateness that these shares of the rows (of the newest cells) stay at or below; at least 0."""
-        values, rows = self.values[-newest:].ravel(), self.rows[-newest:].ravel()
+    def quantiles(self, shares: tuple[float, ...], newest: int = 0, but: int = 0) -> list[float]:
+        """The lateness that these shares of the rows (of the newest cells but the very last) stay at or below."""
+        end = len(self) - but
+        values, rows = (table[-newest:end].ravel() for table in (self.values, self.rows))
         order = np.argsort(values)
         heard = np.cumsum(rows[order])
         if not len(heard) or heard[-1] <= 0:

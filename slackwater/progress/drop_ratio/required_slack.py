@@ -18,9 +18,9 @@ from slackwater.progress.report import Report
 Floats = NDArray[np.float64]
 
 #: The share aimed at, of the share allowed.
-FULL = 0.94
-#: The part of a budget that is planned with: the pages to come may be smaller than those before.
-PLANNED = 0.92
+FULL = 0.955
+#: The part of a budget that is planned with: rows may begin to come later than those before.
+PLANNED = 0.94
 #: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
 FREE, LEAST, FEW = 1.5, 0.5, 2.5
 #: In this part of a stretch losses cannot be answered, for they have not been seen; what chance does later can.
@@ -29,6 +29,8 @@ UNSEEN = 0.2
 CLOSINGS = 10.0
 #: The rest of the budget must do for these parts of a stretch.
 AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
+#: A row that only the newest cells of a young stream could show stands for at most so many.
+STANDS_FOR = 4.0
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
@@ -115,14 +117,18 @@ class RequiredSlack:
         if len(tried) == 1:
             return 0.0
         # Of one window end no distance is known; without any, each row is a window of one tick.
-        closings = max(rows.advance / (self._slide or self._range), 1e-9)
-        exact = 0.0 if budget is None or self._first is None else closings / (closings + CLOSINGS)
-        lost = (1 - exact) * _by_lateness(rows.values[late], weights[late], tried, self._range)
+        slide = self._slide or self._range
+        closings = max(rows.advance / slide, 1e-9)
+        exact = 0.0
+        if budget is not None and self._first is not None:
+            # In a young stream no whole window has ended yet, so reports do not show what is lost of one.
+            ended = min(closings, max(0.0, (float(rows.spans[-1]) - self._range) / slide))
+            exact = ended / (ended + CLOSINGS)
+        came = weights[late] * rows.stands_for(rows.values[late], pairs)
+        lost = (1 - exact) * _by_lateness(rows.values[late], came, tried, self._range)
         if exact:
-            lost = lost + exact * _beyond(needs, counts, tried)
-        # Only cells that came long enough after the change could show so much lateness.
-        seen = np.maximum(_beyond(rows.spans, pairs, np.nextafter(tried, -np.inf)), total / n)
-        shares = np.maximum.accumulate((lost / seen)[::-1])[::-1]
+            lost = lost + exact * _beyond(needs, counts * rows.stands_for(needs, pairs), tried)
+        shares = np.maximum.accumulate((lost / total)[::-1])[::-1]
 
         def least(allowed: float) -> float:
             enough = shares <= allowed
@@ -187,23 +193,37 @@ class Rows:
         self._stretch = stretch
         """Cells in a stretch, as far as is known."""
 
+    def stands_for(self, values: Floats, pairs: Floats) -> Floats:
+        """How many rows one row of each lateness stands for: only some of the cells could have shown it."""
+        if np.isinf(self.spans).all():
+            return np.ones(len(values))
+        shown = _beyond(self.spans, pairs, np.nextafter(values, -np.inf))
+        found: Floats = np.minimum(STANDS_FOR, float(pairs.sum()) / np.maximum(shown, 1e-9))
+        return found
+
     def stretch_share(self, pairs: Floats) -> float:
         """Pairs of a stretch, if it were all like these cells."""
         return float(pairs.sum()) * self._stretch / max(1, len(pairs))
 
 
 class Budget:
-    """What may still be lost: pairs of a stretch, and what was lost in the last parts of it."""
+    """What may still be lost in the stretches to come: each ends when a part of AHEAD has passed."""
 
-    def __init__(self, pairs: float, lost: Floats) -> None:
+    def __init__(self, pairs: float, staying: Floats, to_come: Floats, lost: Floats) -> None:
         self._pairs = pairs
+        """Pairs of a stretch."""
+        self._staying = staying
+        """Pairs of the last stretch that will not have left it by then."""
+        self._to_come = to_come
+        """Pairs that will have come by then, at least."""
         self._lost = lost
-        """For each part of AHEAD: lost in the last stretch but for that part, which will have left it by then."""
+        """Lost of those that stay."""
 
     def share(self, share: float, dispersion: float) -> float:
         """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
         unseen = dispersion * np.minimum(1.0, UNSEEN / AHEAD)
-        rest = kept_free(PLANNED * share * self._pairs - self._lost, unseen, FREE)
+        allowed = PLANNED * share * (self._staying + self._to_come)
+        rest = kept_free(allowed - self._lost, unseen, FREE)
         return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
 
 

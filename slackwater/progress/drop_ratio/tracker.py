@@ -19,7 +19,10 @@ from slackwater.progress.time import MIN_TICK
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
 CELLS = 100
 #: At the start and after a change, time moves when it has gone on for so long that the slack is at most this part,
-BEGUN, SEEN = 0.8, 0.6
+SEEN = 0.6
+#: or at the start this part, if rows of the newer half of the cells are at most so many times as late as the rest:
+#: clocks show at once how wrong they are, delays only when they have passed. The slack is that
+BEGUN, LATER = 0.8, 1.05
 #: by all cells since the change and by so many of the newest alone, of whose rows 80 % are at most half of it late,
 NEWEST = 4
 #: or not so much later than those of all cells.
@@ -203,9 +206,12 @@ class DropRatioTracker(Tracker):
             return False
         if self._onset:
             return slack <= SEEN * span
+        half = cells // 2
+        older, newer = (self._lateness.quantiles((0.97,), n, but)[0] for n, but in ((cells, half), (half, 0)))
+        part = SEEN if newer > LATER * older else BEGUN
         losable = self._p * float(self._lateness.rows[-cells:].sum())
         # Of few rows the tail has not been seen.
-        return losable >= 1 and slack * max(1.0, (ENOUGH / losable) ** 0.5) <= BEGUN * span
+        return losable >= 1 and slack * max(1.0, (ENOUGH / losable) ** 0.5) <= part * span
 
     def _needed(self, cells: int, place: int | None) -> float:
         """The largest need of all queries, by so many cells; by rows alone if there is no place for a budget."""
@@ -240,9 +246,16 @@ class DropRatioTracker(Tracker):
     def _budget(self, query: RequiredSlack, place: int, known: float) -> Budget:
         places = np.array(self._places[-len(query.lost) :])
         lost, pairs = np.array(query.lost, dtype=np.float64), np.array(query.pairs, dtype=np.float64)
+        whole = float(pairs[places > place - self._stretch].sum()) / known
         staying = places[:, None] > place - self._stretch * (1 - AHEAD)
-        inside = float(pairs[places > place - self._stretch].sum())
-        return Budget(inside / known, (lost[:, None] * staying).sum(0))
+        # A stretch with a gap has fewer pairs: the fewest count that came lately in as long a part.
+        parts = np.maximum(AHEAD, 1 - known)
+        ends = places[:, None] + self._stretch * parts
+        sums = np.append(0.0, np.cumsum(pairs))
+        came = sums[np.searchsorted(places, ends, side="right")] - sums[1:, None]
+        fewest = np.where(ends <= place, came, np.inf).min(0)
+        to_come = np.minimum(parts * whole, fewest)
+        return Budget(whole, (pairs[:, None] * staying).sum(0), to_come, (lost[:, None] * staying).sum(0))
 
     # --- silence
 
