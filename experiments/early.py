@@ -35,10 +35,9 @@ def figures(name: str, answers: pl.DataFrame) -> list[dict[str, Any]]:
         judged = judge(answers, column)
         apart = parts_of_a_day(answers) if "season" in name else answers
         least = 50 if "season" in name else 500
-        groups = held(apart, column).filter(pl.col("windows") >= least)["held"]
+        groups = held(apart, column).filter(pl.col("windows") >= least)["held"].to_list()
         line = {"stream": name, "value": column, **judged.__dict__, "best": best(name, answers, column)}
-        many = groups.len() > 1
-        line["groups"] = [float(groups.min()), float(groups.max())] if many else None  # type: ignore[arg-type]
+        line["groups"] = groups if len(groups) > 1 else None
         lines.append(line)
     return lines
 
@@ -59,7 +58,7 @@ def best(name: str, answers: pl.DataFrame, column: str) -> float | None:
 
 
 def mean(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the same line with several seeds; the extremes of groups are those of all."""
+    """Of the same line with several seeds. Groups are others with each seed; parts of a day are the same ones."""
     made = dict(lines[0])
     for name, value in made.items():
         if isinstance(value, (int, float)):
@@ -68,7 +67,9 @@ def mean(lines: list[dict[str, Any]]) -> dict[str, Any]:
     made["error_of_coverage"] /= len(lines) ** 0.5
     made["worst_against_plain"] = max(line["against_plain"] for line in lines)
     if made["groups"] is not None:
-        made["groups"] = [min(line["groups"][0] for line in lines), max(line["groups"][1] for line in lines)]
+        groups = [line["groups"] for line in lines]
+        of_a_day = "season" in made["stream"]
+        made["groups"] = np.mean(groups, axis=0).tolist() if of_a_day else [one for some in groups for one in some]
     return made
 
 
@@ -83,7 +84,9 @@ def case_of(stream: Real) -> Case:
 def show(line: dict[str, Any], held_out: bool) -> None:
     """A row of the table."""
     coverage = f"{100 * line['coverage']:.1f} ± {100 * line['error_of_coverage']:.1f}"
-    groups = "" if line["groups"] is None else "{:.1f}–{:.1f}".format(*(100 * share for share in line["groups"]))
+    groups = ""
+    if line["groups"] is not None:
+        groups = f"{100 * min(line['groups']):.1f}–{100 * max(line['groups']):.1f}"
     worst = line.get("worst_against_plain", line["against_plain"])
     known = "" if line["best"] is None else f"{line['score'] / line['best']:.2f}"
     print(
