@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.aggregates.growth import Growth
+from slackwater.estimates.arrival_variance import ArrivalVariance
 from slackwater.estimates.completeness import FADE, Floats
 from slackwater.estimates.conformal import Conformal, moved
 from slackwater.estimates.group_history import (
@@ -56,16 +57,13 @@ MEASURED = 6
 LEAST_MISSING = 0.25
 #: An error counts for at most so many times the usual one: one surprise does not make a group a wild one.
 WILD = 3.0
-#: Nor does an error in the number of rows beyond so many times the usual one make arrivals wild.
-FAR_OFF = 3.0
 #: Errors are forgotten more slowly than what rows and values are like.
 SLOWER = 0.2
 #: Units by the rows that are usually missing, and by those that are missing now. The latter also grow and shrink
 #: with the errors of all groups; with the former an error is what it was, however large others have been since.
 UNITS, USUAL, NOW = 2, 0, 1
-#: Kinds of intervals of the first guess, and those that may take the place of the best one in unusual windows.
-PLAIN = [*range(UNITS)]
-PACED = [BY_PACE * UNITS, BY_PACE * UNITS + 1, *PLAIN]
+#: Kinds of intervals that go by the pace, and that of the first guess.
+PACED = [BY_PACE * UNITS, BY_PACE * UNITS + 1, *range(UNITS)]
 _SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
 
 
@@ -123,11 +121,13 @@ class AgeProfile:
         """The last window that it has learned from."""
         self._common = np.zeros((len(columns), OFF + self._guesses))
         self._traffic = Traffic()
-        self._excess = np.array([1e-3, 1e-2])
-        """Variance of the rest beyond that of independent arrivals, and what it is measured against."""
+        self._arrivals = ArrivalVariance()
         self._outside = np.full(len(columns), self._target)
         self._groups = GroupHistory(len(columns), OFF + self._guesses)
-        self._intervals = [Conformal(self._guesses * UNITS) for _ in columns]
+        self._kinds = [*range(self._guesses * UNITS)]
+        self._unusual = [kind for kind in self._kinds if kind // UNITS not in AS_USUAL]
+        """Kinds of intervals, and those that do not expect what was usual."""
+        self._intervals = [Conformal(len(self._kinds)) for _ in columns]
         self._seasons = [Season(length, days, len(columns)) for length, days in seasons]
 
     @property
@@ -190,7 +190,7 @@ class AgeProfile:
         units = np.empty((*seen.shape, UNITS))
         for u, (rows, missing) in enumerate(((usual_rows, usual), (seen[:, 0], rest))):
             missing = np.maximum(missing, LEAST_MISSING)
-            arrivals = np.sqrt(missing if u == USUAL else self._variance(missing))
+            arrivals = np.sqrt(missing if u == USUAL else self._arrivals.at(missing))
             share = missing / (rows + missing)
             for j, growth in enumerate(self._columns):
                 if growth in SUMS:
@@ -206,10 +206,6 @@ class AgeProfile:
                 else:
                     units[:, j, u] = share
         return units
-
-    def _variance(self, missing: Floats) -> Floats:
-        """Of the number of rows that come, if so many are missing."""
-        return np.asarray(missing + max(self._excess[0] / self._excess[1], 0.0) * missing**2)
 
     def _spread(self, own: Floats) -> Floats:
         """How many units the errors of each guess have had: those of the group, and of all groups."""
@@ -236,21 +232,23 @@ class AgeProfile:
     def _bounds(
         self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, pace: Pace
     ) -> tuple[Floats, Floats]:
-        """Of a window unlike those before the usual says nothing: there the errors of the first guess count."""
+        """Of a window unlike those before, intervals that expect the usual say nothing."""
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
         outside = self._groups.outside(keys, self._outside)
         for j, growth in enumerate(self._columns):
             interval = self._intervals[j]
             if interval.ready:
-                best = interval.best()
-                paced = ~pace.usual & pace.known & (growth in SUMS)
-                plain = ~pace.usual & ~paced & (growth in SUMS) & (best // UNITS in AS_USUAL)
-                kinds = [(best, ~paced & ~plain), (interval.best(PACED), paced), (interval.best(PLAIN), plain)]
-                for kind, mine in kinds:
-                    below, above = interval.bounds(kind, *self._split(j, outside[mine, j]))
-                    k, u = divmod(kind, UNITS)
-                    center, scale = guesses[mine, j, k], spread[mine, j, k] * unit[mine, j, u]
-                    low[mine, j], high[mine, j] = center + below * scale, center + above * scale
+                unlike = ~pace.usual & (growth in SUMS)
+                sets = (self._kinds, ~unlike), (PACED, unlike & pace.known), (self._unusual, unlike & ~pace.known)
+                for kinds, mine in (some for some in sets if some[1].any()):
+                    some, weights = interval.weights(kinds)
+                    guess, scale = np.divmod(some, UNITS)
+                    scales = spread[mine, j][:, guess] * unit[mine, j][:, scale]
+                    more = guesses[mine, j][:, guess] - seen[mine, j, None]
+                    below, above = interval.bounds(some, *self._split(j, outside[mine, j]))
+                    # Where nothing is added, what is seen stays exactly as it is.
+                    low[mine, j] = seen[mine, j] + (more + below * scales) @ weights
+                    high[mine, j] = seen[mine, j] + (more + above * scales) @ weights
             # What is seen is the least that a maximum or a count can become, the most that a minimum can.
             if growth is Growth.RISES or growth is Growth.COUNTS:
                 low[:, j], high[:, j] = np.maximum(low[:, j], seen[:, j]), np.maximum(high[:, j], seen[:, j])
@@ -301,7 +299,8 @@ class AgeProfile:
         self._learn_common(figures, fade)
         if new and self.windows > BLIND:
             self._traffic.learn(guess.traffic[0], float(fade[LONG]))
-        self._learn_excess(guess.rest, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
+        missing = np.maximum(guess.rest, LEAST_MISSING)
+        self._arrivals.learn(missing, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
         self._learn_seasons(window, guess, final)
 
     def _figures(self, guess: Guess, final: Floats, errors: Floats, scales: Floats, blind: bool) -> Floats:
@@ -334,11 +333,6 @@ class AgeProfile:
             if len(usable):
                 self._common[j] = fade * self._common[j] + usable.mean(axis=0)
 
-    def _learn_excess(self, rest: Floats, error: Floats, fade: float) -> None:
-        missing = np.maximum(rest, LEAST_MISSING)
-        square = np.minimum(error**2, FAR_OFF**2 * (self._variance(missing) + 1))
-        self._excess = fade * self._excess + [float((square - missing).mean()), float((missing**2).mean())]
-
     def _learn_seasons(self, window: int, guess: Guess, final: Floats) -> None:
         if not self._seasons:
             return
@@ -366,7 +360,7 @@ class AgeProfile:
     # --- the journal
 
     def _arrays(self) -> list[Floats]:
-        return [self._common, self._excess, self._outside, self._traffic.sums]
+        return [self._common, self._arrivals.sums, self._outside, self._traffic.sums]
 
     def pack(self) -> tuple[list[Ints], list[Floats]]:
         """All that a restart needs."""

@@ -1,9 +1,9 @@
 """Intervals that hold the final value with a stated share: split-conformal over the errors of past windows.
 
 Errors come in scales of their group, so that those of all groups can stand side by side. Several guesses and scales
-compete: the intervals with the lowest score of Winkler (1972), width and misses, are taken. Each group has a share
-of its own that it leaves outside; it is moved by adaptive conformal inference (Gibbs and Candès 2021): a miss makes
-the group's next intervals wider, a hit a little narrower.
+compete: an interval is the mean of theirs, and those count most that had the lowest score of Winkler (1972), width
+and misses. Each group has a share of its own that it leaves outside; it is moved by adaptive conformal inference
+(Gibbs and Candès 2021): a miss makes the group's next intervals wider, a hit a little narrower.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.estimates.completeness import Floats
+from slackwater.progress.sources import Ints
 
 #: No interval before so many errors of so many windows are known.
 ENOUGH = 20
@@ -20,6 +21,8 @@ ENOUGH_WINDOWS = 8
 #: So many errors are kept, and so many of one window: those of its groups often go together.
 KEPT = 256
 OF_A_WINDOW = 16
+#: Of all errors the latest are kept, this share: the first ones are of guesses that knew little.
+LATEST = 0.85
 #: By how much a miss moves the share of errors that are left outside; if errors are those of many groups, by more.
 STEP = 0.007
 OF_OTHERS = 2.0
@@ -35,9 +38,14 @@ MOST_KEPT = 1_024
 LEAST_OUTSIDE, MOST_OUTSIDE = 0.002, 4.0
 #: Beyond all known errors, an end that leaves a sixteenth outside is twice as far away.
 TAIL = 0.25
-#: How fast scores are forgotten, and by how much those of others must be better.
+#: How fast scores are forgotten, and by how much that of another kind must be better than the first one's.
 FADE = 0.995
 BETTER = 0.95
+#: A kind whose score is worse by a fiftieth counts a third as much as the best one. At first all are thought to be
+#: alike, for so many windows. Those that hardly count are left out. The best one alone scores worse by up to 6 %.
+SHARPER = 50.0
+AT_FIRST = 20.0
+NEGLIGIBLE = 0.02
 
 
 def moved(
@@ -63,12 +71,13 @@ class Conformal:
     >>> interval = Conformal(kinds=2)
     >>> interval.ready
     False
-    >>> for error in range(-50, 51):
+    >>> for error in (37 * np.arange(101) % 101 - 50).tolist():
     ...     interval.learn(np.array([[error / 5, error / 10]]), np.ones((1, 2)), 0.05, 0.05)
-    >>> interval.best()
-    1
-    >>> [ends.round(2) for ends in interval.bounds(1, np.array([0.05, 0.2]), np.array([0.05, 0.1]))]
-    [array([-4.82, -3.21]), array([4.82, 4.28])]
+    >>> interval.best(), interval.weights([0, 1])
+    (1, (array([1]), array([1.])))
+    >>> low, high = interval.bounds(np.array([1]), below=np.array([0.05, 0.2]), above=np.array([0.05, 0.1]))
+    >>> [ends[:, 0].round(2) for ends in (low, high)]
+    [array([-4.7 , -3.03]), array([4.89, 4.34])]
     """
 
     def __init__(self, kinds: int) -> None:
@@ -90,22 +99,36 @@ class Conformal:
         best = min(some, key=lambda kind: float(self._scores[kind]))
         return best if self._scores[best] < BETTER * self._scores[some[0]] else some[0]
 
-    def bounds(self, kind: int, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """The lower and upper ends, in scales of a kind from its guess, that leave such shares outside."""
-        errors, places = self._ordered()[:, kind], self._places()
-        wider, middle = 1 + FEW / self._learned, float(errors[len(errors) // 2])
-        low = _beyond(below, places[0]) * (np.interp(below, places, errors) - middle)
-        high = _beyond(above, places[0]) * (np.interp(1 - above, places, errors) - middle)
+    def weights(self, kinds: Sequence[int]) -> tuple[Ints, Floats]:
+        """Those of some kinds that count, and how much: more, the better their intervals have scored."""
+        scored = (1 - FADE ** max(self._windows - ENOUGH_WINDOWS, 1)) / (1 - FADE)
+        some = np.asarray(kinds)
+        scores = self._scores[some] + AT_FIRST / scored * self._scores[some[0]]
+        if not scores.min():
+            return some[[np.argmin(scores)]], np.ones(1)
+        weights = (scores.min() / scores) ** SHARPER
+        counts = weights >= NEGLIGIBLE
+        return some[counts], weights[counts] / weights[counts].sum()
+
+    def bounds(self, kinds: Ints, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+        """The lower and upper ends, in scales of each kind from its guess, that leave such shares outside."""
+        errors, least = self._ordered()[:, kinds], 1 / (len(self._errors) + 1)
+        wider, middle = 1 + FEW / self._learned, errors[len(errors) // 2]
+        low = _beyond(below, least)[:, None] * (self._at(below, errors) - middle)
+        high = _beyond(above, least)[:, None] * (self._at(1 - above, errors) - middle)
         return middle + wider * low, middle + wider * high
+
+    def _at(self, shares: Floats, ordered: Floats) -> Floats:
+        """The errors below which such shares lie, by share and kind."""
+        places = (shares * (len(ordered) + 1) - 1).clip(0, len(ordered) - 1)
+        floor = places.astype(np.int64)
+        part = (places - floor)[:, None]
+        return np.asarray(ordered[floor] * (1 - part) + ordered[np.minimum(floor + 1, len(ordered) - 1)] * part)
 
     def _ordered(self) -> Floats:
         if self._sorted is None:
             self._sorted = np.sort(self._errors, axis=0)
         return self._sorted
-
-    def _places(self) -> Floats:
-        n = len(self._errors)
-        return np.arange(1, n + 1) / (n + 1)
 
     def learn(
         self, errors: Floats, sizes: Floats, below: float, above: float, behind: int = 0, new: bool = True
@@ -120,18 +143,15 @@ class Conformal:
         if len(errors) > OF_A_WINDOW:
             places = (np.arange(OF_A_WINDOW) + 0.5) / OF_A_WINDOW * len(errors)
             errors = errors[np.argsort(errors[:, self.best()])[places.astype(np.int64)]]
-        kept = min(int(KEPT * (1 + behind / LATER)), MOST_KEPT)
-        self._errors = np.concatenate([self._errors, errors])[-kept:]
         self._windows += new
         self._learned += len(errors)
+        latest = max(int(LATEST * self._learned), ENOUGH)
+        kept = min(int(KEPT * (1 + behind / LATER)), MOST_KEPT, latest)
+        self._errors = np.concatenate([self._errors, errors])[-kept:]
         self._sorted = None
 
     def _score(self, errors: Floats, sizes: Floats, below: float, above: float) -> Floats:
-        places = np.interp([below, 1 - above], self._places(), np.arange(len(self._errors)))
-        floor = places.astype(np.int64)
-        part = (places - floor)[:, None]
-        ordered = self._ordered()
-        low, high = ordered[floor] * (1 - part) + ordered[np.minimum(floor + 1, len(ordered) - 1)] * part
+        low, high = self._at(np.array([below, 1 - above]), self._ordered())
         score = high - low
         if below:
             score = score + np.maximum(low - errors, 0) / below

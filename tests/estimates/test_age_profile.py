@@ -14,6 +14,7 @@ import pytest
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.age_profile import AgeProfile, Guess
 from slackwater.estimates.completeness import Floats
+from slackwater.estimates.conformal import LATEST
 from slackwater.estimates.fit_to_type import fit_to_type
 
 COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
@@ -97,7 +98,7 @@ def test_a_value_that_is_always_the_same_is_known_exactly() -> None:
 
 
 def test_with_one_group_an_interval_is_made_of_errors_as_they_were() -> None:
-    """A few wild errors are in the tail of the others; they do not make all others wild, too."""
+    """A few wild errors are in the tail of the others that are kept; they do not make all others wild, too."""
     rng = np.random.default_rng(8)
     errors = rng.normal(0, 1, 120)
     errors[[30, 31, 32]] = 40.0, -40.0, 40.0
@@ -106,7 +107,21 @@ def test_with_one_group_an_interval_is_made_of_errors_as_they_were() -> None:
     for w in range(120):
         guess = profile.guess(np.array([float(w)]), ONE, np.array([[80.0, 0.0]]), curve, UNKNOWN)
         if w >= 60:
-            known = errors[6:w]
+            known = errors[6:w][-int(LATEST * (w - 6)) :]
             assert guess.low[0, 1] >= 1.25 * np.quantile(known, 0.03), w
             assert guess.high[0, 1] <= 1.25 * np.quantile(known, 0.97), w
+        profile.learn(w, guess, final[w : w + 1], curve, 0)
+
+
+def test_errors_of_a_wild_beginning_are_given_up_before_others() -> None:
+    """The first twelve windows that count are a hundred times as far off as those after them."""
+    rng = np.random.default_rng(9)
+    errors = rng.normal(0, 1, 120)
+    errors[6:18] *= 100
+    final = np.stack([np.full(120, 100.0), errors], axis=1)
+    profile, curve = AgeProfile([Growth.COUNTS, Growth.SETTLES], 0.9), np.full(1, np.nan)
+    for w in range(120):
+        guess = profile.guess(np.array([float(w)]), ONE, np.array([[80.0, 0.0]]), curve, UNKNOWN)
+        if w >= 100:  # 94 errors are known; with the first ones among them the ends would be 100 or more away
+            assert guess.high[0, 1] - guess.low[0, 1] < 10, w
         profile.learn(w, guess, final[w : w + 1], curve, 0)
