@@ -122,6 +122,7 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
 
 def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
     """All at once, page by page: much of what is found of a page serves several policies."""
+    what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
     found: Found = {}
     under_way = [
         (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, found)
@@ -132,7 +133,7 @@ def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple
             next(one)
         found.clear()
         if (k + 1) % 16 == 0 or k + 1 == len(pages):
-            progress(f"trying {len(tried)} policies", k + 1, len(pages))
+            progress(what, k + 1, len(pages))
     return [(candidate, played(one)) for candidate, one in zip(tried, under_way, strict=True)]
 
 
