@@ -39,7 +39,7 @@ class Connection(H11Protocol):
         if self.idle:
             self._await_head()
         else:
-            self._head = _off(self._head)
+            self._forget_head()
 
     def on_response_complete(self) -> None:
         """The next request may come, as long as the connection is kept alive."""
@@ -53,12 +53,13 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self._unread = _off(self._unread)
+        self._forget_unread()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
-        self._head, self._unread = _off(self._head), _off(self._unread)
+        self._forget_head()
+        self._forget_unread()
         super().connection_lost(exc)
 
     def _await_head(self) -> None:
@@ -68,7 +69,7 @@ class Connection(H11Protocol):
 
     def give_way(self) -> None:
         """Close it, if no request is being answered."""
-        self._head = _off(self._head)
+        self._forget_head()
         if self.idle and not self.transport.is_closing():
             self.transport.close()
 
@@ -80,7 +81,12 @@ class Connection(H11Protocol):
         if idle:
             min(idle, key=lambda connection: connection._idle_since).give_way()
 
+    def _forget_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
 
-def _off(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

@@ -235,7 +235,9 @@ class Losses:
         dispersion = (1 - self._exact) * _dispersion(lateness)
         if self._exact:
             lost = np.where(self._needs > slack, self._counts, 0.0)
-            dispersion += self._exact * _dispersion(np.bincount(self._cells, lost, len(lateness)))
+            dispersion += self._exact * _dispersion(
+                np.bincount(self._cells, lost, len(lateness)).astype(np.float64)
+            )
         # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
         most = 3 * max(1.0, float(self._pairs.sum()) / max(float(rows.totals.sum()), 1.0))
         return min(dispersion, most)
