@@ -234,10 +234,11 @@ def main() -> None:
         print(f"{experiment.paper} {experiment.title}: {time.monotonic() - began:.0f} s", flush=True)
         if ended.returncode:
             failed.append(experiment.title)
-    sections = [
-        Section(paper, [s for e in EXPERIMENTS if e.paper == paper and (s := show(e, options.out)) is not None])
-        for paper in ("S1", "S2", "S3", "S4", "S5")
-    ]
+    sections = []
+    for paper in ("S1", "S2", "S3", "S4", "S5"):
+        found = {e.title: show(e, options.out) for e in EXPERIMENTS if e.paper == paper}
+        not_run = [title for title, shown in found.items() if shown is None]
+        sections.append(Section(paper, [shown for shown in found.values() if shown is not None], not_run))
     path = options.out / "report.html"
     path.write_text(page(sections, options.full), encoding="utf-8")
     print(f"The report is {path}")

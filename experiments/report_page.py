@@ -56,6 +56,8 @@ class Section:
 
     paper: str
     experiments: list[Shown]
+    not_run: list[str]
+    """Titles of those that there is nothing of."""
 
 
 def page(sections: list[Section], full: bool) -> str:
@@ -73,6 +75,8 @@ def page(sections: list[Section], full: bool) -> str:
 
 def _section(section: Section) -> str:
     shown = "".join(map(_experiment, section.experiments)) or "<p>Not run yet.</p>"
+    if section.experiments and section.not_run:
+        shown += f"<p>Not run yet, for it takes longer: {escape('; '.join(section.not_run))}.</p>"
     return f'<h2 id="{section.paper}">{section.paper}: {escape(PAPERS[section.paper])}</h2>{shown}'
 
 

@@ -26,6 +26,8 @@ from slackwater.errors import QueryError, SlackwaterError
 ASSETS = files("slackwater") / "dashboard" / "assets"
 #: No body of a request is longer.
 _LONGEST_BODY = 16 * 1024
+#: Seconds in which it must have come.
+_BODY_SECONDS = 10.0
 #: So many requests may wait for the executor at once.
 _MOST_ASKED = 16
 
@@ -147,12 +149,15 @@ async def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
     """The request's body: nothing, or a JSON object with some of these fields."""
     body = b""
     try:
-        async for part in request.stream():
-            body += part
-            if len(body) > _LONGEST_BODY:
-                raise HTTPException(413, f"a body of more than {_LONGEST_BODY} bytes")
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > _LONGEST_BODY:
+                    raise HTTPException(413, f"a body of more than {_LONGEST_BODY} bytes")
     except ClientDisconnect:
         raise HTTPException(400, "the body ended too soon") from None
+    except TimeoutError:
+        raise HTTPException(408, "the body did not come in time", {"connection": "close"}) from None
     try:
         value = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):

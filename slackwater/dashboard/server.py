@@ -10,6 +10,7 @@ import threading
 import uvicorn
 
 from slackwater.dashboard.app import Endpoints
+from slackwater.dashboard.connections import MOST_CONNECTIONS, Connection
 from slackwater.dashboard.guard import Guard
 from slackwater.dashboard.watched import Watched
 from slackwater.errors import QueryError, RunError
@@ -36,13 +37,15 @@ class LivePage:
         self.url = f"http://{shown}:{self.port}/" + ("" if self.token is None else f"?token={self.token}")
         config = uvicorn.Config(
             guard,
+            http=Connection,
             log_config=None,
             log_level="error",
             access_log=False,
             lifespan="on",
             ws="none",
             timeout_graceful_shutdown=2,
-            limit_concurrency=256,
+            # Behind the connections that are held there may be some that are being closed.
+            limit_concurrency=2 * MOST_CONNECTIONS,
             h11_max_incomplete_event_size=32 * 1024,
         )
         self._server = uvicorn.Server(config)

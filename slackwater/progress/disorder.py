@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -39,6 +40,21 @@ class SourceHeartbeats:
             left[least] = MAX_TICK
         ended = np.flatnonzero(self.ticks == MAX_TICK)[: most - len(found)]
         return {self.names[i]: int(self.ticks[i]) for i in (*found, *ended)}
+
+
+Found = dict[Hashable, Any]
+"""What trackers have computed of a page, by what it is."""
+T = TypeVar("T")
+
+
+def once(found: Found | None, what: Hashable, compute: Callable[[], T]) -> T:
+    """What another tracker has computed already, or what is computed now."""
+    if found is None:
+        return compute()
+    if what not in found:
+        found[what] = compute()
+    known: T = found[what]
+    return known
 
 
 class Tracker(ABC):
@@ -82,6 +98,13 @@ class Tracker(ABC):
 
     def hear(self, report: Report) -> None:
         """A query tells what it made of an admitted page."""
+        return None
+
+    def share(self, found: Found) -> None:
+        """Trackers that are told of the same pages, page by page in turns, may share what they compute of each.
+
+        Whoever gives them the dictionary empties it after each page.
+        """
         return None
 
     def tick(self, now: int) -> None:

@@ -6,15 +6,14 @@ page's arrival is learned, and the clock answers those who wait, as in the engin
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Generator
 
 import numpy as np
 
-from slackwater.progress.disorder import Disorder, Tracker
+from slackwater.progress.disorder import Disorder, Found, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
-from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
@@ -23,49 +22,55 @@ from slackwater.windows.spec import WindowSpec
 #: The operator that reports.
 QUERY = "tune"
 
-Told = Callable[[int], None]
-"""Is told how many pages are done."""
+Playing = Generator[None, None, Outcome]
+"""Goes on by a page each time, and gives the outcome at the end."""
 
 
-def ignore(_: int) -> None:
-    """Nobody wants to know."""
+def played(playing: Playing) -> Outcome:
+    """Go on to the end."""
+    while True:
+        try:
+            next(playing)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
 
 
-@dataclass
 class _Held:
     """The panes that some open window needs."""
 
-    spec: WindowSpec
-    panes: Ints
-    beat: int = MIN_TICK
-    """What windows have been told."""
+    def __init__(self, spec: WindowSpec) -> None:
+        self._spec = spec
+        self._panes: list[int] = []
+        self._first: int | None = None
+        """The first pane of which a window is open; None while all are."""
+        self.beat = MIN_TICK
+        """What windows have been told."""
 
-    def take(self, panes: Ints) -> None:
-        """The panes of a page."""
-        fresh = panes[self._open(panes)]
-        if len(fresh):
-            self.panes = np.union1d(self.panes, fresh)
+    def __bool__(self) -> bool:
+        return bool(self._panes)
+
+    def take(self, panes: list[int]) -> None:
+        """The panes of a page, in order."""
+        for pane in panes if self._first is None else panes[bisect_left(panes, self._first) :]:
+            place = bisect_left(self._panes, pane)
+            if place == len(self._panes) or self._panes[place] != pane:
+                self._panes.insert(place, pane)
 
     def close(self, beat: int) -> None:
         """Time has come so far."""
         if beat > self.beat:
             self.beat = beat
-            self.panes = self.panes[self._open(self.panes)]
-
-    def _open(self, panes: Ints) -> Ints:
-        if self.beat == MIN_TICK:
-            return np.arange(len(panes))
-        closed = self.spec.last_closed(Heartbeat(self.beat))
-        found: Ints = np.flatnonzero(self.spec.windows_of(panes)[1] > closed)
-        return found
+            self._first = (self._spec.last_closed(Heartbeat(beat)) + 1) * self._spec.panes_per_slide
+            del self._panes[: bisect_left(self._panes, self._first)]
 
     def wanted(self, tick: int) -> int | None:
         """The last tick of the next window that has rows, behind this one."""
-        if not len(self.panes):
+        if not self._panes:
             return None
-        low, high = int(self.panes[0]), int(self.panes[-1])
-        window = max(self.spec.last_closed(Heartbeat(tick)) + 1, self.spec.first_window(low))
-        return self.spec.bounds(window)[1] - 1 if window <= self.spec.last_window(high) else None
+        low, high = self._panes[0], self._panes[-1]
+        window = max(self._spec.last_closed(Heartbeat(tick)) + 1, self._spec.first_window(low))
+        return self._spec.bounds(window)[1] - 1 if window <= self._spec.last_window(high) else None
 
 
 class Clock:
@@ -99,10 +104,17 @@ class Clock:
         return None if tick is None else self._tracker.reaches(tick)
 
 
-def backtest(policy: Disorder, pages: Pages, told: Told = ignore) -> Outcome:
+def backtest(policy: Disorder, pages: Pages) -> Outcome:
     """What a policy would have made of the pages, in a query with one heartbeat for all rows."""
+    return played(playing(policy, pages))
+
+
+def playing(policy: Disorder, pages: Pages, found: Found | None = None) -> Playing:
+    """The same, page by page: others that play them in turns share what was found of a page."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
-    clock, held = Clock(tracker), _Held(pages.spec, np.zeros(0, np.int64))
+    if found is not None:
+        tracker.share(found)
+    clock, held = Clock(tracker), _Held(pages.spec)
     n, ats, arrivals = len(pages), pages.ats.tolist(), pages.arrivals
     met, after = np.empty(n, np.int64), np.empty(n, np.int64)
     steps: list[tuple[int, int]] = []
@@ -112,7 +124,7 @@ def backtest(policy: Disorder, pages: Pages, told: Told = ignore) -> Outcome:
         if beat > held.beat:
             steps.append((now, beat))
             held.close(beat)
-        return len(held.panes) > 0
+        return bool(held)
 
     for k in range(n):
         clock.until(ats[k], held.wanted, say)
@@ -121,14 +133,14 @@ def backtest(policy: Disorder, pages: Pages, told: Told = ignore) -> Outcome:
         tracker.admit(k)
         last_ticks, pairs = pages.pairs_of(k)
         lost = int(pairs[: np.searchsorted(last_ticks, beat, side="right")].sum())
-        held.take(pages.panes_of(k)[0])
+        held.take(pages.panes_of(k)[0].tolist())
         tracker.hear(Report(QUERY, k, last_ticks, pairs, lost))
-        asks = len(held.panes) > 0
+        asks = bool(held)
         tracker.arrive(arrivals[k])
         if asks:
             clock.tell(ats[k], held.wanted)
         say(ats[k])
         after[k] = held.beat
-        told(k + 1)
+        yield
     instants, beats = np.array(steps, dtype=np.int64).reshape(-1, 2).T
     return Outcome.of(pages, met, after, instants, beats)

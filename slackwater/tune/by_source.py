@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -9,11 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from slackwater.columns import PANE, ROWS, SOURCE
-from slackwater.progress.disorder import Disorder, Tracker
+from slackwater.progress.disorder import Disorder, Found, Tracker, once
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
-from slackwater.tune.backtest import QUERY, Clock, Told, ignore
+from slackwater.tune.backtest import QUERY, Clock, Playing, played
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
 from slackwater.windows.closed import ends_reached
@@ -21,9 +22,16 @@ from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
 
 
-def backtest_by_source(policy: Disorder, pages: Pages, told: Told = ignore) -> Outcome:
+def backtest_by_source(policy: Disorder, pages: Pages) -> Outcome:
     """What a policy that knows sources would have made of the pages, in a query that groups by the source."""
+    return played(playing_by_source(policy, pages))
+
+
+def playing_by_source(policy: Disorder, pages: Pages, found: Found | None = None) -> Playing:
+    """The same, page by page."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
+    if found is not None:
+        tracker.share(found)
     clock, windows = Clock(tracker), _Windows(pages.spec, pages.cells[SOURCE].unique().sort().to_list())
     n, ats, arrivals = len(pages), pages.ats.tolist(), pages.arrivals
     met, lost, lost_rows, held = (np.zeros(n, np.int64) for _ in range(4))
@@ -37,10 +45,10 @@ def backtest_by_source(policy: Disorder, pages: Pages, told: Told = ignore) -> O
         say(ats[k])
         met[k] = tracker.heartbeat.tick
         tracker.admit(k)
-        cells = pages.cells_of(k)
+        cells = once(found, "cells", partial(windows.cells, pages.cells_of(k)))
         lost_of = windows.take(cells, ats[k])
-        lost[k], lost_rows[k] = lost_of.sum(), cells[ROWS].to_numpy()[lost_of > 0].sum()
-        by_source = partial(_by_source, cells, lost_of, pages.spec)
+        lost[k], lost_rows[k] = lost_of.sum(), cells.rows[lost_of > 0].sum()
+        by_source = partial(RowsBySource, cells.names, cells.panes, cells.rows, lost_of, pages.spec.rows_by_window)
         tracker.hear(Report(QUERY, k, *pages.pairs_of(k), int(lost[k]), by_source))
         asks = windows.holds
         tracker.arrive(arrivals[k])
@@ -48,7 +56,7 @@ def backtest_by_source(policy: Disorder, pages: Pages, told: Told = ignore) -> O
             clock.tell(ats[k], _nobody)
         say(ats[k])
         held[k] = windows.rows
-        told(k + 1)
+        yield
     ends, closed = windows.answers()
     return Outcome(pages, met, lost, lost_rows, held, ends, closed)
 
@@ -57,9 +65,21 @@ def _nobody(tick: int) -> None:
     """Policies whose time goes on with the clock know no sources."""
 
 
-def _by_source(cells: pl.DataFrame, lost: Ints, spec: WindowSpec) -> RowsBySource:
-    rows, panes = cells[ROWS].to_numpy(), cells[PANE].to_numpy()
-    return RowsBySource(cells[SOURCE].to_list(), panes, rows, lost, spec.rows_by_window)
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """A page's rows by source and pane: an entry for each, and its windows."""
+
+    names: list[str]
+    sources: Ints
+    """Places of the names."""
+    panes: Ints
+    rows: Ints
+    first: Ints
+    last: Ints
+    """The earliest and the latest window of each entry."""
+    entry: Ints
+    windows: Ints
+    """Each window of each entry, side by side: which entry, and which window."""
 
 
 class _Windows:
@@ -75,6 +95,7 @@ class _Windows:
         self._named = np.zeros(len(names), bool)
         self._others = MIN_TICK
         self._told: tuple[list[str], Ints] = ([], np.zeros(0, np.int64))
+        self._ticks: Ints = np.zeros(0, np.int64)
         # Open windows as window * sources + source; of panes, the same of their last window, and their rows.
         self._open, self._panes, self._rows = (np.zeros(0, np.int64) for _ in range(3))
         self._answers: list[tuple[Ints, Ints]] = []
@@ -97,9 +118,13 @@ class _Windows:
             self._closed = np.maximum(self._closed, np.where(self._named, reached, MIN_TICK))
             self._others = max(self._others, reached)
         else:
+            ticks = np.append(by.ticks, by.others)
+            if np.array_equal(ticks, self._ticks) and by.names == self._told[0]:
+                return  # most pages move no heartbeat before they come
+            self._ticks = ticks
             if by.names != self._told[0]:
                 self._told = list(by.names), np.array([self._place.get(n, -1) for n in by.names])
-            reached = ends_reached(self.spec, np.append(by.ticks, by.others))
+            reached = ends_reached(self.spec, ticks)
             known = self._told[1] >= 0  # a policy may name sources that send nothing
             places = self._told[1][known]
             self._closed[places] = np.maximum(self._closed[places], reached[:-1][known])
@@ -107,26 +132,31 @@ class _Windows:
             self._others = max(self._others, int(reached[-1]))
         self._answer(now)
 
-    def take(self, cells: pl.DataFrame, now: int) -> Ints:
-        """A page's rows by source and pane; the pairs of each that were lost."""
-        if cells.height == 0:
-            return np.zeros(0, np.int64)
-        names, rows = cells[SOURCE].to_list(), cells[ROWS].to_numpy()
-        sources = np.array([self._place[name] for name in names], dtype=np.int64)
-        first, last = self.spec.windows_of(cells[PANE].to_numpy())
-        lost = self._given.count(names, first, last)
+    def cells(self, page: pl.DataFrame) -> _Cells:
+        """A page's rows by source and pane."""
+        names, panes = page[SOURCE].to_list(), page[PANE].to_numpy()
+        sources = np.fromiter(map(self._place.__getitem__, names), np.int64, len(names))
+        first, last = self.spec.windows_of(panes)
         counts = last - first + 1
-        entry = np.repeat(np.arange(len(rows)), counts)
+        entry = np.repeat(np.arange(len(names)), counts)
         windows = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts) + first[entry]
-        keys = windows * len(self._names) + sources[entry]
+        return _Cells(names, sources, panes, page[ROWS].to_numpy(), first, last, entry, windows)
+
+    def take(self, cells: _Cells, now: int) -> Ints:
+        """A page's rows; the pairs of each entry that were lost."""
+        if not len(cells.rows):
+            return np.zeros(0, np.int64)
+        lost = self._given.count(cells.names, cells.first, cells.last)
+        keys = cells.windows * len(self._names) + cells.sources[cells.entry]
         if lost.any():
-            keys = keys[self._given.count([names[k] for k in entry.tolist()], windows, windows) == 0]
+            names, windows = [cells.names[k] for k in cells.entry.tolist()], cells.windows
+            keys = keys[self._given.count(names, windows, windows) == 0]
         self._open = np.union1d(self._open, keys)
-        kept = lost < counts
-        self._panes = np.append(self._panes, (last * len(self._names) + sources)[kept])
-        self._rows = np.append(self._rows, rows[kept])
+        kept = lost < cells.last - cells.first + 1
+        self._panes = np.append(self._panes, (cells.last * len(self._names) + cells.sources)[kept])
+        self._rows = np.append(self._rows, cells.rows[kept])
         self._answer(now)  # time may have passed a window of which the source had no row yet
-        lost_pairs: Ints = lost * rows
+        lost_pairs: Ints = lost * cells.rows
         return lost_pairs
 
     def _passed(self, keys: Ints) -> NDArray[np.bool_]:

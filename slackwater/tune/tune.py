@@ -10,7 +10,7 @@ import polars as pl
 
 from slackwater.columns import BEFORE, ROWS
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.disorder import Disorder
+from slackwater.progress.disorder import Disorder, Found
 from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
 from slackwater.progress.drop_ratio.max_delay import max_delay
@@ -18,8 +18,8 @@ from slackwater.progress.learned.learned import Learned, learned
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 from slackwater.tune.asked import Asked
-from slackwater.tune.backtest import Told, backtest
-from slackwater.tune.by_source import backtest_by_source
+from slackwater.tune.backtest import played, playing
+from slackwater.tune.by_source import playing_by_source
 from slackwater.tune.durations import write
 from slackwater.tune.findings import Finding, Seen, findings
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
@@ -121,17 +121,20 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
 
 
 def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
-    outcomes, steps = [], len(tried) * len(pages)
-    for n, candidate in enumerate(tried):
-        begun = n * len(pages)
-
-        def told(done: int, begun: int = begun, label: str = candidate.label) -> None:
-            if done % 64 == 0 or done == len(pages):
-                progress(label, begun + done, steps)
-
-        play: Callable[[Disorder, Pages, Told], Outcome] = backtest_by_source if candidate.by_source else backtest
-        outcomes.append((candidate, play(candidate.policy, pages, told)))
-    return outcomes
+    """All at once, page by page: much of what is found of a page serves several policies."""
+    what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
+    found: Found = {}
+    under_way = [
+        (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, found)
+        for candidate in tried
+    ]
+    for k in range(len(pages)):
+        for one in under_way:
+            next(one)
+        found.clear()
+        if (k + 1) % 16 == 0 or k + 1 == len(pages):
+            progress(what, k + 1, len(pages))
+    return [(candidate, played(one)) for candidate, one in zip(tried, under_way, strict=True)]
 
 
 def _fixed(target: float, exact: int, delay: int, outcome: Outcome) -> Fixed:

@@ -62,6 +62,7 @@ def test_figures_of_spark_have_their_tables(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps(figures))
     html = _report(tmp_path)
     assert html.count("1,234.50") == 3
+    assert "Not run yet, for it takes longer: Queues over time in five settings (section 6)." in html
     assert "<td>two operators</td><td>fifo</td></tr>" in html
     assert '<td>A none</td><td class="n">7.50</td>' in html and "<td>native, union</td><td></td>" in html
     assert "C is 0.020 ms above D; A is 22,500 times C" in html

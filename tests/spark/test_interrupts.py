@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
@@ -16,7 +18,9 @@ import slackwater as sw
 from slackwater.spark.api.interrupts import Interrupts
 from slackwater.spark.api.session import stop_at_exit
 from slackwater.spark.embedded import own_interrupts
+from tests.kit.borrowed_spark import lent
 
+ROOT = Path(__file__).parents[2]
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -126,6 +130,48 @@ def test_a_program_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path)
             else:
                 s.run_available()
     counts = [row.n for row in spark.read.parquet(out).orderBy("window_start").collect()]
+    assert counts == [9, 9, 8, 9, 5]
+
+
+PROGRAM = """
+import sys
+import slackwater as sw
+from tests.kit.borrowed_spark import borrowed
+from tests.spark.test_interrupts import rows
+
+s = sw.Session(borrowed(), journal=sys.argv[1])
+stream = s.stream("s", rows(s.spark), time="t", arrival="came", page="1 hour", disorder=sw.bounded("0 seconds"))
+stream.window("1 hour", "1 hour").agg(n="count(*)").start(name="q", sink=sys.argv[2])
+
+def told(page):
+    if sys.argv[3] == "waits":
+        print("a page is done", flush=True)
+        sys.stdin.readline()
+
+s.run_available(progress=told)
+print("the end", flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_plain_program_and_the_same_program_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    def program(how: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path / "journal"), str(tmp_path / "out"), how]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, text=True, env=lent(spark), cwd=ROOT, **pipes)  # type: ignore[call-overload, no-any-return]
+
+    with program("waits") as first:
+        assert first.stdout and first.stdout.readline() == "a page is done\n", first.communicate()[1]
+        first.send_signal(signal.SIGINT)
+        said, errors = first.communicate("\n", timeout=120)
+    assert first.returncode == -signal.SIGINT and said == ""
+    last = errors.rstrip().splitlines()[-1]
+    assert last.startswith("KeyboardInterrupt: interrupted: the page under way was finished and committed.")
+    assert last.endswith(f"or start the program again: the journal '{tmp_path / 'journal'}' has all that was done")
+    assert "py4j" not in errors and "\tat org.apache" not in errors
+    with program("goes on") as again:
+        said, errors = again.communicate(timeout=120)
+    assert (again.returncode, said) == (0, "the end\n"), errors
+    counts = [row.n for row in spark.read.parquet(str(tmp_path / "out")).orderBy("window_start").collect()]
     assert counts == [9, 9, 8, 9, 5]
 
 

@@ -7,13 +7,15 @@ estimator for itself, and sources that are quick do not wait for those that are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from slackwater.progress.arrival import Arrival, sketch_of
-from slackwater.progress.disorder import SourceHeartbeats, Tracker
+from slackwater.progress.disorder import Found, SourceHeartbeats, Tracker, once
 from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
+from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
@@ -31,11 +33,17 @@ _GAPS = 100
 class DropRatioBySource(Tracker):
     """One tracker for the stream; a tracker for each class of sources as soon as a query asks for these."""
 
-    def __init__(self, build: Callable[[], Tracker], unit: int) -> None:
+    def __init__(self, build: Callable[[], DropRatioTracker], unit: int) -> None:
         self._build, self._unit = build, unit
         self._stream = build()
         self._classes: ClassTrackers | None = None
         self._asked = self._has_sources = False
+        self._found: Found | None = None
+
+    def share(self, found: Found) -> None:
+        """Share what does not depend on the ratio, of the stream and of each class."""
+        self._found = found
+        self._stream.share(found)
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -49,7 +57,7 @@ class DropRatioBySource(Tracker):
 
     def _needed(self) -> ClassTrackers:
         if self._classes is None:
-            self._classes = ClassTrackers(self._build, self._unit)
+            self._classes = ClassTrackers(self._build, self._unit, self._found)
         return self._classes
 
     def _both(self) -> list[Tracker | ClassTrackers]:
@@ -106,10 +114,10 @@ class DropRatioBySource(Tracker):
 class ClassTrackers:
     """A tracker for each class of sources; `build` makes one."""
 
-    def __init__(self, build: Callable[[], Tracker], unit: int) -> None:
-        self._build = build
+    def __init__(self, build: Callable[[], DropRatioTracker], unit: int, found: Found | None = None) -> None:
+        self._build, self._found = build, found
         self._classes = DelayClasses(unit)
-        self._trackers: dict[int, Tracker] = {}
+        self._trackers: dict[int, DropRatioTracker] = {}
         self._beats: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
         self._top = MIN_TICK
         self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
@@ -158,16 +166,21 @@ class ClassTrackers:
         numbers, begins = np.unique(place[order], return_index=True)
         for number, mine in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
             self._note_gap(number, top, int(highest[mine].max()))
-            whole = arrival if len(numbers) == 1 else _of_class(arrival, rows[mine], lowest[mine], highest[mine])
+            whole = arrival
+            if len(numbers) > 1:
+                of = rows[mine], lowest[mine], highest[mine]
+                whole = once(self._found, ("class", number), partial(_of_class, arrival, *of))
             self._tracker(number).arrive(whole)
         for number in self._trackers.keys() - set(numbers.tolist()):
             # The page has rows, none with a time of this class; the reference that it met is that of no row.
             self._tracker(number).arrive(Arrival(arrival.rows, arrival.rows, None, None, arrival.at))
         self._follow()
 
-    def _tracker(self, number: int) -> Tracker:
+    def _tracker(self, number: int) -> DropRatioTracker:
         if number not in self._trackers:
             self._trackers[number] = self._build()
+            if self._found is not None:
+                self._trackers[number].share(self._found, rows_of=number)
         return self._trackers[number]
 
     def _note_gap(self, number: int, top: int, highest: int) -> None:

@@ -29,7 +29,7 @@ OVER, CAME = 2.0, 0.7
 #: Rows are missing when so many times those that came have not.
 MISSING = 1.0
 #: The newest cells are compared with the rest in these numbers.
-_NEWEST = (1, 2, 4, 8, 16, 32)
+_NEWEST = np.array([1, 2, 4, 8, 16, 32])
 _QUANTILES = (0.5, 0.75, 0.9, 0.97)
 
 
@@ -45,11 +45,28 @@ class Lateness:
 
     def __init__(self, cells: int) -> None:
         self._cells = cells
-        self.values: Floats = np.zeros((0, SAMPLE))
-        self.rows: Floats = np.zeros((0, SAMPLE))
+        # Values, and rows, of the cells up to `_end`. There is room for more, so that most pages move nothing.
+        self._room: Floats = np.zeros((2, 4 * cells, SAMPLE))
+        self._sums: Floats = np.zeros(4 * cells)
+        self._end = 0
 
     def __len__(self) -> int:
-        return len(self.values)
+        return min(self._end, self._cells)
+
+    @property
+    def values(self) -> Floats:
+        """By cell, how late the rows of its sample came; the oldest cell first."""
+        return self._room[0, max(0, self._end - self._cells) : self._end]
+
+    @property
+    def rows(self) -> Floats:
+        """For how many rows each of the values stands."""
+        return self._room[1, max(0, self._end - self._cells) : self._end]
+
+    @property
+    def totals(self) -> Floats:
+        """All rows of each cell."""
+        return self._sums[max(0, self._end - self._cells) : self._end]
 
     def add(self, values: Floats, rows: Floats, new_cell: bool) -> None:
         """Take the sample of a page."""
@@ -58,12 +75,18 @@ class Lateness:
             values, rows = np.append(self.values[-1][old], values), np.append(self.rows[-1][old], rows)
             if len(values) > SAMPLE:
                 values, rows = _thinned(values, rows)
-            self.values, self.rows = self.values[:-1], self.rows[:-1]
-        padded = np.full((2, SAMPLE), -np.inf)
-        padded[1] = 0
-        padded[0, : len(values)], padded[1, : len(rows)] = values, rows
-        self.values = np.concatenate([self.values, padded[:1]])[-self._cells :]
-        self.rows = np.concatenate([self.rows, padded[1:]])[-self._cells :]
+            self._end -= 1
+        if self._end == len(self._sums):
+            self._room[:, : self._cells], self._sums[: self._cells] = (
+                self._room[:, -self._cells :].copy(),
+                self._sums[-self._cells :],
+            )
+            self._end = self._cells
+        cell = self._room[:, self._end]
+        cell[0], cell[1] = -np.inf, 0
+        cell[0, : len(values)], cell[1, : len(rows)] = values, rows
+        self._sums[self._end] = cell[1].sum()
+        self._end += 1
 
     def quantiles(self, shares: tuple[float, ...], newest: int = 0, but: int = 0) -> list[float]:
         """The lateness that these shares of the rows (of the newest cells but the very last) stay at or below."""
@@ -85,34 +108,34 @@ class Lateness:
         """
         if cells < 12:
             return 0, 0
-        values, rows = self.values[-cells:], self.rows[-cells:]
+        values, rows, totals = self.values[-cells:], self.rows[-cells:], self.totals[-cells:]
         n = len(values)
         base = n - min(8, n // 3)
-        totals = rows.sum(1)
         bounds = _quantiles(values[:base], rows[:base])
         if not len(bounds):
             return 0, 0
-        beyond = np.stack([(rows * (values > bound)).sum(1) for bound in bounds])
+        beyond = _beyond(values, rows, bounds)
         shares = beyond[:, :base].sum(1) / totals[:base].sum()
         rest = beyond[:, :base] - shares[:, None] * totals[:base]
         variance, steps = _variance(rest, totals[:base], shares)
-        sums = np.append(np.zeros((len(bounds), 1)), np.cumsum(rest, 1), axis=1)
         newest, heard = np.cumsum(beyond[:, ::-1], 1), np.cumsum(totals[::-1])
-        later = sooner = 0
-        for j in _NEWEST:
-            if not 0 < j <= min(n - 8, n // 2 + 1) or heard[j - 1] <= 0 or heard[-1] <= heard[j - 1]:
-                continue
-            others = heard[-1] - heard[j - 1]
-            more = newest[:, j - 1] - (newest[:, -1] - newest[:, j - 1]) / others * heard[j - 1]
-            spread = heard[j - 1] * (1 + heard[j - 1] / others)
-            z = more / np.sqrt(variance * spread + 1)
-            usual = (sums[:, j:] - sums[:, :-j]).max(1) if j < base else np.zeros(len(bounds))
-            if ((z > LATER) & (more > 3) & (more > 1.2 * usual)).any():
-                later = max(later, j)
-            z = more / np.sqrt(steps * spread + 1)
-            if j >= SETTLED and (z < -SOONER).any() and not (z > 2).any():
-                sooner = min(sooner or j, j)
-        return later, sooner
+        counts = _NEWEST[: np.searchsorted(_NEWEST, min(n - 8, n // 2 + 1), side="right")]
+        counts = counts[(heard[counts - 1] > 0) & (heard[-1] > heard[counts - 1])]
+        of, came = newest[:, counts - 1], heard[counts - 1]
+        others = heard[-1] - came
+        more = of - (newest[:, -1:] - of) / others * came
+        spread = came * (1 + came / others)
+        z = more / np.sqrt(variance[:, None] * spread + 1)
+        grown = (z > LATER) & (more > 3)
+        later = 0
+        for k in np.flatnonzero(grown.any(0)).tolist():
+            j = int(counts[k])
+            usual = _largest_sum(rest, j) if j < base else np.zeros(len(bounds))
+            if (grown[:, k] & (more[:, k] > 1.2 * usual)).any():
+                later = j
+        z = more / np.sqrt(steps[:, None] * spread + 1)
+        settled = (counts >= SETTLED) & (z < -SOONER).any(0) & ~(z > 2).any(0)
+        return later, int(counts[settled.argmax()]) if settled.any() else 0
 
     def over(self, cells: int, since: int, moved: list[int]) -> bool:
         """Whether the newer half of the cells since a change is as the last `cells` were before it.
@@ -123,13 +146,13 @@ class Lateness:
         newest, old = since // 2, min(cells, len(self)) - since
         if newest < 4 or old < 12:
             return False
-        values, rows = self.values[-cells:], self.rows[-cells:]
-        totals, times = rows.sum(1), np.array(moved[-cells:], dtype=np.float64)
+        values, rows, totals = self.values[-cells:], self.rows[-cells:], self.totals[-cells:]
+        times = np.array(moved[-cells:], dtype=np.float64)
         before, heard = float(totals[:old].sum()), float(totals[-newest:].sum())
         if heard * float(times[:old].sum()) < CAME * before * float(times[-newest:].sum()):
             return False
         bounds = _quantiles(values[:old], rows[:old])
-        beyond = np.stack([(rows * (values > bound)).sum(1) for bound in bounds])
+        beyond = _beyond(values, rows, bounds)
         shares = beyond[:, :old].sum(1) / before
         variance, _ = _variance(beyond[:, :old] - shares[:, None] * totals[:old], totals[:old], shares)
         more = beyond[:, -newest:].sum(1) - shares * heard
@@ -139,18 +162,18 @@ class Lateness:
         """Over how many of the newest cells far fewer rows have come than time has moved for: they may be late."""
         if cells < 12:
             return 0
-        totals, times = self.rows[-cells:].sum(1), np.array(moved[-cells:], dtype=np.float64)
+        totals, times = self.totals[-cells:], np.array(moved[-cells:], dtype=np.float64)
         base = len(totals) - 4
         if times[:base].sum() <= 0:
             return 0
         rest = totals[:base].sum() / times[:base].sum() * times - totals
-        blocks = rest[base % 4 : base].reshape(-1, 4).sum(1)
-        variance = max(float((blocks**2).mean()) / 4, float(totals[:base].mean()))
-        sums = np.append(0.0, np.cumsum(rest[:base]))
         for j in (1, 2, 4):
-            less, came = float(rest[-j:].sum()), float(totals[-j:].sum())
-            usual = float((sums[j:] - sums[:-j]).max())
-            if less > LATER * np.sqrt(variance * j) and less > MISSING * came and less > 1.2 * usual:
+            less = float(rest[-j:].sum())
+            if less <= MISSING * float(totals[-j:].sum()):
+                continue
+            blocks = rest[base % 4 : base].reshape(-1, 4).sum(1)
+            variance = max(float((blocks**2).mean()) / 4, float(totals[:base].mean()))
+            if less > LATER * np.sqrt(variance * j) and less > 1.2 * float(_largest_sum(rest[None, :base], j)[0]):
                 return j
         return 0
 
@@ -160,8 +183,11 @@ class Lateness:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        self.values = np.asarray(state["lateness"], dtype=np.float64).reshape(-1, SAMPLE)
-        self.rows = np.asarray(state["lateness_rows"], dtype=np.float64).reshape(-1, SAMPLE)
+        for table, name in enumerate(("lateness", "lateness_rows")):
+            kept = np.asarray(state[name], dtype=np.float64).reshape(-1, SAMPLE)
+            self._end = len(kept)
+            self._room[table, : self._end] = kept
+        self._sums[: self._end] = self._room[1, : self._end].sum(1)
 
 
 def _thinned(values: Floats, rows: Floats) -> tuple[Floats, Floats]:
@@ -173,12 +199,28 @@ def _thinned(values: Floats, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantiles(values: Floats, rows: Floats) -> Floats:
-    order = np.argsort(values, axis=None)
-    heard = np.cumsum(rows.ravel()[order])
+    """Some quantiles of the lateness, or 0 where that is negative. So only late rows need be in order."""
+    late = values > 0
+    some, weights = values[late], rows[late]
+    order = np.argsort(some)
+    heard = np.append(0.0, np.cumsum(weights[order])) + float(rows[~late].sum())
     if heard[-1] <= 0:
         return np.zeros(0)
     places = np.searchsorted(heard, np.multiply(_QUANTILES, heard[-1]))
-    found: Floats = np.unique(np.maximum(0.0, values.ravel()[order][np.minimum(places, len(order) - 1)]))
+    found: Floats = np.unique(np.append(0.0, some[order])[np.minimum(places, len(order))])
+    return found
+
+
+def _beyond(values: Floats, rows: Floats, bounds: Floats) -> Floats:
+    """By bound and cell, how many rows come later."""
+    found: Floats = ((values > bounds[:, None, None]) * rows).sum(2)
+    return found
+
+
+def _largest_sum(values: Floats, together: int) -> Floats:
+    """Of each line, the largest sum of so many neighbours."""
+    sums = np.append(np.zeros((len(values), 1)), np.cumsum(values, 1), axis=1)
+    found: Floats = (sums[:, together:] - sums[:, :-together]).max(1)
     return found
 
 

@@ -8,6 +8,8 @@ last x - s ticks before it, which on average over the windows' places is the sha
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -100,55 +102,21 @@ class RequiredSlack:
         for kept in (self.pairs, self.lost, self._needs):
             del kept[: -self._cells]
 
-    def slack(self, share: float, rows: Rows, budget: Budget | None) -> float:
-        """The slack that loses the share at most, by the cells in `rows`; without a budget: by their rows alone."""
+    def losses(self, rows: Rows, exactly: bool) -> Losses | None:
+        """What each slack would lose, by the cells in `rows`, or by their rows alone; None of no pairs at all."""
         n = len(rows.values)
         pairs = np.array([0] * (n - len(self.pairs)) + self.pairs[-n:], dtype=np.float64)
-        total = float(pairs.sum())
-        if total <= 0:
-            return 0.0
-        per_row = pairs / np.maximum(rows.rows.sum(1), 1e-9)
-        weights = rows.rows * per_row[:, None]
-        kept = self._needs[-n:]
-        needs = np.concatenate([np.zeros(0), *(k[0] for k in kept)])
-        counts = np.concatenate([np.zeros(0), *(k[1] for k in kept)])
-        late = rows.values > 0
-        tried = _tried(rows.values[late], weights[late], needs, counts)
-        if len(tried) == 1:
-            return 0.0
+        if pairs.sum() <= 0:
+            return None
         # Of one window end no distance is known; without any, each row is a window of one tick.
         slide = self._slide or self._range
         closings = max(rows.advance / slide, 1e-9)
         exact = 0.0
-        if budget is not None and self._first is not None:
+        if exactly and self._first is not None:
             # In a young stream no whole window has ended yet, so reports do not show what is lost of one.
             ended = min(closings, max(0.0, (float(rows.spans[-1]) - self._range) / slide))
             exact = ended / (ended + CLOSINGS)
-        came = weights[late] * rows.stands_for(rows.values[late], pairs)
-        lost = (1 - exact) * _by_lateness(rows.values[late], came, tried, self._range)
-        if exact:
-            lost = lost + exact * _beyond(needs, counts * rows.stands_for(needs, pairs), tried)
-        shares = np.maximum.accumulate((lost / total)[::-1])[::-1]
-
-        def least(allowed: float) -> float:
-            enough = shares <= allowed
-            return float(tried[np.argmax(enough)] if enough.any() else tried[-1])
-
-        # A stretch may hold one closing more than the average does.
-        lumps = min(20.0, max(1.0, np.ceil(closings - 0.25) / closings))
-        whole = rows.stretch_share(pairs) * share
-        free = max(LEAST, FEW * (CLOSINGS / (closings + CLOSINGS)) ** 2)
-        aim = share / lumps * float(kept_free(whole, 1.0, free)) / max(whole, 1e-9)
-        slack = least(FULL * aim)
-        if budget is None:
-            return slack
-        lateness = (weights * np.clip(rows.values - slack, 0, self._range)).sum(1) / self._range
-        cells = np.repeat(np.arange(n - len(kept), n), [len(k[0]) for k in kept])
-        exactly = np.bincount(cells, np.where(needs > slack, counts, 0.0), n).astype(np.float64)
-        dispersion = exact * _dispersion(exactly) + (1 - exact) * _dispersion(lateness)
-        # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
-        dispersion = min(dispersion, 3 * max(1.0, total / max(float(rows.rows.sum()), 1.0)))
-        return max(slack, least(budget.share(share, dispersion) / lumps))
+        return Losses(rows, pairs, self._needs[-n:], closings, exact, self._range)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Small values, and arrays."""
@@ -186,6 +154,8 @@ class Rows:
     def __init__(self, values: Floats, rows: Floats, spans: Floats, advance: float, stretch: float) -> None:
         self.values = values
         self.rows = rows
+        self.totals: Floats = rows.sum(1)
+        """All rows of each cell."""
         self.spans = spans
         """How far the reference had moved, before each cell, since lateness could be seen; inf if long enough."""
         self.advance = advance
@@ -197,7 +167,7 @@ class Rows:
         """How many rows one row of each lateness stands for: only some of the cells could have shown it."""
         if np.isinf(self.spans).all():
             return np.ones(len(values))
-        shown = _beyond(self.spans, pairs, np.nextafter(values, -np.inf))
+        shown = _beyond(*_in_order(self.spans, pairs), np.nextafter(values, -np.inf))
         found: Floats = np.minimum(STANDS_FOR, float(pairs.sum()) / np.maximum(shown, 1e-9))
         return found
 
@@ -227,6 +197,70 @@ class Budget:
         return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
 
 
+class Losses:
+    """The share that each slack would lose, by some cells of a query. It does not depend on the share allowed."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        pairs: Floats,
+        needs: Sequence[tuple[Floats, Floats]],
+        closings: float,
+        exact: float,
+        length: int,
+    ) -> None:
+        self._rows, self._pairs, self._closings, self._length = rows, pairs, closings, length
+        self._exact = exact
+        """How much what reports tell counts beside the lateness of rows; nothing where it is not asked for."""
+        n = len(rows.values)
+        self._weights: Floats = rows.rows * (pairs / np.maximum(rows.totals, 1e-9))[:, None]
+        self._needs, self._counts = (np.concatenate([np.zeros(0), *(k[part] for k in needs)]) for part in (0, 1))
+        self._cells = np.repeat(np.arange(n - len(needs), n), [len(k[0]) for k in needs])
+        late = rows.values > 0
+        by_row = _in_order(rows.values[late], self._weights[late])
+        by_pair = _in_order(self._needs, self._counts)
+        self._tried = tried = _tried(by_row, by_pair)
+        lost = (1 - exact) * _by_lateness(by_row[0], by_row[1] * rows.stands_for(by_row[0], pairs), tried, length)
+        if exact:
+            lost = lost + exact * _beyond(by_pair[0], by_pair[1] * rows.stands_for(by_pair[0], pairs), tried)
+        self._kept: Floats = -np.maximum.accumulate((lost / pairs.sum())[::-1])[::-1]
+        """The share that each slack loses at least, negative: so they are in order."""
+
+    def slack(self, share: float, budget: Budget | None) -> float:
+        """The slack that loses the share at most, also of the budget where there is one."""
+        if len(self._tried) == 1:
+            return 0.0
+        # A stretch may hold one closing more than the average does.
+        closings = self._closings
+        lumps = min(20.0, max(1.0, math.ceil(closings - 0.25) / closings))
+        whole = self._rows.stretch_share(self._pairs) * share
+        free = max(LEAST, FEW * (CLOSINGS / (closings + CLOSINGS)) ** 2)
+        aim = share / lumps * float(kept_free(whole, 1.0, free)) / max(whole, 1e-9)
+        slack = self._least(FULL * aim)
+        if budget is None:
+            return slack
+        return max(slack, self._least(budget.share(share, self._dispersion(slack)) / lumps))
+
+    def _least(self, allowed: float) -> float:
+        """The least slack that loses no more; the longest where each does."""
+        place = int(np.searchsorted(self._kept, -allowed))
+        return float(self._tried[min(place, len(self._tried) - 1)])
+
+    def _dispersion(self, slack: float) -> float:
+        """Variance over mean of what is lost at this slack."""
+        rows = self._rows
+        lateness = (self._weights * np.clip(rows.values - slack, 0, self._length)).sum(1) / self._length
+        dispersion = (1 - self._exact) * _dispersion(lateness)
+        if self._exact:
+            lost = np.where(self._needs > slack, self._counts, 0.0)
+            dispersion += self._exact * _dispersion(
+                np.bincount(self._cells, lost, len(lateness)).astype(np.float64)
+            )
+        # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
+        most = 3 * max(1.0, float(self._pairs.sum()) / max(float(rows.totals.sum()), 1.0))
+        return min(dispersion, most)
+
+
 def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:
     if len(needs) <= MOST:
         return needs, counts
@@ -236,18 +270,21 @@ def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return values, np.bincount(where, counts).astype(np.float64)
 
 
-def _beyond(values: Floats, weights: Floats, bounds: Floats) -> Floats:
-    """The weight of the values above each bound."""
+def _in_order(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The values from the least on, each with its weight."""
     order = np.argsort(values)
-    sums = np.append(0.0, np.cumsum(weights[order]))
-    found: Floats = sums[-1] - sums[np.searchsorted(values[order], bounds, side="right")]
+    return values[order], weights[order]
+
+
+def _beyond(values: Floats, weights: Floats, bounds: Floats) -> Floats:
+    """The weight of the values, which are in order, above each bound."""
+    sums = np.append(0.0, np.cumsum(weights))
+    found: Floats = sums[-1] - sums[np.searchsorted(values, bounds, side="right")]
     return found
 
 
 def _by_lateness(values: Floats, weights: Floats, slacks: Floats, length: int) -> Floats:
-    """Pairs lost at each slack to windows of this range, on average over their places."""
-    order = np.argsort(values)
-    values, weights = values[order], weights[order]
+    """Pairs lost at each slack to windows of this range, on average over their places; values are in order."""
     sums, moments = (np.append(0.0, np.cumsum(a)) for a in (weights, weights * values))
 
     def excess(bound: Floats) -> Floats:
@@ -259,16 +296,16 @@ def _by_lateness(values: Floats, weights: Floats, slacks: Floats, length: int) -
     return lost
 
 
-def _tried(values: Floats, weights: Floats, needs: Floats, counts: Floats) -> Floats:
+def _tried(*needed: tuple[Floats, Floats]) -> Floats:
     """The slacks to choose from: none, and what rows and pairs would have needed, more of the long ones."""
     found = [np.zeros(1)]
-    for kept, weight in ((values, weights), (needs, counts)):
-        order = np.argsort(-kept)
-        heard = np.cumsum(weight[order])
-        if len(kept) and heard[-1] > 0:
-            found.append(kept[order][np.minimum(np.searchsorted(heard, _TAIL * heard[-1]), len(kept) - 1)])
-    tried: Floats = np.unique(np.concatenate(found))
-    return tried
+    for values, weights in needed:
+        heard = np.cumsum(weights[::-1])
+        if len(values) and heard[-1] > 0:
+            found.append(values[::-1][np.minimum(np.searchsorted(heard, _TAIL * heard[-1]), len(values) - 1)])
+    tried = np.sort(np.concatenate(found))
+    several: Floats = tried[np.append(True, tried[1:] > tried[:-1])]
+    return several
 
 
 def _dispersion(lost: Floats) -> float:
@@ -277,5 +314,8 @@ def _dispersion(lost: Floats) -> float:
     if whole < 8:
         return 1.0
     blocks = lost[-whole:].reshape(-1, 4).sum(1)
-    mean = float(blocks.mean())
-    return max(1.0, float(np.mean(np.diff(blocks) ** 2)) / 2 / mean) if mean > 0 else 1.0
+    mean = float(blocks.sum()) / len(blocks)
+    if mean <= 0:
+        return 1.0
+    steps = blocks[1:] - blocks[:-1]
+    return max(1.0, float((steps * steps).sum()) / len(steps) / 2 / mean)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Tracker
+from slackwater.progress.disorder import Found, Tracker, once
 from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
 from slackwater.progress.drop_ratio.required_slack import AHEAD, Budget, RequiredSlack, Rows
 from slackwater.progress.heartbeat import Heartbeat
@@ -36,6 +39,7 @@ FIRST = 5
 ENOUGH = 5
 #: The name under which rows count when no query reports.
 _ROWS = ""
+T = TypeVar("T")
 
 
 class DropRatioTracker(Tracker):
@@ -70,6 +74,15 @@ class DropRatioTracker(Tracker):
         self._unknown = True
         self._slack: int | None = None
         self._heartbeat = Heartbeat.NONE
+        self._found: Found | None = None
+        self._rows_of: object = None
+
+    def share(self, found: Found, rows_of: object = None) -> None:
+        """Share what does not depend on `p` with trackers of the same rows; `rows_of` names them."""
+        self._found, self._rows_of = found, rows_of
+
+    def _once(self, what: tuple[object, ...], compute: Callable[[], T]) -> T:
+        return once(self._found, (self._rows_of, self._stretch, self._by_time, *what), compute)
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -106,13 +119,6 @@ class DropRatioTracker(Tracker):
 
     def _take(self, arrival: Arrival, met: int | None, place: int) -> bool:
         assert arrival.highest is not None
-        sketch = None if arrival.sketch is None else kll_doubles_sketch.deserialize(arrival.sketch)
-
-        def times(ranks: Floats) -> Floats:
-            if sketch is None:
-                return np.full(len(ranks), float(arrival.highest or 0))
-            return np.asarray(sketch.get_quantiles(ranks), dtype=np.float64)
-
         old = self._reference.time
         jumped = self._reference.pass_arrival(arrival)
         now = self._reference.time
@@ -122,9 +128,12 @@ class DropRatioTracker(Tracker):
         base = now - self._reference.usual if jumped else met
         if old is None:
             # The stream is as old as its first rows; a few of them may be corrupt.
-            self._since = int(times(np.full(1, OLDEST))[0])
+            self._since = int(_times(arrival, np.full(1, OLDEST))[0])
         ranks, shares = ranks_of(arrival.timed)
-        late = np.full(len(ranks), -np.inf) if base is None else float(base) - times(ranks)
+        if base is None:
+            late = np.full(len(ranks), -np.inf)
+        else:
+            late = float(base) - self._once(("times",), lambda: _times(arrival, ranks))
         self._lateness.add(late, shares * arrival.timed, new_cell)
         moved = 0 if old is None or jumped else now - old
         if new_cell:
@@ -153,8 +162,9 @@ class DropRatioTracker(Tracker):
         """Choose the slack; None while the heartbeat must stand."""
         n = min(self._recent, len(self._lateness))
         comparable = self._comparable(n)
-        later, sooner = self._lateness.changed(comparable)
-        later = max(later, self._lateness.missing(comparable, self._moved))
+        later, sooner = self._once(("changed", comparable), lambda: self._lateness.changed(comparable))
+        missing = self._once(("missing", comparable), lambda: self._lateness.missing(comparable, self._moved))
+        later = max(later, missing)
         if later:
             self._alarm(later, jumped)
         elif sooner and not self._unknown and self._lateness.rows[-sooner:].sum() * self._p >= ENOUGH:
@@ -184,7 +194,8 @@ class DropRatioTracker(Tracker):
             return 0
         if self._since is None or self._slack is None:
             return n
-        return sum(b - self._since >= self._slack for b in self._before[-n:])
+        least = self._since + self._slack
+        return sum([b >= least for b in self._before[-n:]])
 
     def _alarm(self, later: int, jumped: bool) -> None:
         """Rows come later than before: one page may be chance, more are a change."""
@@ -215,33 +226,40 @@ class DropRatioTracker(Tracker):
 
     def _needed(self, cells: int, place: int | None) -> float:
         """The largest need of all queries, by so many cells; by rows alone if there is no place for a budget."""
+        _, known = self._part(self._places[-1])
+        rows = self._once(("rows", cells, self._since), lambda: self._rows(cells))
+        slack = 0.0
+        for name, query in self._queries.items():
+            what = ("losses", name, cells, self._since, place is None)
+            losses = self._once(what, partial(query.losses, rows, place is not None))
+            if losses is not None:
+                budget = None if place is None else self._budget(query, place, known)
+                slack = max(slack, losses.slack(self._p, budget))
+        return slack
+
+    def _rows(self, cells: int) -> Rows:
         spans = np.full(cells, np.inf)
         if self._since is not None:
             spans = np.array([float(b) - self._since for b in self._before[-cells:]])
         stretch, known = self._part(self._places[-1])
-        inside = [
-            m for m, at in zip(self._moved, self._places, strict=True) if at > self._places[-1] - self._stretch
-        ]
-        rows = Rows(
+        return Rows(
             self._lateness.values[-cells:],
             self._lateness.rows[-cells:],
             spans,
-            sum(inside) / known,
+            sum(self._moved[self._first_inside(self._places[-1]) :]) / known,
             stretch,
         )
-        slack = 0.0
-        for query in self._queries.values():
-            budget = None if place is None else self._budget(query, place, known)
-            slack = max(slack, query.slack(self._p, rows, budget))
-        return slack
 
     def _part(self, place: int) -> tuple[float, float]:
         """How many cells a stretch has, and which part of a stretch has been seen."""
         assert self._began is not None
         first = 0 if self._by_time else 1
         known = min(1.0, max((place - self._began + first) / self._stretch, 1 / CELLS))
-        inside = sum(at > place - self._stretch for at in self._places)
-        return inside / known, known
+        return (len(self._places) - self._first_inside(place)) / known, known
+
+    def _first_inside(self, place: int) -> int:
+        """The first cell that lies in the stretch which ends here."""
+        return bisect_right(self._places, place - self._stretch)
 
     def _budget(self, query: RequiredSlack, place: int, known: float) -> Budget:
         places = np.array(self._places[-len(query.lost) :])
@@ -338,3 +356,11 @@ class DropRatioTracker(Tracker):
         inside = [at > now - self._stretch for at in self._places[-len(query.lost) :]]
         pairs = sum(p for p, counts in zip(query.pairs, inside, strict=False) if counts)
         return sum(n for n, counts in zip(query.lost, inside, strict=False) if counts) / max(1, pairs)
+
+
+def _times(arrival: Arrival, ranks: Floats) -> Floats:
+    """The times of a page at some ranks, from the lowest."""
+    if arrival.sketch is None:
+        return np.full(len(ranks), float(arrival.highest or 0))
+    found = kll_doubles_sketch.deserialize(arrival.sketch).get_quantiles(ranks)
+    return np.asarray(found, dtype=np.float64)

@@ -159,7 +159,9 @@ class Run:
 
         An error that has ended it is raised.
         """
-        with self._running.interrupts.heard("the query goes on in the background until session.stop()"):
+        with self._running.interrupts.heard(
+            "the query goes on in the background until session.stop() or the end of the program"
+        ):
             over = self._running.await_end(self, timeout)
         if self._error is not None:
             raise self._error
