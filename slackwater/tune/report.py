@@ -64,7 +64,7 @@ class Timeline:
     """By policy: rows lost."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """All that `tune` found; print it, or ask it for `json()` or `html()`."""
 
@@ -172,6 +172,9 @@ class Report:
         from slackwater.tune.html import body
 
         return body(self)
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.rows:,} rows: {self.lines['slackwater']}; print it to see all>"
 
     def __str__(self) -> str:
         from slackwater.tune.show import as_text

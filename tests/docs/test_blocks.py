@@ -53,3 +53,14 @@ def test_the_notebook_was_run_from_top_to_bottom_without_an_error() -> None:
     assert [cell["execution_count"] for cell in CELLS] == list(range(1, len(CELLS) + 1))
     kinds = [output["output_type"] for cell in CELLS for output in cell["outputs"]]
     assert kinds and set(kinds) <= {"stream", "execute_result"}
+    assert [o for cell in CELLS for o in cell["outputs"] if o.get("name") == "stderr"] == []
+
+
+def test_the_notebook_tells_nothing_of_the_machine_that_ran_it() -> None:
+    shown = json.dumps([cell["outputs"] for cell in CELLS])
+    assert re.findall(r"/(?:home|root|tmp|Users|work|var)/", shown) == []
+
+
+def test_each_text_of_the_notebook_begins_with_a_title() -> None:
+    texts = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "markdown"]
+    assert [text for text in texts if not text.startswith("#")] == []

@@ -183,6 +183,11 @@ def test_a_terminal_shows_how_far_it_is() -> None:
     assert quiet.getvalue() == ""
 
 
+def test_at_a_prompt_it_is_one_line_with_the_advice() -> None:
+    report = sw.tune(rows(300), **SETTINGS, targets=0.01)
+    assert repr(report) == f"<Report of 300 rows: {report.lines['slackwater']}; print it to see all>"
+
+
 def test_progress_ends_with_all_steps() -> None:
     told: list[tuple[str, int, int]] = []
     sw.tune(rows(300), **SETTINGS, targets=0.01, progress=lambda *step: told.append(step))  # type: ignore[arg-type]

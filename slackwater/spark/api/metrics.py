@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from slackwater.engine.build import aggregate_labels, source_label
 from slackwater.engine.figures import ENGINE_FIGURES
-from slackwater.engine.records import Snapshot
+from slackwater.engine.records import Choice, Snapshot
 from slackwater.operators.operator import MAIN
 from slackwater.plan.nodes import AggregateNode, StreamNode, aggregates_of, answers_of, first_aggregates
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
@@ -84,12 +84,17 @@ def run_metrics(
         "spool_bytes": pages.room.spooled,
         "pushed_back_seconds": round(pages.room.pushed_back, 3),
         "strategy": snapshot.strategy,
-        "choices": [asdict(c) for c in snapshot.choices if c.chose in mine or c.chose == Act.COMMIT.value],
+        "choices": [_told(c) for c in snapshot.choices if c.chose in mine or c.chose == Act.COMMIT.value],
         "operators": {label: _of_operator(f, domain, now) for label, f in mine.items()},
         "spark_jobs": pages.jobs,
         "spark_seconds": round(pages.spark_seconds, 3),
     }
     return cast(Metrics, figures)
+
+
+def _told(choice: Choice) -> dict[str, Any]:
+    """As a dictionary; `asdict` takes a fifth of the time of all figures of the live page."""
+    return {"run": choice.run, "chose": choice.chose, "ready": choice.ready, "why": choice.why}
 
 
 def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | None, now: int) -> dict[str, Any]:

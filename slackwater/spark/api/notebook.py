@@ -125,14 +125,15 @@ def plot(run: Run, column: str | None = None) -> Any:
         there = ", ".join(values) or "none"
         raise QueryError(f"plot({column!r}): there is no such column of numbers; there are {there}")
     figure, axis = pyplot.subplots(figsize=(9, 3.5), layout="constrained")
-    for group, of in rows.sort(WINDOW_START).group_by(keys, maintain_order=True) if keys else [((), rows)]:
+    rows = rows.sort(WINDOW_START)
+    for group, of in rows.group_by(keys, maintain_order=True) if keys else [((), rows)]:
         final, early = of.filter(pl.col("kind") == "final"), of.filter(pl.col("kind") == "early")
         label = ", ".join(map(str, group)) or chosen
         (drawn,) = axis.plot(final[WINDOW_START].to_list(), final[chosen].to_list(), marker=".", label=label)
         if early.height:
             _draw_early(axis, early, chosen, drawn.get_color())
     axis.set(title=run.name, xlabel="window_start", ylabel=chosen)
-    if len(axis.lines) <= 12:
+    if 0 < len(axis.lines) <= 12:
         axis.legend(fontsize=8)
     return figure
 
