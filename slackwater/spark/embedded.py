@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
+#: Variables from which Java or Spark's launcher take options.
+_READ_BY_JAVA = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 #: What pages run under, whatever the user has set; docs/rooms/spark.md says what each is worth.
 PAGE_SETTINGS = {
@@ -74,7 +77,7 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
         .config("spark.driver.maxResultSize", "256m")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET.as_uri()}")
+        .config("spark.driver.extraJavaOptions", java_options(os.environ))
         .config("spark.sql.streaming.stopTimeout", "60s")
         # Else PySpark asks Java some ten things more for every column: where the program was when it made it.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
@@ -85,6 +88,22 @@ def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSessio
         spark = builder.getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism)
     return spark
+
+
+def java_options(environment: Mapping[str, str]) -> str:
+    """What Java is started with: quiet logs, and the collector of garbage that suits pages.
+
+    Java's default, G1, marks beside the work, on cores that the work needs: without it a row takes 18 to 32 % less
+    processor time. Two collectors would keep Java from starting, so one that the environment names stays.
+
+    >>> java_options({}).split()[1:]
+    ['-XX:+UseParallelGC']
+    >>> java_options({"JAVA_TOOL_OPTIONS": "-Xss4m -XX:+UseZGC"}).split()[1:]
+    []
+    """
+    named = " ".join(environment.get(name, "") for name in _READ_BY_JAVA)
+    collector = [] if re.search(r"-XX:\+Use\w+GC\b", named) else ["-XX:+UseParallelGC"]
+    return " ".join([f"-Dlog4j2.configurationFile={_QUIET.as_uri()}", *collector])
 
 
 @contextmanager
