@@ -125,6 +125,9 @@ class Bench:
                     what = f"{repeat} of {repeats}" if repeat else "to warm up"
                     with self.trying(f"{name}: {side}, {what}"), self.work() as work:
                         made = self._run(name, side, house, folder, work, sum(rows[of] for of in READS[name]))
+                        self.console.print(
+                            f"[dim]  {made.seconds:.1f} s, {made.rate / 1e3:,.1f} k rows a second[/dim]"
+                        )
                         if repeat:
                             self.figures.setdefault(name, {}).setdefault(side, []).append(made)
 
