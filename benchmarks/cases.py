@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from data import GROUPED, LARGE, SMALL, SPLIT, Layout
 
@@ -125,3 +126,9 @@ GOALS = (
         least=0.5,
     ),
 )
+
+
+def make(cases: tuple[Case, ...], folder: Path) -> dict[Layout, list[Path]]:
+    """As many files of each layout as some case reads."""
+    layouts = {case.layout: max(c.files for c in cases if c.layout == case.layout) for case in cases}
+    return {layout: layout.make(folder, files) for layout, files in layouts.items()}

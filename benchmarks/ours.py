@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from cases import CLOSED, SLACK, Case, Query
@@ -14,7 +15,6 @@ from measure import Figures
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.scheduling.strategy import Strategy
 
 _STREAM = "events"
 
@@ -25,14 +25,13 @@ def measure(
     queries: Sequence[Query],
     files: Sequence[Path],
     work: Path,
-    together: bool = True,
-    strategy: Strategy | None = None,
+    **settings: Any,
 ) -> Figures:
-    """Run queries of a case in one session to the end of the files.
+    """Run queries of a case in one session, with settings of the session, to the end of the files.
 
     Windows that are then open stay open, except where their closing is measured too.
     """
-    with _ran(spark, case, queries, files, work, case.figure == CLOSED, together, strategy) as (runs, seconds):
+    with _ran(spark, case, queries, files, work, case.figure == CLOSED, **settings) as (runs, seconds):
         more = runs[0].metrics()
     return Figures(more["pages"], more["rows"], seconds, more=dict(more))
 
@@ -55,8 +54,7 @@ def _ran(
     files: Sequence[Path],
     work: Path,
     drain: bool = False,
-    together: bool = True,
-    strategy: Strategy | None = None,
+    **settings: Any,
 ) -> Iterator[tuple[list[sw.Run], float]]:
     """Queries that were held until `run_available`, so that no batch is outside the measured run.
 
@@ -64,7 +62,7 @@ def _ran(
     """
     source = str(offer(files, work / "source"))
     reader = spark.readStream.schema(case.layout.schema).option("maxFilesPerTrigger", case.files_per_page)
-    with sw.Session(spark=spark, journal=work / "journal", together=together, strategy=strategy) as session:
+    with sw.Session(spark=spark, journal=work / "journal", **settings) as session:
         events = session.stream(_STREAM, reader.parquet(source), time="ts", disorder=sw.bounded(SLACK))
         begun = time.monotonic()
         runs = []

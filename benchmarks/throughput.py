@@ -20,7 +20,7 @@ from typing import Any
 import agree
 import native
 import ours
-from cases import BATCH, FAST, FULL, ONE, OURS, QUICK, Case
+from cases import BATCH, FAST, FULL, ONE, OURS, QUICK, Case, make
 from data import Layout, offer
 from measure import Figures, Meter
 from pyspark.sql import SparkSession
@@ -101,12 +101,6 @@ def run(cases: tuple[Case, ...], repeats: int, bench: Bench) -> None:
                 bench.report.add(case, side, repeat, figures)
 
 
-def _make(cases: tuple[Case, ...], folder: Path) -> dict[Layout, list[Path]]:
-    """As many files of each layout as some case reads."""
-    layouts = {case.layout: max(c.files for c in cases if c.layout == case.layout) for case in cases}
-    return {layout: layout.make(folder, files) for layout, files in layouts.items()}
-
-
 def main() -> None:
     """Read the options, make the data, run, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -134,7 +128,7 @@ def main() -> None:
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
             report = Report(cases, spark, quick=options.quick, begun=begun)
             console.print("[dim]making the data[/dim]")
-            run(cases, repeats, Bench(spark, console, folder, report, _make(cases, folder)))
+            run(cases, repeats, Bench(spark, console, folder, report, make(cases, folder)))
             show(report, console)
             os.makedirs(options.out.parent, exist_ok=True)
             options.out.write_text(report.json())
