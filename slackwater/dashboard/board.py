@@ -17,6 +17,8 @@ from slackwater.plan.svg import layers
 
 #: Spark is asked how a query stands at most so often.
 _STATUS_EVERY = 1.0
+#: The table of operators is the longest section, and its rates are those of ten seconds: it is made this often.
+_OPERATORS_EVERY = 0.25
 #: Figures of a query that have a section of their own, are told with its streams, or are not shown.
 _APART = frozenset(
     (
@@ -41,9 +43,11 @@ class Board:
         self._status: dict[str, tuple[float, str, str]] = {}
         self._answers: dict[str, tuple[object, str]] = {}
         self._topology: tuple[object, str] = (None, "")
+        self._table: tuple[float, str, str] = (-math.inf, "", "")
+        """When the table of operators was made, of which graph, and its text."""
 
-    def sections(self) -> dict[str, str]:
-        """All sections by name."""
+    def sections(self, whole: bool = True) -> dict[str, str]:
+        """All sections by name; those that may be less often made are as they were a moment ago, unless `whole`."""
         snapshot, now = self._watched.history.latest, self._clock()
         self._rates.look(now, snapshot.operators)
         queries = list(self._watched.queries())
@@ -51,11 +55,14 @@ class Board:
         waits = waits_for(snapshot)
         found = {
             "session": _text(self._session(snapshot, figures)),
-            "graph": self._graph(snapshot),
-            "operators": _text(self._operators(snapshot, figures, waits)),
+            "graph": (graph := self._graph(snapshot)),
+            "operators": self._table[2],
             "streams": _text(_streams(figures)),
             "queries": _text([self._query(q, figures[q.name], waits, now) for q in queries]),
         }
+        if whole or now - self._table[0] >= _OPERATORS_EVERY or self._table[1] is not graph:
+            self._table = now, graph, _text(self._operators(snapshot, figures, waits))
+            found["operators"] = self._table[2]
         return found | self._recent(queries, snapshot)
 
     def _session(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

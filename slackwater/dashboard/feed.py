@@ -54,13 +54,13 @@ class Feed:
         self.looks = 0
         self.ending = False
 
-    async def look(self) -> tuple[dict[str, str], float]:
+    async def look(self, whole: bool = True) -> tuple[dict[str, str], float]:
         """The sections now, and the processor's seconds that they took."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._look)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._look, whole)
 
-    def _look(self) -> tuple[dict[str, str], float]:
+    def _look(self, whole: bool) -> tuple[dict[str, str], float]:
         began = time.thread_time()
-        return self._board.sections(), time.thread_time() - began
+        return self._board.sections(whole), time.thread_time() - began
 
     async def run(self) -> None:
         """Look again and again, until it is cancelled."""
@@ -103,7 +103,8 @@ class Feed:
         """Look and publish; a look that fails is told, and the next one comes all the same."""
         before = self._sections
         try:
-            sections, spent = await self.look()
+            # A reader's first events are whole; what comes later than the figures does so within a second.
+            sections, spent = await self.look(whole=not before)
             if self._sections is before:  # else all have left, and a new reader would see what is old
                 self._publish(sections)
         except Exception:

@@ -25,7 +25,7 @@ class Sections:
         self.history = History()
         self.found = {"graph": '"g"', "queries": "0"}
 
-    def sections(self) -> dict[str, str]:
+    def sections(self, whole: bool) -> dict[str, str]:
         return dict(self.found)
 
     def publish(self, **found: str) -> None:
