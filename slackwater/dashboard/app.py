@@ -41,7 +41,7 @@ class Endpoints:
         self._asking = ThreadPoolExecutor(4, "slackwater-page-ask")
         self._asked = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.feed = Feed(Board(watched), lambda: watched.history.latest, self._looking)
+        self.feed = Feed(Board(watched), watched.history, self._looking)
 
     def app(self) -> Starlette:
         """The web application."""
@@ -67,15 +67,17 @@ class Endpoints:
             yield
         finally:
             self._loop = None
-            await self.feed.end()
-            await looking
+            self.feed.end()
+            looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await looking
             self._looking.shutdown(wait=False)
             self._asking.shutdown(wait=False, cancel_futures=True)
 
     def end(self) -> None:
         """Let all readers go; called by another thread."""
         if (loop := self._loop) is not None:
-            asyncio.run_coroutine_threadsafe(self.feed.end(), loop)
+            loop.call_soon_threadsafe(self.feed.end)
 
     async def _index(self, request: Request) -> Response:
         return Response((ASSETS / "index.html").read_bytes(), media_type="text/html")

@@ -17,14 +17,20 @@ from slackwater.plan.svg import layers
 
 #: Spark is asked how a query stands at most so often.
 _STATUS_EVERY = 1.0
-#: Figures of a query that have a section of their own, or are told with its streams.
-_APART = (
-    *("operators", "streams", "lateness", "lateness_shares"),
-    *("policy", "disorder", "held_back_by", "lost_by_window"),
+#: The table of operators is the longest section, and its rates are those of ten seconds: it is made this often.
+_OPERATORS_EVERY = 0.25
+#: Figures of a query that have a section of their own, are told with its streams, or are not shown.
+_APART = frozenset(
+    (
+        *("operators", "streams", "lateness", "lateness_shares"),
+        *("policy", "disorder", "held_back_by", "lost_by_window", "choices"),
+    )
 )
 #: Digits of a rate.
 _FINE = 4
 _RATES = {"rows_in": "rows_in_rate", "rows_out": "rows_out_rate", "runs": "runs_rate", "run_seconds": "busy"}
+#: Figures of an operator that are shown as they were published.
+_PUBLISHED = (*("queued", "queued_rows", "held", "rows_in", "rows_out", "runs", "last_run", "cost", "selectivity"),)
 
 
 class Board:
@@ -37,20 +43,26 @@ class Board:
         self._status: dict[str, tuple[float, str, str]] = {}
         self._answers: dict[str, tuple[object, str]] = {}
         self._topology: tuple[object, str] = (None, "")
+        self._table: tuple[float, str, str] = (-math.inf, "", "")
+        """When the table of operators was made, of which graph, and its text."""
 
-    def sections(self) -> dict[str, str]:
-        """All sections by name."""
+    def sections(self, whole: bool = True) -> dict[str, str]:
+        """All sections by name; those that may be less often made are as they were a moment ago, unless `whole`."""
         snapshot, now = self._watched.history.latest, self._clock()
         self._rates.look(now, snapshot.operators)
         queries = list(self._watched.queries())
         figures = {query.name: query.metrics() for query in queries}
+        waits = waits_for(snapshot)
         found = {
             "session": _text(self._session(snapshot, figures)),
-            "graph": self._graph(snapshot),
-            "operators": _text(self._operators(snapshot, figures)),
+            "graph": (graph := self._graph(snapshot)),
+            "operators": self._table[2],
             "streams": _text(_streams(figures)),
-            "queries": _text([self._query(q, figures[q.name], snapshot, now) for q in queries]),
+            "queries": _text([self._query(q, figures[q.name], waits, now) for q in queries]),
         }
+        if whole or now - self._table[0] >= _OPERATORS_EVERY or self._table[1] is not graph:
+            self._table = now, graph, _text(self._operators(snapshot, figures, waits))
+            found["operators"] = self._table[2]
         return found | self._recent(queries, snapshot)
 
     def _session(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -78,26 +90,27 @@ class Board:
             self._topology = key, _text({"layers": rows, "nodes": nodes})
         return self._topology[1]
 
-    def _operators(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        told = {label: of for f in figures.values() for label, of in f.get("operators", {}).items()}
-        return {
-            label: {
-                **{n: told.get(label, {}).get(n) for n in ("heartbeat", "lag_seconds")},
-                **{n: of[n] for n in ("queued", "queued_rows", "held", "rows_in", "rows_out", "runs", "last_run")},
-                **{n: of[n] for n in ("cost", "selectivity")},
-                **self._rated(label),
-                "memory": memory(of),
-                "waits_for": waits_for(snapshot, label),
-            }
-            for label, of in snapshot.operators.items()
-        }
-
-    def _rated(self, label: str) -> dict[str, float]:
-        rates = self._rates.of(label)
-        return {shown: round(rates[name], _FINE) for name, shown in _RATES.items()}
+    def _operators(
+        self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]], waits: Mapping[str, str]
+    ) -> dict[str, Any]:
+        told: dict[str, dict[str, Any]] = {}
+        for query in figures.values():
+            told |= query.get("operators", {})
+        made: dict[str, Any] = {}
+        for label, of in snapshot.operators.items():
+            shown = told.get(label, {})
+            one = {"heartbeat": shown.get("heartbeat"), "lag_seconds": shown.get("lag_seconds")}
+            for name in _PUBLISHED:
+                one[name] = of[name]
+            rates = self._rates.of(label)
+            for name, rate in _RATES.items():
+                one[rate] = round(rates[name], _FINE)
+            one["memory"], one["waits_for"] = memory(of), waits[label]
+            made[label] = one
+        return made
 
     def _query(
-        self, query: WatchedQuery, figures: Mapping[str, Any], snapshot: Snapshot, now: float
+        self, query: WatchedQuery, figures: Mapping[str, Any], waits: Mapping[str, str], now: float
     ) -> dict[str, Any]:
         asked, status, failure = self._status.get(query.name, (-math.inf, "", ""))
         if now - asked >= _STATUS_EVERY:
@@ -112,7 +125,7 @@ class Board:
             "active": query.active,
             "can_prod": windowed and query.active,
             "groups": list(top.kernel.keys) if isinstance(top, WindowNode) else [],
-            "waits_for": waits_for(snapshot, f"{query.name}/sink"),
+            "waits_for": waits.get(f"{query.name}/sink"),
             "streams": list(figures.get("streams", {})),
             "figures": {name: value for name, value in figures.items() if name not in _APART},
         }
@@ -132,15 +145,18 @@ def memory(figures: Mapping[str, Any]) -> int:
     return int(figures.get("state_bytes", 0)) + int(figures["queued_bytes"])
 
 
-def waits_for(snapshot: Snapshot, label: str) -> str | None:
-    """The source whose time an operator goes by: back along the lowest register, again and again."""
-    seen = set[str]()
-    while (figures := snapshot.of(label)) and figures["feeds"] and label not in seen:
-        seen.add(label)
-        registers = figures["registers"]
-        lowest = min(range(len(registers)), key=registers.__getitem__) if registers else 0
-        label = figures["feeds"][min(lowest, len(figures["feeds"]) - 1)]
-    return label if figures else None
+def waits_for(snapshot: Snapshot) -> dict[str, str]:
+    """The source whose time each operator goes by: back along the lowest register, again and again.
+
+    An operator is published behind those that feed it, so that what these wait for is known.
+    """
+    found: dict[str, str] = {}
+    for label, of in snapshot.operators.items():
+        feeds, registers = of["feeds"], of["registers"]
+        lowest = registers.index(min(registers)) if len(registers) > 1 else 0
+        before = feeds[min(lowest, len(feeds) - 1)] if feeds else label
+        found[label] = found.get(before, before)
+    return found
 
 
 def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -6,22 +6,24 @@ Nothing is kept for a reader that is slow: it gets what has changed by the time 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 
 from slackwater.dashboard.board import Board
+from slackwater.engine.records import History
 
 _log = logging.getLogger(__name__)
 #: Seconds between two looks.
 EVERY = 0.1
-#: Seconds after which it sees whether something has been published since.
-_POLL = 0.01
 #: At least so often there is one, though nothing was published: the lag grows with the clock.
 _AT_LEAST = 1.0
-#: Looks and what is sent of them may take this share of a core; if it takes long, the next one comes later.
+#: Looks and what is sent of them may take this share of a core; if they take long, the next one comes later.
 _SHARE = 0.04
+#: What some looks take more than that, others within so many seconds may take less.
+_EVENED = 1.0
 #: So often something is sent, or the reader would take the connection for lost.
 _ALIVE = 10.0
 #: So many may watch at once.
@@ -31,69 +33,104 @@ MOST_READERS = 32
 class Feed:
     """Looks as long as somebody watches."""
 
-    def __init__(self, board: Board, latest: Callable[[], object], pool: Executor) -> None:
+    def __init__(self, board: Board, history: History, pool: Executor) -> None:
         self._board = board
-        self._latest = latest
+        self._history = history
         self._pool = pool
         self._sections: dict[str, tuple[int, str, bytes]] = {}
         """By name: in which version it has changed, its text, and the event that tells it."""
         self._version = 0
-        self._news = asyncio.Condition()
+        self._latest = b""
+        """The events of the last version: most readers have all before it, and get the same bytes."""
+        self._sent = 0.0
+        """When something was last told to the readers."""
+        self._news = asyncio.Event()
+        """Set when there is something to tell, and then replaced: so each reader waits for the next one."""
         self._wanted = asyncio.Event()
+        self._published = asyncio.Event()
+        self._waits = False
+        """Whether the history will tell of the next snapshot."""
         self.readers = 0
         self.looks = 0
         self.ending = False
 
-    async def look(self) -> tuple[dict[str, str], float]:
+    async def look(self, whole: bool = True) -> tuple[dict[str, str], float]:
         """The sections now, and the processor's seconds that they took."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._look)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._look, whole)
 
-    def _look(self) -> tuple[dict[str, str], float]:
+    def _look(self, whole: bool) -> tuple[dict[str, str], float]:
         began = time.thread_time()
-        return self._board.sections(), time.thread_time() - began
+        return self._board.sections(whole), time.thread_time() - began
 
     async def run(self) -> None:
-        """Look again and again, until the end."""
-        seen, looked, due, worked = None, 0.0, 0.0, time.thread_time()
-        while not self.ending:
+        """Look again and again, until it is cancelled."""
+        due, paid, worked = 0.0, 0.0, time.thread_time()
+        while True:
             await self._wanted.wait()
             if self.readers == 0:
                 self._wanted.clear()
                 continue
-            latest, now = self._latest(), time.monotonic()
-            if now >= due and (latest is not seen or now - looked >= _AT_LEAST or not self._sections):
-                seen, looked = latest, now
-                spent = await self._look_once()
-                # What this thread has worked is mostly the sending to readers.
-                spent += time.thread_time() - worked
-                worked = time.thread_time()
-                # A look that came late does not put off the next one: else there would be fewer than are published.
-                due = max(due, now - EVERY) + max(EVERY, spent / _SHARE)
-            await asyncio.sleep(min(EVERY, max(_POLL, due - time.monotonic())))
+            seen, looked = self._history.latest, time.monotonic()
+            spent = await self._look_once()
+            # What this thread has worked is mostly the sending to readers.
+            spent += time.thread_time() - worked
+            worked = time.thread_time()
+            if looked - self._sent >= _ALIVE:
+                self._tell(looked)
+            # A look that came late does not put off the next one: else there would be fewer than are published.
+            due = max(due, looked - EVERY) + EVERY
+            paid = max(paid, looked - _EVENED) + spent / _SHARE
+            await asyncio.sleep(max(due, paid) - time.monotonic())
+            if self._history.latest is seen and self._sections:
+                await self._next_snapshot(seen, looked + _AT_LEAST - time.monotonic())
+
+    async def _next_snapshot(self, seen: object, seconds: float) -> None:
+        """Wait until something has been published, but not for longer."""
+        self._published.clear()
+        if not self._waits:
+            self._waits, loop = True, asyncio.get_running_loop()
+            self._history.tell_next(lambda: _call(loop, self._tell_published))
+        if self._history.latest is seen:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._published.wait()
+
+    def _tell_published(self) -> None:
+        self._waits = False
+        self._published.set()
 
     async def _look_once(self) -> float:
         """Look and publish; a look that fails is told, and the next one comes all the same."""
+        before = self._sections
         try:
-            sections, spent = await self.look()
-            await self._publish(sections)
+            # A reader's first events are whole; what comes later than the figures does so within a second.
+            sections, spent = await self.look(whole=not before)
+            if self._sections is before:  # else all have left, and a new reader would see what is old
+                self._publish(sections)
         except Exception:
             _log.exception("the live page could not read the figures")
             return _SHARE
         return spent
 
-    async def _publish(self, sections: dict[str, str]) -> None:
+    def _publish(self, sections: dict[str, str]) -> None:
         self.looks += 1
         changed = {
             n: text for n, text in sections.items() if n not in self._sections or self._sections[n][1] != text
         }
         if not changed:
             return
-        async with self._news:
-            self._version += 1
-            self._sections = {
-                n: self._sections[n] for n in sections if n in self._sections and n not in changed
-            } | {n: (self._version, text, _event(n, text)) for n, text in changed.items()}
-            self._news.notify_all()
+        self._version += 1
+        told = {n: (self._version, text, _event(n, text)) for n, text in changed.items()}
+        kept = {n: self._sections[n] for n in sections if n in self._sections and n not in changed}
+        self._sections = kept | told
+        self._latest = b"".join(event for _, _, event in told.values())
+        self._tell(time.monotonic())
+
+    def _tell(self, now: float) -> None:
+        """Wake all readers that wait."""
+        self._sent = now
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def follow(self) -> AsyncIterator[bytes]:
         """Events for one reader: at first all sections, then what changes."""
@@ -103,31 +140,36 @@ class Feed:
             yield b"retry: 1000\n\n"
             had = 0
             while not self.ending:
-                news = [told for version, _, told in self._sections.values() if version > had]
-                had = self._version
-                if news:
-                    yield b"".join(news)
-                elif not await self._changed(had):
+                told, had = self._since(had), self._version
+                if told:
+                    yield told
+                    continue
+                await self._news.wait()
+                if self._version == had and not self.ending:
                     yield b": alive\n\n"
         finally:
             self.readers -= 1
             if self.readers == 0:
                 self._sections = {}  # nobody looks on, so the next reader would see what is old
 
-    async def _changed(self, had: int) -> bool:
-        try:
-            async with asyncio.timeout(_ALIVE), self._news:
-                await self._news.wait_for(lambda: self._version > had or self.ending)
-        except TimeoutError:
-            return False
-        return True
+    def _since(self, version: int) -> bytes:
+        """The events of what has changed since a version."""
+        if not self._sections or version == self._version:
+            return b""
+        if version == self._version - 1 and version > 0:
+            return self._latest
+        return b"".join(event for changed, _, event in self._sections.values() if changed > version)
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Let all readers go."""
         self.ending = True
-        self._wanted.set()
-        async with self._news:
-            self._news.notify_all()
+        self._tell(time.monotonic())
+
+
+def _call(loop: asyncio.AbstractEventLoop, told: Callable[[], None]) -> None:
+    """Have it called by the loop's thread; a page that has been closed needs no news."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(told)
 
 
 def _event(section: str, text: str) -> bytes:

@@ -183,10 +183,17 @@ class History:
         self.latest = Snapshot(0, {})
         self.past: deque[Snapshot] = deque(maxlen=MOST_SNAPSHOTS)
         self._kept = float("-inf")
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def tell_next(self, call: Callable[[], object]) -> None:
+        """Have this called once, by the publishing thread, when the next snapshot is there; it must not wait."""
+        self._waiting.append(call)
 
     def publish(self, snapshot: Snapshot, seconds: float) -> None:
         """Take a snapshot at this many seconds of the machine's clock."""
         self.latest = snapshot
+        while self._waiting:
+            self._waiting.popleft()()
         if seconds - self._kept >= APART_SECONDS:
             self._kept = seconds
             self.past.append(snapshot)

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import ClassVar
 
 from slackwater.errors import QueryError
@@ -187,14 +188,20 @@ class TimeDomain:
             return str(tick)
         if self.scale is not None:
             return _decimal_text(tick, self.scale)
-        try:
-            return str((_EPOCH + timedelta(microseconds=tick)).replace(tzinfo=None))
-        except OverflowError:
-            return f"{tick} us"
+        return _timestamp_text(tick)
 
 
 TimeDomain.TIMESTAMP = TimeDomain("timestamp")
 TimeDomain.SEQUENCE = TimeDomain("sequence")
+
+
+@lru_cache(maxsize=1024)
+def _timestamp_text(tick: int) -> str:
+    """Kept: most operators of a query have come to the same time, and the live page asks again and again."""
+    try:
+        return str((_EPOCH + timedelta(microseconds=tick)).replace(tzinfo=None))
+    except OverflowError:
+        return f"{tick} us"
 
 
 def _decimal_text(ticks: int, scale: int) -> str:

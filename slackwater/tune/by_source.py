@@ -80,6 +80,8 @@ class _Cells:
     entry: Ints
     windows: Ints
     """Each window of each entry, side by side: which entry, and which window."""
+    keys: Ints
+    """The same as window * sources + source, in order and each once."""
 
 
 class _Windows:
@@ -140,18 +142,24 @@ class _Windows:
         counts = last - first + 1
         entry = np.repeat(np.arange(len(names)), counts)
         windows = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts) + first[entry]
-        return _Cells(names, sources, panes, page[ROWS].to_numpy(), first, last, entry, windows)
+        keys = np.unique(windows * len(self._names) + sources[entry])
+        return _Cells(names, sources, panes, page[ROWS].to_numpy(), first, last, entry, windows, keys)
 
     def take(self, cells: _Cells, now: int) -> Ints:
         """A page's rows; the pairs of each entry that were lost."""
         if not len(cells.rows):
             return np.zeros(0, np.int64)
         lost = self._given.count(cells.names, cells.first, cells.last)
-        keys = cells.windows * len(self._names) + cells.sources[cells.entry]
+        keys = cells.keys
         if lost.any():
-            names, windows = [cells.names[k] for k in cells.entry.tolist()], cells.windows
+            windows, sources = np.divmod(keys, len(self._names))
+            names = [self._names[k] for k in sources.tolist()]
             keys = keys[self._given.count(names, windows, windows) == 0]
-        self._open = np.union1d(self._open, keys)
+        place = np.searchsorted(self._open, keys)
+        new = place == len(self._open)
+        new[~new] = self._open[place[~new]] != keys[~new]
+        if new.any():
+            self._open = np.insert(self._open, place[new], keys[new])
         kept = lost < cells.last - cells.first + 1
         self._panes = np.append(self._panes, (cells.last * len(self._names) + cells.sources)[kept])
         self._rows = np.append(self._rows, cells.rows[kept])

@@ -139,12 +139,21 @@ class ClassTrackers:
         if report.by_source is None:
             return
         told = report.by_source()
+        place, parts = once(self._found, ("heard", report.query), partial(self._parted, told))
+        if len(place):
+            lost = np.bincount(place + 1, told.lost)
+            for number, last_ticks, pairs in parts:
+                mine = Report(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
+                self._trackers[number].hear(mine)
+
+    def _parted(self, told: RowsBySource) -> tuple[Ints, list[tuple[int, Ints, Ints]]]:
+        """The class of each entry; of each class its number, and the last ticks and pairs of its windows.
+
+        There is no tracker yet for sources whose first arrival has not been learned: these have class -1.
+        """
         place = self._classes.of(told.names)
-        for number, panes, rows, lost in _by_class(place, told):
-            # There is no tracker yet for sources whose first arrival has not been learned: these have class -1.
-            if number in self._trackers:
-                pairs = told.pairs_of(panes, rows)
-                self._trackers[number].hear(Report(report.query, report.page, *pairs, lost))
+        parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if n in self._trackers]
+        return place, [(n, *told.pairs_of(panes, rows)) for n, panes, rows in parts]
 
     def arrive(self, arrival: Arrival) -> None:
         """Measure the sources' delays, and let each class learn from its own rows."""
@@ -242,14 +251,13 @@ def _under(start: str, state: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(start): kept for name, kept in state.items() if name.startswith(start)}
 
 
-def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints, int]]:
-    """Of each class its number, the panes it has rows in, how many these are, and its lost pairs."""
+def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints]]:
+    """Of each class its number, the panes it has rows in, and how many these are."""
     if not len(place):
         return
     low = int(told.panes.min())
     span = int(told.panes.max()) - low + 1
     code = (place + 1) * span + (told.panes - low)
-    lost = np.bincount(place + 1, told.lost)
     if span > _PANES:
         codes, code = np.unique(code, return_inverse=True)
         rows = np.bincount(code, told.rows)
@@ -260,7 +268,7 @@ def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints
     numbers, panes = np.divmod(codes, span)
     for number in np.unique(numbers).tolist():
         mine = numbers == number
-        yield number - 1, panes[mine] + low, rows[mine].astype(np.int64), int(lost[number])
+        yield number - 1, panes[mine] + low, rows[mine].astype(np.int64)
 
 
 def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:

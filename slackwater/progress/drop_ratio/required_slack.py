@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.report import Report
+from slackwater.progress.sources import Ints
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +37,7 @@ AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0]
 STANDS_FOR = 4.0
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
+_NONE: Floats = np.zeros(0)
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
 
 
@@ -63,7 +66,8 @@ class RequiredSlack:
 
     def hear(self, report: Report, before: int | None) -> None:
         """Take a report of a page that met the reference `before`; it is put to the cell of the next arrival."""
-        self.all_pairs, self.all_lost = self.all_pairs + report.all, self.all_lost + report.lost
+        all_ = report.all
+        self.all_pairs, self.all_lost = self.all_pairs + all_, self.all_lost + report.lost
         if not len(report.last_ticks):
             return
         self._first = int(report.last_ticks[0]) if self._first is None else self._first
@@ -75,7 +79,9 @@ class RequiredSlack:
             late = needs > 0
             needs, counts = needs[late], report.pairs[late].astype(np.float64)
         pairs, lost, old, older = self._heard
-        self._heard = (pairs + report.all, lost + report.lost, np.append(old, needs), np.append(older, counts))
+        if len(old):
+            needs, counts = np.append(old, needs), np.append(older, counts)
+        self._heard = (pairs + all_, lost + report.lost, needs, counts)
 
     def count(self, rows: int) -> None:
         """Where no query reports, each row stands for one pair of a window of one tick."""
@@ -176,25 +182,34 @@ class Rows:
         return float(pairs.sum()) * self._stretch / max(1, len(pairs))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Still:
+    """The stretches to come, each of which ends when a part of AHEAD has passed; whatever was lost."""
+
+    pairs: float
+    """Pairs of a stretch."""
+    first: Ints
+    """The first cell that will not have left the stretch by then."""
+    staying: Floats
+    """Pairs of the last stretch that will not have left it by then."""
+    to_come: Floats
+    """Pairs that will have come by then, at least."""
+
+
 class Budget:
     """What may still be lost in the stretches to come: each ends when a part of AHEAD has passed."""
 
-    def __init__(self, pairs: float, staying: Floats, to_come: Floats, lost: Floats) -> None:
-        self._pairs = pairs
-        """Pairs of a stretch."""
-        self._staying = staying
-        """Pairs of the last stretch that will not have left it by then."""
-        self._to_come = to_come
-        """Pairs that will have come by then, at least."""
+    def __init__(self, still: Still, lost: Floats) -> None:
+        self._still = still
         self._lost = lost
-        """Lost of those that stay."""
+        """Lost of the pairs that stay."""
 
     def share(self, share: float, dispersion: float) -> float:
         """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
         unseen = dispersion * np.minimum(1.0, UNSEEN / AHEAD)
-        allowed = PLANNED * share * (self._staying + self._to_come)
+        allowed = PLANNED * share * (self._still.staying + self._still.to_come)
         rest = kept_free(allowed - self._lost, unseen, FREE)
-        return float((rest / (AHEAD * max(self._pairs, 1e-9))).min())
+        return float((rest / (AHEAD * max(self._still.pairs, 1e-9))).min())
 
 
 class Losses:
@@ -214,8 +229,10 @@ class Losses:
         """How much what reports tell counts beside the lateness of rows; nothing where it is not asked for."""
         n = len(rows.values)
         self._weights: Floats = rows.rows * (pairs / np.maximum(rows.totals, 1e-9))[:, None]
-        self._needs, self._counts = (np.concatenate([np.zeros(0), *(k[part] for k in needs)]) for part in (0, 1))
-        self._cells = np.repeat(np.arange(n - len(needs), n), [len(k[0]) for k in needs])
+        some = [(cell, k) for cell, k in enumerate(needs, n - len(needs)) if len(k[0])]
+        self._needs, self._counts = (np.concatenate([_NONE, *[k[part] for _, k in some]]) for part in (0, 1))
+        cells, lengths = (np.array(c, dtype=np.int64) for c in ([c for c, _ in some], [len(k[0]) for _, k in some]))
+        self._cells = np.repeat(cells, lengths)
         late = rows.values > 0
         by_row = _in_order(rows.values[late], self._weights[late])
         by_pair = _in_order(self._needs, self._counts)
@@ -249,7 +266,9 @@ class Losses:
     def _dispersion(self, slack: float) -> float:
         """Variance over mean of what is lost at this slack."""
         rows = self._rows
-        lateness = (self._weights * np.clip(rows.values - slack, 0, self._length)).sum(1) / self._length
+        late = rows.values - slack
+        np.minimum(np.maximum(late, 0.0, out=late), self._length, out=late)
+        lateness = np.multiply(self._weights, late, out=late).sum(1) / self._length
         dispersion = (1 - self._exact) * _dispersion(lateness)
         if self._exact:
             lost = np.where(self._needs > slack, self._counts, 0.0)

@@ -13,10 +13,11 @@ from datasketches import kll_doubles_sketch
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Found, Tracker, once
 from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
-from slackwater.progress.drop_ratio.required_slack import AHEAD, Budget, RequiredSlack, Rows
+from slackwater.progress.drop_ratio.required_slack import AHEAD, Budget, RequiredSlack, Rows, Still
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
 from slackwater.progress.report import Report
+from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
@@ -233,7 +234,7 @@ class DropRatioTracker(Tracker):
             what = ("losses", name, cells, self._since, place is None)
             losses = self._once(what, partial(query.losses, rows, place is not None))
             if losses is not None:
-                budget = None if place is None else self._budget(query, place, known)
+                budget = None if place is None else self._budget(name, query, place, known)
                 slack = max(slack, losses.slack(self._p, budget))
         return slack
 
@@ -261,19 +262,22 @@ class DropRatioTracker(Tracker):
         """The first cell that lies in the stretch which ends here."""
         return bisect_right(self._places, place - self._stretch)
 
-    def _budget(self, query: RequiredSlack, place: int, known: float) -> Budget:
-        places = np.array(self._places[-len(query.lost) :])
-        lost, pairs = np.array(query.lost, dtype=np.float64), np.array(query.pairs, dtype=np.float64)
+    def _budget(self, name: str, query: RequiredSlack, place: int, known: float) -> Budget:
+        still = self._once(("stretch", name, place), lambda: self._still(query, place, known))
+        return Budget(still, _behind(query.lost, still.first))
+
+    def _still(self, query: RequiredSlack, place: int, known: float) -> Still:
+        """What does not depend on what was lost."""
+        places, pairs = np.array(self._places[-len(query.pairs) :]), np.array(query.pairs, dtype=np.float64)
         whole = float(pairs[places > place - self._stretch].sum()) / known
-        staying = places[:, None] > place - self._stretch * (1 - AHEAD)
+        first = np.searchsorted(places, place - self._stretch * (1 - AHEAD), side="right")
         # A stretch with a gap has fewer pairs: the fewest count that came lately in as long a part.
         parts = np.maximum(AHEAD, 1 - known)
         ends = places[:, None] + self._stretch * parts
         sums = np.append(0.0, np.cumsum(pairs))
         came = sums[np.searchsorted(places, ends, side="right")] - sums[1:, None]
         fewest = np.where(ends <= place, came, np.inf).min(0)
-        to_come = np.minimum(parts * whole, fewest)
-        return Budget(whole, (pairs[:, None] * staying).sum(0), to_come, (lost[:, None] * staying).sum(0))
+        return Still(whole, first, _behind(query.pairs, first), np.minimum(parts * whole, fewest))
 
     # --- silence
 
@@ -356,6 +360,13 @@ class DropRatioTracker(Tracker):
         inside = [at > now - self._stretch for at in self._places[-len(query.lost) :]]
         pairs = sum(p for p, counts in zip(query.pairs, inside, strict=False) if counts)
         return sum(n for n, counts in zip(query.lost, inside, strict=False) if counts) / max(1, pairs)
+
+
+def _behind(values: list[int], first: Ints) -> Floats:
+    """The sum of the values from each of these places on."""
+    sums = np.append(0, np.cumsum(values))
+    found: Floats = (sums[-1] - sums[first]).astype(np.float64)
+    return found
 
 
 def _times(arrival: Arrival, ranks: Floats) -> Floats:

@@ -22,6 +22,8 @@ from slackwater.spark.storage.sinks import CallableSink
 
 #: Figures of the engine that are shown as they are; the others are times.
 _SHOWN = tuple(name for name in ENGINE_FIGURES if name not in ("heartbeat", "heartbeats", "registers"))
+_OF_ENGINE = frozenset(ENGINE_FIGURES)
+_COMMIT = Act.COMMIT.value
 #: What has come by a stream.
 _COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows")
 #: Figures that speak of the rows of the stream.
@@ -84,7 +86,7 @@ def run_metrics(
         "spool_bytes": pages.room.spooled,
         "pushed_back_seconds": round(pages.room.pushed_back, 3),
         "strategy": snapshot.strategy,
-        "choices": [_told(c) for c in snapshot.choices if c.chose in mine or c.chose == Act.COMMIT.value],
+        "choices": [_told(c) for c in snapshot.choices if c.chose in mine or c.chose == _COMMIT],
         "operators": {label: _of_operator(f, domain, now) for label, f in mine.items()},
         "spark_jobs": pages.jobs,
         "spark_seconds": round(pages.spark_seconds, 3),
@@ -204,7 +206,7 @@ def _with_refused(figures: dict[str, Any], run: Run) -> dict[str, Any]:
 
 def _own(figures: dict[str, Any]) -> dict[str, Any]:
     """An operator's own figures, without those that the engine has of all."""
-    return {k: v for k, v in figures.items() if k not in ENGINE_FIGURES}
+    return {k: v for k, v in figures.items() if k not in _OF_ENGINE}
 
 
 def _summed(figures: list[dict[str, Any]]) -> dict[str, int]:
