@@ -51,19 +51,21 @@ class Waves:
         self._right = np.zeros((len(self._square), columns))
         self._found: Floats | None = None
 
-    def _basis(self, windows: Floats) -> Floats:
-        angles = windows[:, None] * self._turns
-        return np.concatenate([np.ones((len(windows), 1)), np.cos(angles), np.sin(angles)], axis=1)
+    def _basis(self, window: float) -> Floats:
+        angles = window * self._turns
+        return np.concatenate([[1.0], np.cos(angles), np.sin(angles)])
 
     def at(self, windows: Floats) -> Floats:
         """The values by window and column."""
         if self._found is None:
             self._found = np.asarray(np.linalg.solve(self._square + self._held_back, self._right), np.float64)
-        return np.asarray(self._basis(windows) @ self._found)
+        # One by one: a product of many rows is rounded otherwise, and a restart asks for other rows at once.
+        each, places = np.unique(windows, return_inverse=True)
+        return np.stack([self._basis(window) @ self._found for window in each.tolist()])[places]
 
     def learn(self, window: int, values: Floats, weight: float) -> None:
         """A window had these values."""
-        basis = self._basis(np.array([float(window)]))[0]
+        basis = self._basis(float(window))
         self._square = self._fade * self._square + weight * np.outer(basis, basis)
         self._right = self._fade * self._right + weight * np.outer(basis, values)
         self._found = None
@@ -110,7 +112,7 @@ class Season:
 
     def faster(self, windows: Floats) -> Floats:
         """How many times as fast the missing rows of windows come as those that are here."""
-        here, later = np.split(self._rate.at(np.concatenate([windows, windows + self._later]))[:, 0], 2)
+        here, later = self._rate.at(windows)[:, 0], self._rate.at(windows + self._later)[:, 0]
         return np.exp(later - here).clip(1 / FASTER, FASTER)
 
     def left(self, windows: Floats) -> Floats:
