@@ -59,9 +59,9 @@ LEAST_MISSING = 0.25
 WILD = 3.0
 #: Errors are forgotten more slowly than what rows and values are like.
 SLOWER = 0.2
-#: Units by the rows that are usually missing, and by those that are missing now. The latter also grow and shrink
-#: with the errors of all groups; with the former an error is what it was, however large others have been since.
-UNITS, USUAL, NOW = 2, 0, 1
+#: Units by the rows that are usually missing, and by those that are missing now. An error is what it was, however
+#: large others have been since: else intervals lag behind a day, too narrow in the morning and too wide at night.
+UNITS, USUAL = 2, 0
 #: Kinds of intervals that go by the pace, and that of the first guess.
 PACED = [BY_PACE * UNITS, BY_PACE * UNITS + 1, *range(UNITS)]
 _SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
@@ -110,9 +110,12 @@ class AgeProfile:
         columns: how the number of rows, and each aggregate, grows.
         coverage: share of final values that should lie within their intervals.
         seasons: that there may be, each with its length in windows and in days.
+        span: of a window, in slides.
     """
 
-    def __init__(self, columns: list[Growth], coverage: float, seasons: Sequence[tuple[float, int]] = ()) -> None:
+    def __init__(
+        self, columns: list[Growth], coverage: float, seasons: Sequence[tuple[float, int]] = (), span: float = 1.0
+    ) -> None:
         self._columns = columns
         self._target = 1 - coverage
         self._guesses = GUESSES + len(seasons)
@@ -128,7 +131,7 @@ class AgeProfile:
         self._unusual = [kind for kind in self._kinds if kind // UNITS not in AS_USUAL]
         """Kinds of intervals, and those that do not expect what was usual."""
         self._intervals = [Conformal(len(self._kinds)) for _ in columns]
-        self._seasons = [Season(length, days, len(columns)) for length, days in seasons]
+        self._seasons = [Season(length, days, span, len(columns)) for length, days in seasons]
 
     @property
     def ready(self) -> bool:
@@ -141,16 +144,17 @@ class AgeProfile:
         The latter are those of the window, and of its last slide.
         """
         own = self._groups.of(keys)
-        seasons = np.stack([s.at(window) for s in self._seasons], axis=2) if self._seasons else None
+        faster = [s.faster(window) for s in self._seasons]
+        left = [s.left(window) for s in self._seasons]
         guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
         center = seen.copy()
         missing, pace = np.zeros(len(keys)), self._traffic.pace(seen[:, 0], own[:, 0], traffic)
         for j, growth in enumerate(self._columns):
             if growth in SUMS:
                 values = None if j == 0 else (center[:, 0] - seen[:, 0]) * seen[:, j] / seen[:, 0]
-                more = np.zeros((len(keys), 0)) if seasons is None else seasons[:, j]
+                seasons = [(f, more[:, j]) for f, more in zip(faster, left, strict=True)]
                 share = share_in(own[:, j], self._common[j], curve, rows=j == 0)
-                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, pace, more)
+                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, pace, seasons)
             elif growth in SHIFTS:
                 guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], self._guesses)
             choice = self._choice(j, own[:, j])
@@ -160,9 +164,7 @@ class AgeProfile:
             if j == 0:
                 missing = np.nan_to_num(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
         unit = self._units(seen, np.nan_to_num(center[:, 0] - seen[:, 0]), own)
-        level = self._level()
-        unit[:, :, NOW] *= level
-        spread = self._spread(own) / level[:, None]
+        spread = self._spread(own) / self._level()[:, None]
         low, high = self._bounds(keys, seen, guesses, spread, unit, pace)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy(), traffic)
 
@@ -245,10 +247,10 @@ class AgeProfile:
                     guess, scale = np.divmod(some, UNITS)
                     scales = spread[mine, j][:, guess] * unit[mine, j][:, scale]
                     more = guesses[mine, j][:, guess] - seen[mine, j, None]
-                    below, above = interval.bounds(some, *self._split(j, outside[mine, j]))
-                    # Where nothing is added, what is seen stays exactly as it is.
-                    low[mine, j] = seen[mine, j] + (more + below * scales) @ weights
-                    high[mine, j] = seen[mine, j] + (more + above * scales) @ weights
+                    shares = self._split(j, outside[mine, j])
+                    for ends, share, end in zip((low, high), shares, interval.bounds(some, *shares), strict=True):
+                        # Where nothing is left outside, or nothing is added, what is seen stays as it is.
+                        ends[mine, j] = seen[mine, j] + np.where(share > 0, (more + end * scales) @ weights, 0.0)
             # What is seen is the least that a maximum or a count can become, the most that a minimum can.
             if growth is Growth.RISES or growth is Growth.COUNTS:
                 low[:, j], high[:, j] = np.maximum(low[:, j], seen[:, j]), np.maximum(high[:, j], seen[:, j])
@@ -301,7 +303,7 @@ class AgeProfile:
             self._traffic.learn(guess.traffic[0], float(fade[LONG]))
         missing = np.maximum(guess.rest, LEAST_MISSING)
         self._arrivals.learn(missing, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
-        self._learn_seasons(window, guess, final)
+        self._learn_seasons(window, guess, final, new)
 
     def _figures(self, guess: Guess, final: Floats, errors: Floats, scales: Floats, blind: bool) -> Floats:
         """What the groups' histories get of a window."""
@@ -333,15 +335,16 @@ class AgeProfile:
             if len(usable):
                 self._common[j] = fade * self._common[j] + usable.mean(axis=0)
 
-    def _learn_seasons(self, window: int, guess: Guess, final: Floats) -> None:
-        if not self._seasons:
-            return
-        first = np.nan_to_num(guess.guesses[:, :, 0])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.nansum(final, axis=0) / first.sum(axis=0) - 1
-        usual = self._common[0, FINAL] / self._common[0, COUNT] * len(first)
+    def _learn_seasons(self, window: int, guess: Guess, final: Floats, new: bool) -> None:
+        usual = self._common[0, FINAL] / self._common[0, COUNT] * len(final)
+        rows = float(guess.traffic[0, 0]) if new else np.nan
         for season in self._seasons:
-            season.learn(window, shares, min(float(first[:, 0].sum() / max(usual, 1.0)), 4.0))
+            faster = season.faster(np.array([float(window)]))[0]
+            first = np.nan_to_num(guess.seen + (guess.guesses[:, :, 0] - guess.seen) * faster).sum(axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shares = np.nansum(final, axis=0) / first - 1
+            weight = min(float(first[0] / max(usual, 1.0)), 4.0)
+            season.learn(window, rows, shares, weight)
 
     def _learn_intervals(self, errors: Floats, scales: Floats, behind: int, new: bool) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -36,6 +36,7 @@ class EarlyAnswers:
         types: the aggregates' types.
         coverage: share of final values that should lie within their intervals.
         seasons: that there may be, each with its length in windows and in days.
+        span: of a window, in slides.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class EarlyAnswers:
         types: list[pa.DataType],
         coverage: float,
         seasons: Sequence[tuple[float, int]] = (),
+        span: float = 1.0,
     ) -> None:
         self._columns = columns
         self._types = types
         self._coverage = coverage
-        self._seasons = seasons
+        self._seasons, self._span = seasons, span
         self._levels: dict[int, AgeProfile] = {}
         self._pending = Pending()
         self._happened: list[tuple[str, Ints, Floats]] = []
@@ -131,11 +133,11 @@ class EarlyAnswers:
         near = [n for n, profile in self._levels.items() if profile.ready and abs(n - level) <= NEAR]
         if near:
             return self._levels[min(near, key=lambda n: (abs(n - level), n))]
-        return self._levels.get(level) or AgeProfile(self._columns, self._coverage, self._seasons)
+        return self._levels.get(level) or AgeProfile(self._columns, self._coverage, self._seasons, self._span)
 
     def _learner(self, level: int) -> AgeProfile:
         if level not in self._levels:
-            self._levels[level] = AgeProfile(self._columns, self._coverage, self._seasons)
+            self._levels[level] = AgeProfile(self._columns, self._coverage, self._seasons, self._span)
         return self._levels[level]
 
     # --- the journal

@@ -58,6 +58,7 @@ class Estimates:
             [a.type for a in self._measured],
             settings.coverage,
             self._seasons(settings) if by_clock else (),
+            kernel.spec.range / kernel.spec.slide,
         )
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = Reference()

@@ -7,6 +7,8 @@ may be moved by what late rows usually add.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from slackwater.aggregates.growth import Growth
@@ -57,7 +59,7 @@ def guess_sum(
     own: Floats,
     values: Floats | None,
     pace: Pace,
-    seasons: Floats,
+    seasons: Sequence[tuple[Floats, Floats]],
 ) -> Floats:
     """Guesses of a count or sum by group; the first is what is seen over the mean completeness.
 
@@ -69,7 +71,8 @@ def guess_sum(
         values: of the rows that are missing, if they are like those that are here; None for the rows themselves.
         pace: what the rows of these windows say about those to come; where they are unlike those before, nothing
             usual can be expected.
-        seasons: by what share each season exceeds the first guess.
+        seasons: for each, how much faster the missing rows come than those that are here, and by what share final
+            values exceed even that.
     """
     by_share = seen * (1 / np.where(share >= LEAST, share, np.nan) - 1) if values is None else values
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -84,8 +87,8 @@ def guess_sum(
         whole = np.maximum(whole, 0.0)
     whole = np.where(pace.usual, whole, paced)
     rests = [simple, by_share, usual, (simple + usual) / 2, whole, paced]
-    for more in seasons.T:
-        by_season = (seen + simple) * (1 + more) - seen
+    for faster, left in seasons:
+        by_season = (seen + simple * faster) * (1 + left) - seen
         rests.append(np.maximum(by_season, 0.0) if growth is Growth.COUNTS else by_season)
     return np.asarray(seen[:, None] + np.nan_to_num(np.stack(rests, axis=1)))
 

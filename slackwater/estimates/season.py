@@ -1,4 +1,9 @@
-"""Seasons: what a day or a week adds to guesses, learned as a few waves over its length."""
+"""Seasons: how a day or a week changes what is to come, learned as a few waves over its length.
+
+A rate that rises brings more rows in the missing part of a window than in the part that is here. How it rises is
+known from the rows of all windows, far better than from the missing ones alone. What that does not explain, such as
+delays that grow in the evening, is learned from the errors that are left.
+"""
 
 from __future__ import annotations
 
@@ -12,66 +17,129 @@ WAVES_OF_A_DAY = 3
 #: So many seasons are remembered, or so many windows if those are more; waves are small until some are known.
 SEASONS = 4
 WINDOWS = 256.0
-RIDGE = 3.0
-#: What is off by more than this share is not for a season to explain.
+LEVEL, RIDGE = 1e-6, 3.0
+#: What is left is held back more: it is known from the missing rows alone, and those are few.
+RIDGE_LEFT = 30.0
+#: What is off by more than this share is not for a season to explain. A rate becomes at most so many times as large
+#: within a window.
 FAR_OFF = 0.5
+FASTER = 2.0
+
+
+class Waves:
+    """Values over a season as a sum of waves, fitted by least squares.
+
+    Args:
+        waves: how often each comes in a season.
+        length: of the season, in windows.
+        columns: of how many values.
+        level: by how many windows the mean is held back.
+        ridge: by how many each wave is.
+
+    >>> waves = Waves(np.array([1.0, 2.0]), 24, columns=1, level=3.0, ridge=3.0)
+    >>> for window in range(240):
+    ...     waves.learn(window, np.array([0.2 * np.sin(2 * np.pi * window / 24)]), 1.0)
+    >>> waves.at(np.array([6, 12, 18])).round(2)[:, 0]
+    array([ 0.19,  0.  , -0.19])
+    """
+
+    def __init__(self, waves: Floats, length: float, columns: int, level: float, ridge: float) -> None:
+        self._turns = 2 * np.pi * waves / length
+        self._fade = float(np.exp(-1 / max(SEASONS * length, WINDOWS)))
+        self._held_back = np.diag([level, *[ridge] * 2 * len(waves)])
+        self._square = np.zeros_like(self._held_back)
+        self._right = np.zeros((len(self._square), columns))
+        self._found: Floats | None = None
+
+    def _basis(self, window: float) -> Floats:
+        angles = window * self._turns
+        return np.concatenate([[1.0], np.cos(angles), np.sin(angles)])
+
+    def at(self, windows: Floats) -> Floats:
+        """The values by window and column."""
+        if self._found is None:
+            self._found = np.asarray(np.linalg.solve(self._square + self._held_back, self._right), np.float64)
+        # One by one: a product of many rows is rounded otherwise, and a restart asks for other rows at once.
+        each, places = np.unique(windows, return_inverse=True)
+        return np.stack([self._basis(window) @ self._found for window in each.tolist()])[places]
+
+    def learn(self, window: int, values: Floats, weight: float) -> None:
+        """A window had these values."""
+        basis = self._basis(float(window))
+        self._square = self._fade * self._square + weight * np.outer(basis, basis)
+        self._right = self._fade * self._right + weight * np.outer(basis, values)
+        self._found = None
+
+    @property
+    def arrays(self) -> list[Floats]:
+        """All that a restart needs."""
+        return [self._square, self._right]
+
+    def restore(self, square: Floats, right: Floats) -> None:
+        """Continue from earlier `arrays`."""
+        self._square, self._right, self._found = square, right, None
 
 
 class Season:
-    """By what share final values exceed a guess, by the place of their window in the season.
+    """What a season says about the rows that are missing, by the place of their window in it.
 
     Args:
         length: of the season, in windows.
         days: how many days it has, if it has several.
+        span: of a window, in slides. Rows come nearly in order, so the missing ones are half of it later.
         columns: of how many values.
 
-    >>> season = Season(24, 1, columns=1)
-    >>> for window in range(240):
-    ...     season.learn(window, np.array([0.2 * np.sin(2 * np.pi * window / 24)]), 1.0)
-    >>> season.at(np.array([6, 12, 18])).round(2)[:, 0]
-    array([ 0.19,  0.  , -0.19])
+    >>> season = Season(144, 1, span=3, columns=1)
+    >>> for window in range(288):
+    ...     rows = 100 - 66 * np.cos(2 * np.pi * window / 144)
+    ...     season.learn(window, rows, np.array([0.1]), 1.0)
+    >>> season.faster(np.array([0, 36, 72, 108])).round(2)
+    array([1.  , 1.04, 1.  , 0.96])
+    >>> season.left(np.array([0])).round(2)
+    array([[0.09]])
     """
 
-    def __init__(self, length: float, days: int, columns: int) -> None:
+    def __init__(self, length: float, days: int, span: float, columns: int) -> None:
         waves = [*range(1, WAVES + 1)]
         if days > 1:
             waves += [days * k for k in range(1, WAVES_OF_A_DAY + 1)]
-        self._turns = 2 * np.pi * np.array(sorted(set(waves))) / length
+        some = np.array(sorted(set(waves)), np.float64)
         self._length = length
-        self._fade = float(np.exp(-1 / max(SEASONS * length, WINDOWS)))
-        size = 1 + 2 * len(self._turns)
-        self._square = np.zeros((size, size))
-        self._right = np.zeros((size, columns))
-        self._waves: Floats | None = None
+        self._later = span / 2
+        # Between windows nothing is known of waves that are shorter than two of them.
+        self._rate = Waves(some[2 * some < length], length, 1, LEVEL, RIDGE)
+        self._left = Waves(some, length, columns, RIDGE_LEFT, RIDGE_LEFT)
 
-    def _basis(self, windows: Floats) -> Floats:
-        angles = windows[:, None] * self._turns
-        return np.concatenate([np.ones((len(windows), 1)), np.cos(angles), np.sin(angles)], axis=1)
+    def faster(self, windows: Floats) -> Floats:
+        """How many times as fast the missing rows of windows come as those that are here."""
+        here, later = self._rate.at(windows)[:, 0], self._rate.at(windows + self._later)[:, 0]
+        return np.exp(later - here).clip(1 / FASTER, FASTER)
 
-    def at(self, windows: Floats) -> Floats:
-        """The share by window and column."""
-        if self._waves is None:
-            waves = np.linalg.solve(self._square + RIDGE * np.eye(len(self._square)), self._right)
-            self._waves = np.asarray(waves, np.float64)
-        return np.asarray(self._basis(windows) @ self._waves).clip(-FAR_OFF, FAR_OFF)
+    def left(self, windows: Floats) -> Floats:
+        """By what share final values exceed what the rate promises, by window and column."""
+        return self._left.at(windows).clip(-FAR_OFF, FAR_OFF)
 
-    def learn(self, window: int, shares: Floats, weight: float) -> None:
-        """The final values of a window exceed the guess by these shares."""
-        basis = self._basis(np.array([float(window)]))[0]
-        shares = np.nan_to_num(shares).clip(-FAR_OFF, FAR_OFF)
-        self._square = self._fade * self._square + weight * np.outer(basis, basis)
-        self._right = self._fade * self._right + weight * np.outer(basis, shares)
-        self._waves = None
+    def learn(self, window: int, rows: float, shares: Floats, weight: float) -> None:
+        """A window had so many rows when it was answered, and its final values exceeded the promise by such shares.
+
+        The rows are not a number if they are not known.
+        """
+        if rows > 0:
+            self._rate.learn(window, np.log([rows]), 1.0)
+        self._left.learn(window, np.nan_to_num(shares).clip(-FAR_OFF, FAR_OFF), weight)
+
+    def _waves(self) -> tuple[Waves, Waves]:
+        return self._rate, self._left
 
     def pack(self) -> Floats:
         """All that a restart needs."""
-        return np.concatenate([[self._length], self._square.ravel(), self._right.ravel()])
+        return np.concatenate([[self._length], *(a.ravel() for w in self._waves() for a in w.arrays)])
 
     def unpack(self, packed: Floats) -> None:
         """Continue from an earlier `pack()`, unless that was of another season."""
-        if packed[0] != self._length or len(packed) != 1 + self._square.size + self._right.size:
+        sizes = [a.size for w in self._waves() for a in w.arrays]
+        if packed[0] != self._length or len(packed) != 1 + sum(sizes):
             return
-        cut, packed = self._square.size, packed[1:]
-        self._square = packed[:cut].reshape(self._square.shape).copy()
-        self._right = packed[cut:].reshape(self._right.shape).copy()
-        self._waves = None
+        parts = iter(np.split(packed[1:], np.cumsum(sizes)[:-1]))
+        for waves in self._waves():
+            waves.restore(*(next(parts).reshape(a.shape).copy() for a in waves.arrays))

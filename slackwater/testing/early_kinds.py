@@ -131,5 +131,3 @@ KINDS: dict[str, Callable[[int, Random], Case]] = {
     "correlated": correlated,
     "bursts": lambda windows, rng: bursts(windows * SLIDE, rng),
 }
-#: Nothing was chosen with an eye on these.
-HELD_OUT = ("regime", "tails")
