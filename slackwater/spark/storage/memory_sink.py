@@ -97,6 +97,7 @@ class MemorySink:
 
     def _tables(self, payload: Payload) -> Iterator[pa.Table]:
         """The rows; many come file by file, so that never much more than the bound is in memory."""
+        payload = self._pages.brought(payload)
         if not isinstance(payload, Staged):
             yield payload
             return

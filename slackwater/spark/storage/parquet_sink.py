@@ -131,6 +131,7 @@ class ParquetSink:
         with self._lock:
             if commit_id <= self._shown:
                 return
+            payload = self._pages.brought(payload)
             if isinstance(payload, Staged):
                 self._show()
                 self._put_staged(payload, commit_id)
