@@ -173,9 +173,9 @@ class SparkPages:
             page.origin.arrival = Arrival(recipe.rows, 0, None, None, page.origin.at)
         return rows_made(page, recipe.steps)
 
-    def brought(self, payload: Payload) -> Made:
-        """Rows for a sink that takes no recipe; it may come to one where another sink has stood before a crash."""
-        return few(self.made(payload), self) if isinstance(payload, Recipe) else payload
+    def brought(self, recipe: Recipe) -> Made:
+        """The same for a sink that takes no recipe; it may come to one where another stood before a crash."""
+        return few(self.made(recipe), self)
 
     def load(self, saved: dict[str, Any]) -> Any:
         """The page that `SparkPage.save` spoke of."""

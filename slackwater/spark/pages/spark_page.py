@@ -138,8 +138,7 @@ class SparkPage:
         pages, kept = self.origin.pages, self._kept()
         table = kept.limit(rows).toArrow()
         frame = pages.spark.createDataFrame(table, kept.schema)
-        arrival = Arrival(table.num_rows, 0, None, None, self.origin.at)
-        hidden = self.origin.hidden
+        arrival, hidden = Arrival(table.num_rows, 0, None, None, self.origin.at), self.origin.hidden
         return SparkPage(
             None, Origin(frame, self.number, arrival.at, Shape(), pages, hidden, arrival=arrival, prod=self.prod)
         )
