@@ -40,6 +40,10 @@ class RunError(SlackwaterError):
     """A running query has failed, or cannot do now what it was asked for."""
 
 
+class RowsGoneError(RunError):
+    """A source no longer has rows that are still to be read."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint at the known word that is nearest; empty where none is near.
 

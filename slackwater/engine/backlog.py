@@ -68,6 +68,10 @@ class Backlog:
             self.keep(saved)
         return saved
 
+    def written(self, folder: str) -> None:
+        """A sink has the rows that lie in a folder: they may go, unless a page on an arc needs them."""
+        self._saved.setdefault(folder, {"folder": folder})
+
     def settle(self) -> None:
         """A commit is over: rows that no page on an arc needs may go."""
         self._revived.clear()

@@ -13,7 +13,7 @@ from slackwater.engine.graph import Graph, Node
 from slackwater.engine.journal import Emission, Journal, Record, Recovered, operator_of
 from slackwater.errors import RunError
 from slackwater.operators.page import Pages
-from slackwater.operators.payload import Staged
+from slackwater.operators.payload import Recipe, Staged
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
@@ -48,8 +48,8 @@ class Commits:
             last = records[-1] if records else Record(0, whole=True)
             queues = dict(kv for kept in (*self._aside, last) for kv in kept.queues.items())
             emissions = [e for kept in (*self._aside, last) for e in kept.emissions]
-            staged = [e.payload.location for e in emissions if isinstance(e.payload, Staged)]
-            pages.sweep(queues, staged, last.consumed)
+            elsewhere = [e.payload for e in emissions if isinstance(e.payload, (Staged, Recipe))]
+            pages.sweep(queues, [folder for payload in elsewhere for folder in payload.folders], last.consumed)
 
     # --- what an earlier process had written
 
@@ -193,6 +193,10 @@ class Commits:
             self.journal.prepare(records[1])
         for record in records:
             self.journal.commit(record)
+        unwritten = {id(emission) for of in refused.values() for emission in of.unwritten}
+        for emission in records[0].emissions:
+            if isinstance(emission.payload, Staged) and id(emission) not in unwritten:
+                self._backlog.written(emission.payload.location)
         for node in self._graph:
             node.operator.settle()
         settled()

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 import pyarrow as pa
 
-from slackwater.operators.payload import Payload
+from slackwater.operators.payload import Made, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import JoinNode, MapNode, RollingNode, StoredNode, WindowNode
 from slackwater.progress.arrival import Arrival
@@ -140,8 +140,12 @@ class Page(Protocol):
         """
         ...
 
-    def payload(self) -> Payload:
-        """Run: the visible columns of all rows, for a sink."""
+    def payload(self, about: int | None = None) -> Made:
+        """Run: the visible columns of all rows, for a sink. `about` is how many rows to expect, if known."""
+        ...
+
+    def recipe(self) -> Recipe | None:
+        """The same without making the rows. Run: how many there are. None if they could not be made again."""
         ...
 
     def held(self) -> Page:

@@ -1,9 +1,9 @@
-"""Rows on their way out of the plan, as a sink takes them: few in the driver, many as files."""
+"""Rows on their way out of the plan, as a sink takes them: few in the driver, many as files or as a recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,10 +15,35 @@ class Staged:
     location: str
     rows: int
 
+    @property
+    def folders(self) -> list[str]:
+        """What it needs on the journal's file system."""
+        return [self.location]
 
-Payload: TypeAlias = pa.Table | Staged
+
+@dataclass(frozen=True)
+class Recipe:
+    """Rows that nobody has made yet. At any time, after a crash too, the same ones come out."""
+
+    page: dict[str, Any]
+    """What finds the page that they are made of (`Page.saved`)."""
+    steps: tuple[tuple[str, Any], ...]
+    """What is done to its rows: the name of each step and its arguments, as JSON values."""
+    rows: int
+    of: Any = field(default=None, compare=False, repr=False)
+    """That page, for as long as this process has it; a journal does not keep it."""
+
+    @property
+    def folders(self) -> list[str]:
+        """What it needs on the journal's file system."""
+        return [how["copy"] for _, how in self.steps if isinstance(how, dict) and "copy" in how]
+
+
+#: Rows that have been made.
+Made: TypeAlias = pa.Table | Staged
+Payload: TypeAlias = Made | Recipe
 
 
 def payload_rows(payload: Payload) -> int:
     """How many rows there are."""
-    return payload.rows if isinstance(payload, Staged) else int(payload.num_rows)
+    return payload.rows if isinstance(payload, (Staged, Recipe)) else int(payload.num_rows)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from slackwater.errors import RunError
+from slackwater.errors import RowsGoneError, RunError
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
-from slackwater.operators.payload import Payload, Staged, payload_rows
+from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
+
+#: Fewer rows are brought to the driver: that takes less than to make them twice, once to count them.
+FEW = 10_000
 
 
 class Output(Protocol):
@@ -20,6 +23,15 @@ class Output(Protocol):
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Make the rows of one commit visible; what comes back is feedback for the query (S5 section 3.2)."""
+        ...
+
+
+@runtime_checkable
+class MakesRows(Protocol):
+    """An output that takes a recipe too: it has the rows made when it is written."""
+
+    def made(self, recipe: Recipe) -> Any:
+        """The rows."""
         ...
 
 
@@ -48,6 +60,9 @@ class Sink(Unary):
         super().__init__(label)
         self._recent = recent
         self._to = output
+        self._makes = isinstance(output, MakesRows)
+        self._last: int | None = None
+        """How many rows the last page had."""
         self._holder = output if isinstance(output, HoldsBack) else None
         self._clock = clock
         self._staged: list[tuple[Payload, bool]] = []
@@ -56,10 +71,13 @@ class Sink(Unary):
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Stage its rows for the next commit; a page without rows says nothing."""
-        payload = page.payload()
-        if payload_rows(payload):
+        many = self._last is None or self._last >= FEW
+        recipe = page.recipe() if self._makes and many else None
+        payload: Payload = page.payload(self._last) if recipe is None else recipe
+        self._last = payload_rows(payload)
+        if self._last:
             self._staged.append((payload, page.prod is not None))
-            if self._recent is not None and not isinstance(payload, Staged):
+            if self._recent is not None and not isinstance(payload, (Staged, Recipe)):
                 self._recent.take(payload)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
@@ -73,6 +91,8 @@ class Sink(Unary):
         """Give the rows of a commit to the output; what comes back is feedback."""
         try:
             return self._to.write(payload, commit_id)
+        except RowsGoneError as error:
+            raise RunError(f"query {self._query!r} has failed: {error}") from error
         except Exception as error:
             raise self._told(error) from error
 
@@ -90,9 +110,12 @@ class Sink(Unary):
         return None if wait is None or self._clock is None else self._clock.after(wait)
 
     def _told(self, error: Exception) -> RunError:
-        query, _, part = self.label.partition("/")
-        rows = "late rows" if part == "late" else "results"
-        return output_failed(query, rows, self._to, error)
+        rows = "late rows" if self.label.endswith("/late") else "results"
+        return output_failed(self._query, rows, self._to, error)
+
+    @property
+    def _query(self) -> str:
+        return self.label.partition("/")[0]
 
     def take(self) -> list[tuple[int, Payload, bool]]:
         """The staged rows with their commit ids, and whether they are early."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME, UNTIL
 from slackwater.operators.page import Folded, ResultsOf
-from slackwater.operators.payload import Payload
+from slackwater.operators.payload import Made, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
@@ -224,7 +224,11 @@ class ArrowPage:
         limited = _limited(self._origin.frame, heartbeat, by_source)
         return limited.filter(pl.col(TIME) <= pl.col(BEFORE)).height
 
-    def payload(self) -> Payload:
+    def recipe(self) -> Recipe | None:
+        """Its rows are there already."""
+        return None
+
+    def payload(self, about: int | None = None) -> Made:
         """The visible columns, in the types that results have."""
         self._execute()
         if self._table is not None:

@@ -8,13 +8,13 @@ import polars as pl
 
 from slackwater.operators.element import Element
 from slackwater.operators.operator import Emit, Input
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Made, Staged
 from slackwater.progress.clock import ManualClock
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.ordered_union import OrderedUnion
 
 
-def rows_of(payload: Payload) -> pl.DataFrame:
+def rows_of(payload: Made) -> pl.DataFrame:
     """The rows of a page in this process."""
     assert not isinstance(payload, Staged)
     return pl.DataFrame(payload)

@@ -23,7 +23,7 @@ from pyarrow import fs
 from slackwater.engine.journal import Emission, Record
 from slackwater.errors import JournalError
 from slackwater.operators.operator import State
-from slackwater.operators.payload import Staged
+from slackwater.operators.payload import Recipe, Staged
 from slackwater.plan.describe import describe
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
@@ -180,7 +180,11 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
         {"q/window#0": [{"punctuation": [-(2**63), []], "admission": 3}]},
         {"q/window": {"registers": [[5, []]], "said": {"main": [3, [[4, 9]]]}, "since": 2}},
         3,
-        [Emission("q/sink", 4, table), Emission("q/late", 5, Staged("somewhere/else", 10**7))],
+        [
+            Emission("q/sink", 4, table),
+            Emission("q/late", 5, Staged("somewhere/else", 10**7)),
+            Emission("r/sink", 0, Recipe({"number": 3}, (("where", "x > 1"), ("select", [["x", "é"]])), 7)),
+        ],
     )
     FileJournal(LOCAL, str(tmp_path)).prepare(record)
     journal = FileJournal(LOCAL, str(tmp_path))

@@ -4,7 +4,8 @@
 is what the next life finds. What the life does behind that point is lost.
 
 One session reads two live streams into Parquet sinks. It has a window with resident panes and one with spilled
-panes, a window over both streams, which waits for the slower of them, and a join, which keeps rows of both.
+panes, a window over both streams, which waits for the slower of them, and a join, which keeps rows of both. A query
+without a window gives its rows to a function, which has them made when it is called.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from slackwater.operators import sink as sink_operator
 from slackwater.spark.embedded import embedded
 from slackwater.spark.ingest import streams as ingest
 from slackwater.spark.pages import cell_files, join_cells, spark_page, spilled_panes
@@ -37,6 +40,7 @@ ACTS: tuple[tuple[Any, str], ...] = (
     (FileJournal, "commit"),
     (sinks.ParquetSink, "write"),
     (sinks.ParquetSink, "_show"),
+    (sinks.CallableSink, "write"),
     (ingest.Ingest, "_batch"),
     (spark_page.SparkPage, "fold"),
     (spark_page.SparkPage, "spill"),
@@ -46,7 +50,7 @@ ACTS: tuple[tuple[Any, str], ...] = (
     (cell_files.CellFiles, "settle"),
 )
 #: Windows, and whether late rows are kept.
-QUERIES = {"resident": True, "spilled": True, "union": False, "join": False}
+QUERIES = {"resident": True, "spilled": True, "union": False, "join": False, "straight": False}
 
 
 @contextmanager
@@ -74,6 +78,8 @@ def _with_points(act: Callable[..., Any], name: str, point: Callable[[str], None
 
 def work(spark: SparkSession, root: str) -> None:
     """The whole job, or what is left of it."""
+    # However few the rows, they do not go by the driver.
+    sink_operator.FEW = 0
     # Which rows are late goes by the pages: so all lives must have the same.
     with sw.Session(spark, journal=f"{root}/journal", together=False) as s:
         frames = [
@@ -93,14 +99,27 @@ def work(spark: SparkSession, root: str) -> None:
             # Nothing is late here: what would be depends on how the pages of both streams follow each other.
             "union": both.window(range=20, slide=5, disorder=sw.bounded(60)).group_by("k").agg(n="count(*)"),
             "join": pairs.select("t", "u", "v"),
+            "straight": rows.where("v > 1").select("t", "k", twice="2 * v"),
             "spilled": keyed.agg(**aggregates, f="first(v)"),
         }
         for name, query in queries.items():
             if name == "spilled":
                 s._running._resident_limit = 0
             late = f"{root}/late-{name}" if QUERIES[name] else None
-            query.start(sink=f"{root}/out-{name}", late=late, name=name, hold=True)
+            sink = _files_of(f"{root}/out-{name}") if name == "straight" else f"{root}/out-{name}"
+            query.start(sink=sink, late=late, name=name, hold=True)
         s.run_available(drain=True)
+
+
+def _files_of(folder: str) -> Callable[[DataFrame, int], None]:
+    """A function that writes a file for each commit; one that comes again replaces itself."""
+
+    def write(rows: DataFrame, commit_id: int) -> None:
+        os.makedirs(folder, exist_ok=True)
+        pq.write_table(rows.toArrow(), f"{folder}/half")
+        os.replace(f"{folder}/half", f"{folder}/part-{commit_id}.parquet")
+
+    return write
 
 
 class Died(Exception):

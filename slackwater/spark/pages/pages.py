@@ -17,7 +17,7 @@ from slackwater.engine.build import source_label
 from slackwater.errors import JournalError, RunError
 from slackwater.operators.page import Page, ResultsOf
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
-from slackwater.operators.payload import Payload
+from slackwater.operators.payload import Made, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import JoinNode
@@ -27,12 +27,15 @@ from slackwater.spark.pages.join_cells import JoinCells
 from slackwater.spark.pages.new_page import can_join, joined, load
 from slackwater.spark.pages.one_task import SideBySide, reader_of
 from slackwater.spark.pages.ordered_cells import OrderedCells
+from slackwater.spark.pages.recipes import rows_made
 from slackwater.spark.pages.room import Room
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.sorted_cells import SortedCells
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.spilled_panes import SpilledPanes
 from slackwater.spark.pages.spilled_records import SpilledRecords
+from slackwater.spark.pages.staging import few
+from slackwater.spark.pages.stored import RELATIONS, Copies
 from slackwater.spark.pages.table_page import results_page, rows_page
 from slackwater.spark.pages.wide_fold import WideFold
 from slackwater.spark.references.files import MOST_FILES
@@ -71,6 +74,7 @@ class SparkPages:
         self._wide: dict[tuple[object, ...], WideFold] = {}
         self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
         """Finds stored relations."""
+        self.copies = Copies(self)
         self.room = Room()
         self.side_by_side = SideBySide()
         self.counts_pairs = False
@@ -160,6 +164,19 @@ class SparkPages:
         """A page of rows that only a sink will take."""
         return rows_page(payload, number, at, self)
 
+    def made(self, recipe: Recipe) -> DataFrame:
+        """The rows of a recipe, lazily."""
+        page = recipe.of
+        if page is None:
+            page = load(self, recipe.page)
+            # Time has moved by it already: a filter may really drop rows.
+            page.origin.arrival = Arrival(recipe.rows, 0, None, None, page.origin.at)
+        return rows_made(page, recipe.steps)
+
+    def brought(self, recipe: Recipe) -> Made:
+        """The same for a sink that takes no recipe; it may come to one where another stood before a crash."""
+        return few(self.made(recipe), self)
+
     def load(self, saved: dict[str, Any]) -> Any:
         """The page that `SparkPage.save` spoke of."""
         place = self.root.child(saved["folder"])
@@ -202,7 +219,8 @@ class SparkPages:
     ) -> None:
         """Delete what a crash has left and nobody speaks of."""
         keep = {e["page"]["folder"] for entries in queues.values() for e in entries if "page" in e} | set(staged)
-        left = [f"{kind}/{name}" for kind in ("pages", "staged", SORTED) for name in self.root.child(kind).names()]
+        kinds = ("pages", "staged", SORTED, RELATIONS)
+        left = [f"{kind}/{name}" for kind in kinds for name in self.root.child(kind).names()]
         for stream in self.root.child(SPOOL).names():
             # What the spool holds behind the last page that was taken is still to come.
             last = taken.get(source_label(stream), -1)

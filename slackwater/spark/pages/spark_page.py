@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import CELL, PANE, PLACE, ROWS, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
-from slackwater.operators.payload import Payload, Staged, payload_rows
+from slackwater.operators.payload import Made, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import MapNode, StoredNode
 from slackwater.progress.arrival import Arrival
@@ -34,9 +34,11 @@ from slackwater.spark.pages.holding import hold
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp
 from slackwater.spark.pages.parts import Rows, Step, cut
+from slackwater.spark.pages.recipes import Said, recipe_of
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, observed_sketch, page_statistics
+from slackwater.spark.pages.stored import with_stored
 from slackwater.spark.references.reference import told
 from slackwater.spark.storage.place import Place
 from slackwater.spark.types import arrow_of
@@ -61,6 +63,8 @@ class SparkPage:
     """Whether filters have only marked the rows (KEEP)."""
     steps: tuple[Step, ...] | None = ()
     """What was done to the rows, to be done to a part of them; None if that is not the same."""
+    said: tuple[Said, ...] | None = ()
+    """The same in words that a journal can keep; None if they do not say all of it."""
 
     @property
     def frame(self) -> DataFrame:
@@ -102,7 +106,7 @@ class SparkPage:
         if not pages.room.has_memory(self.bytes or 0):
             kept: SparkPage = pages.load(self.save())
             return kept
-        with self._job() as frame:
+        with self.rows_passed() as frame:
             rows, count, size = hold(frame)
         origin = self.origin.held(rows, count, size)
         pages.room.hold(rows, size, origin)
@@ -113,15 +117,18 @@ class SparkPage:
         """Where its rows are durable; what has been done to them since is not."""
         return self.origin.saved if self.made is None else None
 
-    def payload(self) -> Payload:
+    def recipe(self) -> Recipe | None:
+        """At most one job, of the columns that it takes to count the rows."""
+        return recipe_of(self)
+
+    def payload(self, about: int | None = None) -> Made:
         """One job: to the driver if the rows are few enough, else to files."""
         saved = self.saved
         if saved is not None and "staged" in saved:
             return Staged(saved["folder"], saved["staged"])
-        large, started = self.origin.shape.large, time.perf_counter()
-        with self._job() as frame:
-            rows = frame.drop(*self.origin.hidden)
-            payload = stage(rows, self.origin.pages) if large else few(rows, self.origin.pages)
+        large, started = self.origin.shape.large if about is None else about > Shape.SMALL, time.perf_counter()
+        with self.rows_passed() as frame:
+            payload = (stage if large else few)(frame.drop(*self.origin.hidden), self.origin.pages)
         if self.rows is not None:
             self.origin.shape.ran(Way.MANY, self.files, self.rows, time.perf_counter() - started)
         return payload
@@ -131,8 +138,7 @@ class SparkPage:
         pages, kept = self.origin.pages, self._kept()
         table = kept.limit(rows).toArrow()
         frame = pages.spark.createDataFrame(table, kept.schema)
-        arrival = Arrival(table.num_rows, 0, None, None, self.origin.at)
-        hidden = self.origin.hidden
+        arrival, hidden = Arrival(table.num_rows, 0, None, None, self.origin.at), self.origin.hidden
         return SparkPage(
             None, Origin(frame, self.number, arrival.at, Shape(), pages, hidden, arrival=arrival, prod=self.prod)
         )
@@ -144,17 +150,18 @@ class SparkPage:
     def where(self, condition: str) -> SparkPage:
         """Filter; as long as the arrival is not known, rows are only marked."""
         if self.origin.arrival is not None:
-            return self._then(lambda rows: self._kept(rows).where(column(condition)), marked=False)
+            return self._then(lambda rows: self._kept(rows).where(column(condition)), False, ("where", condition))
         keep = f"coalesce(({condition}), false)"
         if self.marked:
             keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
-        return self._then(lambda rows: rows.withColumn(KEEP, column(keep)), marked=True)
+        return self._then(lambda rows: rows.withColumn(KEEP, column(keep)), True, ("where", condition))
 
     def select(self, columns: Mapping[str, str]) -> SparkPage:
         """Project, and keep what is hidden."""
         made = [named(self._given(sql), name) for name, sql in columns.items()]
         hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
-        return self._then(lambda rows: rows.select(*made, *hidden), self.marked)
+        said = "select", [[name, sql] for name, sql in columns.items()]
+        return self._then(lambda rows: rows.select(*made, *hidden), self.marked, said)
 
     def stamped(self, at: int) -> SparkPage:
         """The rows with a time."""
@@ -168,10 +175,11 @@ class SparkPage:
         """Of how many files, or pieces, the rows are, if a part of these can be worked on like all of them."""
         return 1 if self.steps is None else self.origin.files
 
-    def _then(self, step: Step, marked: bool) -> SparkPage:
+    def _then(self, step: Step, marked: bool, said: Said | None = None) -> SparkPage:
         """The page after one more step."""
         steps = None if self.steps is None else (*self.steps, step)
-        return SparkPage(step(self.frame), self.origin, marked, steps)
+        words = None if self.said is None or said is None else (*self.said, said)
+        return SparkPage(step(self.frame), self.origin, marked, steps, words)
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """One job, or one for each part of the files: partials by pane and group, to the driver as Arrow."""
@@ -225,7 +233,7 @@ class SparkPage:
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """One job: the time, groups and arguments of each row, to the driver as Arrow."""
         made = [named(sql, name) for name, sql in kernel.row_sql().items()]
-        with self._job() as frame:
+        with self.rows_passed() as frame:
             try:
                 table = frame.select(*made).toArrow()
             except (PySparkException, Py4JJavaError) as error:
@@ -251,7 +259,7 @@ class SparkPage:
     def spill_rows(self, kernel: RollingKernel, width: int, place: Place) -> pa.Schema:
         """One job: the same rows, of those with a time, as Parquet files in a folder for each `width` of time."""
         made = [named(sql, name) for name, sql in kernel.row_sql().items()]
-        with self._job() as frame:
+        with self.rows_passed() as frame:
             rows = frame.where(f"{TIME} IS NOT NULL").select(*made)
             cell = F.expr(floor_division(TIME, width)).alias(CELL)
             numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
@@ -262,7 +270,7 @@ class SparkPage:
     def spill(self, kernel: PaneKernel, place: Place) -> None:
         """One job: partials by pane and group, as Parquet files in a folder a pane."""
         keys, made = kernel_columns(kernel, False, False, None)
-        with self._job() as frame:
+        with self.rows_passed() as frame:
             partials = frame.where(f"{TIME} IS NOT NULL").groupBy(*keys).agg(*made)
             with self.origin.pages.writing(place):
                 partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
@@ -273,31 +281,25 @@ class SparkPage:
 
     def map(self, node: MapNode) -> SparkPage:
         """One job, in Spark's Python workers; the rows stay where they were made."""
-        with self._job() as frame:
+        with self.rows_passed() as frame:
             visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
             made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
             names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
             mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
-        return SparkPage(mapped, self.origin, steps=None)
+        return SparkPage(mapped, self.origin, steps=None, said=None)
 
     @contextmanager
     def rows_with_time(self) -> Iterator[DataFrame]:
         """For one job: the rows that have a time, with what is hidden; the arrival is known when it is over."""
-        with self._job() as frame:
+        with self.rows_passed() as frame:
             yield frame.where(f"{TIME} IS NOT NULL")
 
     def join_stored(self, node: StoredNode, table: DataFrame) -> SparkPage:
-        """By Spark; the relation is read again for each page, unless the user has it cached.
-
-        Rows without a partner move time too, so their arrival is measured before, by a job of its own.
-        """
+        """By Spark; rows without a partner move time too, so their arrival is measured before, by a job."""
         self.measure()
-        stored = table.select(*(named(sql, name) for name, sql in node.stored))
-        condition = "true" if node.condition is None else node.condition
-        how = {"semi": "left_semi", "anti": "left_anti"}.get(node.how, node.how)
-        made = self._kept().join(stored, column(condition), how)
-        frame = made.select(*(named(s, n) for n, s in node.columns), *self.origin.hidden)
-        return SparkPage(frame, self.origin, steps=None)
+        made = with_stored(self._kept(), node, table, self.origin.hidden)
+        said = None if self.said is None else (*self.said, ("join_stored", (node, table)))
+        return SparkPage(made, self.origin, steps=None, said=said)
 
     def measure(self) -> Arrival:
         """Statistics before any filter, by a job of their own if none has run."""
@@ -326,7 +328,7 @@ class SparkPage:
     def save(self, place: Place | None = None) -> dict[str, Any]:
         """Write the rows to the journal's file system."""
         place = place or self.origin.pages.new("pages")
-        with self._job() as frame, self.origin.pages.writing(place):
+        with self.rows_passed() as frame, self.origin.pages.writing(place):
             frame.write.mode("overwrite").parquet(place.address)
         assert self.origin.arrival is not None
         saved = self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())
@@ -346,7 +348,7 @@ class SparkPage:
         return f"CASE WHEN {KEEP} THEN {sql} END"
 
     @contextmanager
-    def _job(self) -> Iterator[DataFrame]:
+    def rows_passed(self) -> Iterator[DataFrame]:
         """The rows that passed, for one job on them; the arrival is known when it is over. The source is read once.
 
         If there is more than the driver takes, kept rows stay for the job that comes instead.

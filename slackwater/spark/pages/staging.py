@@ -9,13 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Made, Staged
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
 
 
-def few(rows: DataFrame, pages: SparkPages) -> Payload:
+def few(rows: DataFrame, pages: SparkPages) -> Made:
     """Rows in the driver; as files if that refuses them."""
     try:
         return rows.toArrow()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from slackwater.columns import NO_SOURCE, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, ResultsOf
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Made, Payload, Recipe, Staged
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
 from slackwater.progress.arrival import Arrival
@@ -72,9 +72,13 @@ class TablePage:
         """The rows with another time."""
         return self._on_spark.stamped(at)
 
-    def payload(self) -> Payload:
+    def payload(self, about: int | None = None) -> Made:
         """The table itself."""
         return self._table
+
+    def recipe(self) -> Recipe | None:
+        """Its rows are there already."""
+        return None
 
     def held(self) -> TablePage:
         """Its rows are what they are."""

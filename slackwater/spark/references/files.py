@@ -36,6 +36,15 @@ _STREAMING = {
 }
 
 
+#: What Spark says of a file that goes while it is read.
+_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
+
+
+def _plain(path: str) -> str:
+    """A path as errors have it, whatever stands before it."""
+    return path.partition(":")[2].lstrip("/") if ":" in path else path
+
+
 @dataclass(frozen=True)
 class Files:
     """Some files of one source."""
@@ -78,11 +87,16 @@ class Files:
         return moved_to(spark, rows)
 
     def fault(self, error: Exception) -> str | None:
-        """Files that are gone."""
-        if not isinstance(error, AnalysisException) or "[PATH_NOT_FOUND]" not in str(error):
+        """Files that are gone: before the job that reads them, or under it."""
+        text = str(error)
+        if isinstance(error, AnalysisException) and "[PATH_NOT_FOUND]" in text:
+            gone = text
+        elif _GONE in text and (missed := [path for path in self.paths if _plain(path) in text]):
+            gone = f"there is no {', '.join(missed)}"
+        else:
             return None
         return (
-            f"files that came with a stream and were not worked on yet cannot be read: {error}. They must stay "
+            f"files that came with a stream and were not worked on yet cannot be read: {gone}. They must stay "
             "until their rows have been taken; bring them back, or start again with an empty journal"
         )
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import RunError
+from slackwater.errors import RowsGoneError
 
 
 class Reference(Protocol):
@@ -82,4 +82,4 @@ def told(reference: Reference | None) -> Iterator[None]:
         said = None if reference is None else reference.fault(error)
         if said is None:
             raise
-        raise RunError(said) from error
+        raise RowsGoneError(said) from error

@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 _BY_ROW = {"Project", "Filter", "SubqueryAlias", "View", "Generate"}
 #: What Spark calls expressions that are not the same tomorrow, and those that look at other rows.
 _NOT_BY_ROW = ("CURRENT_LIKE", "PLAN_EXPRESSION")
+#: Functions of the user, of which nobody knows what they look at.
+_OF_THE_USER = ("PYTHON_UDF", "SCALA_UDF")
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
@@ -56,12 +58,26 @@ def steps_of(stream: DataFrame) -> Steps | None:
         return None
 
 
-def _steps(stream: DataFrame) -> Steps | None:
-    jvm: Any = stream.sparkSession.sparkContext._jvm
+def same_at_any_time(rows: DataFrame) -> bool:
+    """Whether the same rows come out whenever they are made, as far as their source and Spark's own words go."""
+    try:
+        return _is_same(rows, (*_NOT_BY_ROW, *_OF_THE_USER))
+    except (Py4JError, AttributeError, TypeError):
+        return False
+
+
+def _is_same(rows: DataFrame, but: Iterable[str]) -> bool:
+    """Whether nothing is random, and nothing has one of Spark's patterns."""
+    jvm: Any = rows.sparkSession.sparkContext._jvm
     patterns = getattr(jvm, "org.apache.spark.sql.catalyst.trees.TreePattern")
-    plan: Any = stream._jdf.queryExecution().analyzed()
-    if not plan.deterministic() or any(plan.containsPattern(getattr(patterns, name)()) for name in _NOT_BY_ROW):
+    plan: Any = rows._jdf.queryExecution().analyzed()
+    return plan.deterministic() and not any(plan.containsPattern(getattr(patterns, name)()) for name in but)
+
+
+def _steps(stream: DataFrame) -> Steps | None:
+    if not _is_same(stream, _NOT_BY_ROW):
         return None
+    plan: Any = stream._jdf.queryExecution().analyzed()
     above: list[Any] = []
     while plan.children().size():
         if plan.children().size() > 1 or plan.getClass().getSimpleName() not in _BY_ROW:

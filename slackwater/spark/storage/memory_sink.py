@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slackwater.errors import QueryError
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.progress.sources import Ints
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.windows.results import KIND
@@ -97,6 +97,8 @@ class MemorySink:
 
     def _tables(self, payload: Payload) -> Iterator[pa.Table]:
         """The rows; many come file by file, so that never much more than the bound is in memory."""
+        if isinstance(payload, Recipe):
+            payload = self._pages.brought(payload)
         if not isinstance(payload, Staged):
             yield payload
             return

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from slackwater.errors import QueryError, SinkError
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.progress.time import Span, microseconds
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.storage.disk import Disk
@@ -131,6 +131,8 @@ class ParquetSink:
         with self._lock:
             if commit_id <= self._shown:
                 return
+            if isinstance(payload, Recipe):
+                payload = self._pages.brought(payload)
             if isinstance(payload, Staged):
                 self._show()
                 self._put_staged(payload, commit_id)

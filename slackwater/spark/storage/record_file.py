@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slackwater.engine.journal import Emission, Record
 from slackwater.operators.operator import State
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Payload, Recipe, Staged
 
 _MAGIC = b"slw-rec6"
 _DIGEST = 16
@@ -81,6 +81,8 @@ def _body(record: Record, stamp: Stamp) -> pa.Buffer:
         entry: dict[str, Any] = {"sink": emission.sink, "commit_id": emission.commit_id}
         if isinstance(emission.payload, Staged):
             entry["staged"] = [emission.payload.location, emission.payload.rows]
+        elif isinstance(emission.payload, Recipe):
+            entry["recipe"] = [emission.payload.page, emission.payload.steps, emission.payload.rows]
         else:
             entry["table"] = len(names)
             names.append(f"{emission.sink}/{emission.commit_id}")
@@ -113,15 +115,21 @@ def _record(body: bytes | memoryview) -> tuple[Record, Stamp]:
         label: State(s["values"], {n: _table(blobs[i]) for n, i in s["tables"].items()}, s["whole"])
         for label, s in header["states"].items()
     }
-    emissions = []
-    for entry in header["emissions"]:
-        payload: Payload = Staged(*entry["staged"]) if "staged" in entry else _table(blobs[entry["table"]])
-        emissions.append(Emission(entry["sink"], entry["commit_id"], payload))
+    emissions = [Emission(e["sink"], e["commit_id"], _payload(e, blobs)) for e in header["emissions"]]
     plain = {name: header[name] for name in ("step", "whole", "consumed", "queues", "times", "admission")}
     aside = [_record(blobs[n])[0] for n in header["aside"]]
     return Record(**plain, states=states, emissions=emissions, aside=aside), Stamp(
         header["journal"], header["epoch"]
     )
+
+
+def _payload(entry: dict[str, Any], blobs: list[bytes]) -> Payload:
+    if "staged" in entry:
+        return Staged(*entry["staged"])
+    if "recipe" in entry:
+        page, steps, rows = entry["recipe"]
+        return Recipe(page, tuple((what, how) for what, how in steps), rows)
+    return _table(blobs[entry["table"]])
 
 
 def _binary(blob: pa.Buffer) -> pa.Array:

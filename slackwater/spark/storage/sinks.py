@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import QueryError
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
@@ -20,6 +20,8 @@ from slackwater.plan.nodes import PlanNode, answering
 from slackwater.plan.result_keys import result_keys
 from slackwater.spark.api.prods import read_prod
 from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.references.reference import told
+from slackwater.spark.references.registry import referred
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.parquet_sink import Parquet, ParquetSink, in_full
 from slackwater.spark.storage.place import Place
@@ -53,7 +55,10 @@ class CallableSink:
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Call the function."""
-        if isinstance(payload, Staged):
+        if isinstance(payload, Recipe):
+            with told(referred(payload.page)):
+                asked = self._function(self.made(payload), commit_id)
+        elif isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
             rows = self._pages.spark.read.parquet(place.address)
             missing = [f for f in self._schema or () if f.name not in rows.columns]
@@ -66,6 +71,10 @@ class CallableSink:
         if asked is True:
             asked = Ask()
         return self._prod(self._plan, asked) if isinstance(asked, Ask) and self._plan is not None else None
+
+    def made(self, recipe: Recipe) -> DataFrame:
+        """Rows as a DataFrame that makes them when the function runs a job on it, as in `foreachBatch`."""
+        return self._pages.made(recipe)
 
     def _prod(self, plan: PlanNode, asked: Ask) -> Prod | None:
         try:
