@@ -13,10 +13,13 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # Java throws code away and compiles it again, which took ten seconds there: so it gets the room that two compilers
 # would have. It also has room for the classes of all jobs before it first looks for garbage among them. Spark takes
 # 4 MB for whatever it sends to tasks, and pages that are larger still: small ones will do here.
+# Spark writes Java for whole stages of a plan and has it compiled, which takes longer than the few rows of a test:
+# without it two files took 94 seconds of processor instead of 127. Files whose plans it must be right for, as users
+# have it, ask for it (`whole_stages`). Expressions are compiled everywhere.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=384m -Xmn600m "
-    "-Dspark.broadcast.blockSize=256k -Dspark.buffer.pageSize=4m",
+    "-Dspark.broadcast.blockSize=256k -Dspark.buffer.pageSize=4m -Dspark.sql.codegen.wholeStage=false",
 )
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
@@ -73,3 +76,13 @@ def spark() -> Iterator[SparkSession]:
     session = embedded("local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def whole_stages(spark: SparkSession) -> Iterator[None]:
+    """Spark writes Java for whole stages of the plans in this file."""
+    name = "spark.sql.codegen.wholeStage"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "true")
+    yield
+    spark.conf.set(name, before)

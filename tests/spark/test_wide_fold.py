@@ -34,7 +34,7 @@ from slackwater.spark.storage.place import Place
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("whole_stages")]
 
 TYPES = {"v": pa.float64(), "w": pa.int64(), "d": pa.decimal128(10, 2), "k": pa.string()}
 
