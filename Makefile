@@ -2,7 +2,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-spark bench docs experiments format clean
+.PHONY: help setup demo test test-long test-kafka test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: setup ## Check style, types and import rules, then run the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
+
+test-long: setup ## Run further seeds and variants of the longest tests
+	$(BIN)/pytest -n 2 -m long
 
 test-kafka: setup ## Run the tests that read Kafka, from a broker of their own
 	@$(BIN)/python scripts/fetch_kafka.py

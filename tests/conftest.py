@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # Frames of tests are tiny: handing them between threads takes longer than the work. Set before polars is loaded.
@@ -13,10 +14,13 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # Java throws code away and compiles it again, which took ten seconds there: so it gets the room that two compilers
 # would have. It also has room for the classes of all jobs before it first looks for garbage among them. Spark takes
 # 4 MB for whatever it sends to tasks, and pages that are larger still: small ones will do here.
+# Spark writes Java for whole stages of a plan and has it compiled, which takes longer than the few rows of a test:
+# without it two files took 94 seconds of processor instead of 127. Tests whose plans must be right with it, as
+# users have it, ask for it (`whole_stages`). Expressions are compiled everywhere.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=384m -Xmn600m "
-    "-Dspark.broadcast.blockSize=256k -Dspark.buffer.pageSize=4m",
+    "-Dspark.broadcast.blockSize=256k -Dspark.buffer.pageSize=4m -Dspark.sql.codegen.wholeStage=false",
 )
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
@@ -41,8 +45,16 @@ _HERE = Path(__file__).parent
 _SPARK = {
     str(p.relative_to(_HERE.parent)) for p in _HERE.rglob("test_*.py") if "spark: SparkSession" in p.read_text()
 }
-#: Their tests take longest, in processes of their own: they must not be what all others wait for in the end.
-_LONGEST = {"tests/spark/test_recovery.py", "tests/spark/test_small_heap.py"}
+#: Their tests take longest, the first ones in processes of their own: others must not wait for them in the end.
+_LONGEST = {
+    "tests/spark/test_recovery.py",
+    "tests/spark/test_small_heap.py",
+    "tests/windows/test_new_sources.py",
+    "tests/estimates/test_early_kinds.py",
+    "tests/estimates/test_early_limits.py",
+    "tests/estimates/test_estimates.py",
+    "tests/estimates/test_prod_timing.py",
+}
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -68,8 +80,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return ByFile(config, log)
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: Python need not look for cycles in it, nor so often among what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = embedded("local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def whole_stages(spark: SparkSession) -> Iterator[None]:
+    """Spark writes Java for whole stages of the plans in this test."""
+    name = "spark.sql.codegen.wholeStage"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "true")
+    yield
+    spark.conf.set(name, before)

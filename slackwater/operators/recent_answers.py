@@ -44,8 +44,10 @@ class RecentAnswers:
         text = pl.concat_str([pl.col(k).cast(pl.String).fill_null("null") for k in keys], separator=", ")
         frame = frame.with_columns((text if keys else pl.lit("all")).alias("__group"))
         self._follow(frame["__group"])
-        last = pl.col(WINDOW_END).rank("dense", descending=True) <= WINDOWS
-        here = frame.filter(last & pl.col("__group").is_in(self._groups))
+        wanted_rows = pl.col("__group").is_in(self._groups)
+        if frame.height > WINDOWS:
+            wanted_rows &= pl.col(WINDOW_END).rank("dense", descending=True) <= WINDOWS
+        here = frame.filter(wanted_rows)
         self._timestamps = frame.schema[WINDOW_END] == pl.Datetime
         # As whole numbers: Python's datetime ends with the year 9999, windows do not.
         ticks = {n: pl.col(n).dt.epoch("us") for n in about if frame.schema[n] == pl.Datetime}

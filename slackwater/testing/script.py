@@ -41,6 +41,8 @@ class ListSink:
 
     def __init__(self) -> None:
         self.commits: dict[int, pa.Table] = {}
+        self._read: dict[int, tuple[pa.Table, list[dict[str, Any]]]] = {}
+        """What `rows` has made of a commit: who looks after each page need not wait for all of them each time."""
 
     def write(self, payload: Payload, commit_id: int) -> None:
         """Keep the rows of a commit."""
@@ -50,7 +52,13 @@ class ListSink:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All rows in the order of their commits."""
-        return [row for _, table in sorted(self.commits.items()) for row in table.to_pylist()]
+        return [dict(row) for commit_id in sorted(self.commits) for row in self._rows_of(commit_id)]
+
+    def _rows_of(self, commit_id: int) -> list[dict[str, Any]]:
+        table = self.commits[commit_id]
+        if commit_id not in self._read or self._read[commit_id][0] is not table:
+            self._read[commit_id] = table, table.to_pylist()
+        return self._read[commit_id][1]
 
 
 def arrow_plan(

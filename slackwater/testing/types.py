@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 import polars as pl
 import pyarrow as pa
@@ -45,6 +46,7 @@ class SampleRelation:
     frame: pl.DataFrame
 
     @staticmethod
+    @cache
     def like(schema: pa.Schema) -> SampleRelation:
         """A row of nulls of this shape."""
         empty = pl.DataFrame(schema.empty_table())

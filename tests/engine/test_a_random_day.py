@@ -206,6 +206,6 @@ def test_a_random_day_with_a_journal(seed: int, steps: int) -> None:
         Day(seed, Path(folder)).live(steps)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.long) for n in range(5, 20))])
 def test_a_long_random_day(seed: int, tmp_path: Path) -> None:
     Day(seed, tmp_path).live(120)

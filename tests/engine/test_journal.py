@@ -77,7 +77,12 @@ def assert_undisturbed(world: World, script: Script, calm: Script) -> None:
         }
 
 
-@pytest.fixture(params=[0, 1 << 20], ids=["often whole", "once whole"])
+@pytest.fixture(
+    params=[
+        pytest.param(0, id="often whole"),
+        pytest.param(1 << 20, id="once whole", marks=pytest.mark.long),
+    ]
+)
 def whole_at(request: pytest.FixtureRequest) -> Iterator[int]:
     """How large the changes may grow before the whole state is written again."""
     with mock.patch.object(journal_files, "_SMALLEST_WHOLE", request.param):

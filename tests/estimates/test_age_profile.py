@@ -61,7 +61,10 @@ def covered(said: list[Guess], final: Floats, column: int) -> list[bool]:
     return [low <= f <= high for (low, high), f in zip(ends, final[:, column], strict=True) if not np.isnan(low)]
 
 
-@pytest.mark.parametrize(("overlap", "behind"), [(3, 3), (3, 100), (12, 12), (12, 150)])
+LONG = [pytest.param(*how, marks=pytest.mark.long) for how in ((3, 100), (12, 12), (3, 3))]
+
+
+@pytest.mark.parametrize(("overlap", "behind"), [(12, 150), *LONG])
 def test_intervals_hold_however_late_the_errors_are_known(overlap: int, behind: int) -> None:
     held: dict[int, list[bool]] = {1: [], 2: [], 3: []}
     for seed in range(4):  # windows that overlap err together: one stream alone says little

@@ -156,7 +156,10 @@ def test_many_prods_of_one_window_teach_no_more_than_one() -> None:
 # --- many ages, windows, groups
 
 
-@pytest.mark.parametrize(("range_", "every"), [("30 seconds", "2 seconds"), ("20 seconds", "1 second")])
+@pytest.mark.parametrize(
+    ("range_", "every"),
+    [("30 seconds", "2 seconds"), pytest.param("20 seconds", "1 second", marks=pytest.mark.long)],
+)
 def test_prods_of_all_open_windows_have_intervals_that_hold(range_: str, every: str) -> None:
     rng = np.random.default_rng(1)
     times = streams.spread_out(np.full(700, 20.0), rng)

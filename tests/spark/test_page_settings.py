@@ -19,7 +19,7 @@ from slackwater.spark.pages.fold import kernel_columns
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("whole_stages")]
 
 
 def test_row_groups_of_a_file_are_shared_out_evenly(spark: SparkSession, tmp_path: Path) -> None:

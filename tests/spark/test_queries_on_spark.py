@@ -17,7 +17,7 @@ from slackwater.spark.pages import spark_page, staging
 from slackwater.spark.pages.shape import Shape
 from tests.kit.kept_rows import KeptRows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("whole_stages")]
 
 ROWS = pl.DataFrame(
     {

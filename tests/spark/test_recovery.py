@@ -26,8 +26,8 @@ from tests.kit.mortal_job import QUERIES, dies_here, watched, work
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
-#: A life is too short for Spark to write code for its jobs and have it compiled. What it dies of is not in there.
-INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+#: A life is too short for Spark to have even expressions compiled. What it dies of is not in there.
+INTERPRETED = "-Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
 #: So many lives are processes of their own.
 REAL = 2

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("whole_stages")]
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 INSTANT = pa.timestamp("us", tz="UTC")

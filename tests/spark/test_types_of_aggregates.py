@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import slackwater as sw
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("whole_stages")]
 
 #: Spark SQL of a value of each type, made of a number `n` and a text `word`.
 VALUES = {

@@ -115,7 +115,10 @@ def test_equals_a_job_for_each(
     stream: dict[str, str],
     before: str | None,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if before is None:
+        request.getfixturevalue("whole_stages")
     kernels = KERNELS
     if stream.get("source") != "k":
         kernels = [PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS]
@@ -154,6 +157,7 @@ def test_equals_a_job_for_each(
             assert_same(several, by_jobs[0][kernel][1])
 
 
+@pytest.mark.usefixtures("whole_stages")
 def test_panes_spread_over_the_hash_map_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
     wide = 10**7
     kernels = [kernel((2 * wide, wide), groups, n="count(*)") for groups in ("k", "w", "d", "w k", "")]

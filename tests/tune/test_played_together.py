@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
@@ -20,21 +19,20 @@ SECOND = 1_000_000
 POLICIES = (*(drop_ratio(p) for p in (0.001, 0.01, 0.05)), drop_ratio(0.01, stretch="20 seconds"), learned())
 
 
-def pages(delays_grow: bool) -> Pages:
+def pages() -> Pages:
     """Sources of three delays; rows come later from the middle on, so that slacks and what they rest on differ."""
     dice, n = np.random.default_rng(5), 6_000
     arrival = np.sort(dice.integers(0, 300 * SECOND, n))
     source = dice.integers(0, 9, n)
     usual = np.array([1, 1, 1, 1, 1, 1, 20, 20, 60])[source]
-    later = np.where(delays_grow & (arrival > 150 * SECOND), 5, 1)
+    later = np.where(arrival > 150 * SECOND, 5, 1)
     time = arrival - (dice.exponential(usual * later) * SECOND / 4).astype(np.int64)
     spec = WindowSpec.of(TimeDomain.TIMESTAMP, "10 seconds", "5 seconds", None)
     return paged(stream(arrival.tolist(), time.tolist(), [f"s{k}" for k in source.tolist()]), SECOND, spec)
 
 
-@pytest.mark.parametrize("delays_grow", [False, True])
-def test_each_fares_as_it_does_alone(delays_grow: bool) -> None:
-    given = pages(delays_grow)
+def test_each_fares_as_it_does_alone() -> None:
+    given = pages()
     tried = [Candidate(policy, by_source=by) for policy in POLICIES for by in (False, True)]
     for candidate, together in _try(tried, given, lambda what, done, steps: None):
         alone = (backtest_by_source if candidate.by_source else backtest)(candidate.policy, given)
@@ -48,6 +46,6 @@ def _all_of(outcome: Outcome) -> list[list[int]]:
 
 def test_the_slacks_of_the_shares_differ_here() -> None:
     """Else the test above would show nothing."""
-    given = pages(delays_grow=True)
+    given = pages()
     lost = [int(backtest(policy, given).lost.sum()) for policy in POLICIES[:3]]
     assert lost == sorted(set(lost))
