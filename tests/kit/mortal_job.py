@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -78,10 +79,12 @@ def _with_points(act: Callable[..., Any], name: str, point: Callable[[str], None
 
 def work(spark: SparkSession, root: str) -> None:
     """The whole job, or what is left of it."""
-    # However few the rows, they do not go by the driver.
-    sink_operator.FEW = 0
-    # Which rows are late goes by the pages: so all lives must have the same.
-    with sw.Session(spark, journal=f"{root}/journal", together=False) as s:
+    with (
+        # However few the rows, they do not go by the driver.
+        mock.patch.object(sink_operator, "FEW", 0),
+        # Which rows are late goes by the pages: so all lives must have the same.
+        sw.Session(spark, journal=f"{root}/journal", together=False) as s,
+    ):
         frames = [
             spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{root}/{name}")
             for name, schema in (("rows", "t BIGINT, k STRING, v DOUBLE"), ("others", "t BIGINT, k STRING"))
