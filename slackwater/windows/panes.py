@@ -168,6 +168,8 @@ class PaneRing:
             return closed.open_panes(panes, self._kernel.spec, PANE, self._kernel.source_of)
 
         self._size = None
+        if closed.named is not None and len(self._pieces) > 1:
+            self._compact()  # each piece would have to be looked up by source
         self._pieces = [piece for piece in map(left, self._pieces) if piece.height]
         if self._base is not None:
             self._base = left(self._base)

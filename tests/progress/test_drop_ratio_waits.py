@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
-from slackwater.progress.drop_ratio.required_slack import AHEAD, STANDS_FOR, Budget, Rows
+from slackwater.progress.drop_ratio.required_slack import AHEAD, STANDS_FOR, Budget, Rows, Still
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make
 from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
@@ -105,7 +105,8 @@ def test_a_row_that_only_some_cells_could_show_stands_for_more_than_one() -> Non
 def test_fewer_rows_to_come_leave_less_to_be_lost() -> None:
     """With a gap ahead only half of the rows come, so the stretch may lose less of those that do."""
     pairs, lost = 1000.0, np.full(len(AHEAD), 3.0)
-    even, gap = (Budget(pairs, (1 - AHEAD) * pairs, part * AHEAD * pairs, lost) for part in (1.0, 0.5))
+    first, stays = np.zeros(len(AHEAD), np.int64), (1 - AHEAD) * pairs
+    even, gap = (Budget(Still(pairs, first, stays, part * AHEAD * pairs), lost) for part in (1.0, 0.5))
     assert 0 < gap.share(P, 1.0) < even.share(P, 1.0)
 
 
