@@ -142,6 +142,16 @@ def test_a_file_that_goes_under_the_function_is_told_of(spark: SparkSession, tmp
         live(spark, tmp_path, straight, loses)
 
 
+def test_what_the_function_misses_is_its_own_fault(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path / "in")
+
+    def misses(rows: DataFrame, commit_id: int) -> None:
+        rows.sparkSession.read.parquet(str(tmp_path / "no-history"))
+
+    with pytest.raises(RunError, match=r"cannot give its results to the function .*no-history"):
+        live(spark, tmp_path, straight, misses)
+
+
 def test_another_sink_takes_the_rows_after_a_kill(spark: SparkSession, tmp_path: Path) -> None:
     give(tmp_path / "in")
     calm = Taken(tmp_path / "journal", dies_at=1)

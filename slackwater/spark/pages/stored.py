@@ -75,7 +75,8 @@ def _stays(table: DataFrame) -> bool:
 def _in_driver(leaf: Any) -> bool:
     if _name(leaf) != "LogicalRDD":
         return _name(leaf) in _IN_DRIVER
-    # A list of Python: nothing of the user's stands between it and Spark.
+    # A table of Arrow: nothing of the user's stands between it and Spark. A list of Python comes by an RDD of
+    # Python, of which nobody knows whether it is the same tomorrow.
     rdd = leaf.rdd()
     while _name(rdd) == "MapPartitionsRDD":
         rdd = rdd.dependencies().head().rdd()

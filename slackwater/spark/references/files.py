@@ -87,16 +87,15 @@ class Files:
         return moved_to(spark, rows)
 
     def fault(self, error: Exception) -> str | None:
-        """Files that are gone: before the job that reads them, or under it."""
+        """Files that are gone: before the job that reads them, or under it. Others may be missing for the user."""
         text = str(error)
-        if isinstance(error, AnalysisException) and "[PATH_NOT_FOUND]" in text:
-            gone = text
-        elif _GONE in text and (missed := [path for path in self.paths if _plain(path) in text]):
-            gone = f"there is no {', '.join(missed)}"
-        else:
+        missed = [path for path in self.paths if _plain(path) in text]
+        planned = isinstance(error, AnalysisException) and "[PATH_NOT_FOUND]" in text
+        if not missed or not (planned or _GONE in text):
             return None
         return (
-            f"files that came with a stream and were not worked on yet cannot be read: {gone}. They must stay "
+            "files that came with a stream and were not worked on yet cannot be read: there is no "
+            f"{', '.join(missed)}. They must stay "
             "until their rows have been taken; bring them back, or start again with an empty journal"
         )
 
