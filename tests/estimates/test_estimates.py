@@ -96,7 +96,14 @@ def test_figures_in_metrics_are_those_of_the_rows() -> None:
         assert found["latency_gain"] == pytest.approx(np.mean(gain))
 
 
-@pytest.mark.parametrize("make", [streams.bursts, streams.rhythm, streams.change, streams.groups])
+@pytest.mark.parametrize(
+    "make",
+    [
+        streams.bursts,
+        streams.change,
+        *(pytest.param(m, marks=pytest.mark.long) for m in (streams.rhythm, streams.groups)),
+    ],
+)
 def test_intervals_hold_and_estimates_help_on_streams_that_are_not_calm(make: Any) -> None:
     answers = answer(history(make(2_000, np.random.default_rng(3))))
     for name in streams.AGGREGATES:

@@ -261,7 +261,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("second", ["at", "sooner", "hour", "every"])
+@pytest.mark.parametrize(
+    "second", ["at", "every", *(pytest.param(s, marks=pytest.mark.long) for s in ("sooner", "hour"))]
+)
 @pytest.mark.parametrize("first", SETTINGS)
 def test_after_a_restart_the_settings_are_those_that_are_written_then(first: str, second: str) -> None:
     sink = ListSink()

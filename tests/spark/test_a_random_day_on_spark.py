@@ -215,6 +215,6 @@ class Day:
             self.session.stop()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_a_random_day_on_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     Day(spark, tmp_path, seed).live(30)

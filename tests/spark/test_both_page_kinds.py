@@ -189,7 +189,11 @@ def _round(value: Any) -> Any:
     return float(f"{value:.9g}") + 0.0 if isinstance(value, float) else value
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+#: What it shows, two others show together.
+BOTH = "by source, passed by the stream, spilled"
+
+
+@pytest.mark.parametrize("name", [*(n for n in SCENARIOS if n != BOTH), pytest.param(BOTH, marks=pytest.mark.long)])
 def test_both_page_kinds_agree(spark: SparkSession, name: str) -> None:
     scenario = SCENARIOS[name]
     rows, late, figures = on_arrow(scenario)

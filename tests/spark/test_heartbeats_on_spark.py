@@ -69,7 +69,11 @@ def test_live_pages_wait_at_the_query_level_without_keeping_the_next_batch_from_
 
 
 @pytest.mark.parametrize(
-    "settings", [{"heartbeats": sw.memory_aware()}, {"strategy": sw.chain()}], ids=["heartbeats", "charts"]
+    "settings",
+    [
+        pytest.param({"heartbeats": sw.memory_aware()}, id="heartbeats"),
+        pytest.param({"strategy": sw.chain()}, id="charts", marks=pytest.mark.long),
+    ],
 )
 def test_what_a_join_gives_is_counted_for_those_who_go_by_it(spark: SparkSession, settings: dict[str, Any]) -> None:
     """A row finds seven partners. Behind the join rows wait for time, so what multiplies them waits instead."""

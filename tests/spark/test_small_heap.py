@@ -39,6 +39,7 @@ with sw.Session(spark, resident_limit=64 * 2**20) as s:
 """
 
 
+@pytest.mark.long
 def test_a_page_of_a_million_groups_fits_half_a_gigabyte_of_heap(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for p in range(2):

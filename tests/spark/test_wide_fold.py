@@ -107,8 +107,17 @@ def assert_same(found: Folded, expected: Folded, check_dtypes: bool = True) -> N
         assert_frame_equal(mine, theirs, check_row_order=False, check_dtypes=check_dtypes, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("stream", [{}, {"source": "k"}, {"source": "w", "punctuation": "p"}])
-@pytest.mark.parametrize("before", [None, "w > 1"])
+STREAMS: list[dict[str, str]] = [{}, {"source": "k"}, {"source": "w", "punctuation": "p"}]
+
+
+@pytest.mark.parametrize(
+    ("stream", "before"),
+    [
+        *((stream, None) for stream in STREAMS),
+        (STREAMS[1], "w > 1"),
+        *(pytest.param(stream, "w > 1", marks=pytest.mark.long) for stream in (STREAMS[0], STREAMS[2])),
+    ],
+)
 def test_equals_a_job_for_each(
     spark: SparkSession,
     tmp_path: Path,

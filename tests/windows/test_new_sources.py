@@ -105,7 +105,17 @@ class Watch:
         assert self.emitted == dict(self._taken)
 
 
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+#: Their rules are like those of the others.
+ALIKE = ("bounded", "sensors", "learned in groups")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, id=name, marks=[pytest.mark.long] if name in ALIKE else [])
+        for name, policy in POLICIES.items()
+    ],
+)
 @settings(max_examples=40)
 @given(pages=streams(), window=WINDOWS, stops=st.sets(st.integers(0, 23), max_size=3))
 def test_a_row_is_late_only_for_a_window_that_was_emitted_for_its_own_source(
@@ -180,7 +190,7 @@ def shares_lost(script: Script, pages: list[tuple[int, pl.DataFrame]]) -> dict[s
     return {source: 1 - taken[source] / (5 * rows) for source, rows in sent}
 
 
-@pytest.mark.parametrize("appears", [0, 20, 60])
+@pytest.mark.parametrize("appears", [60, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 20))])
 def test_with_learned_skew_a_source_an_hour_behind_loses_nothing_whenever_it_comes(appears: int) -> None:
     pages = hour_behind(appears, minutes=80)
     script = play(learned(), pages)
