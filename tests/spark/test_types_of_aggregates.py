@@ -157,7 +157,9 @@ def test_accepted_aggregates_are_sparks(spark: SparkSession, resident: list[dict
     assert differing(resident, wanted, made) == []
 
 
-@pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "restored"])
+@pytest.mark.parametrize(
+    "limit", [pytest.param(0, id="spilled"), pytest.param(2**30, id="restored", marks=pytest.mark.long)]
+)
 def test_accepted_aggregates_are_the_same_wherever_their_state_lies(
     spark: SparkSession, tmp_path: Path, resident: list[dict[str, Any]], limit: int
 ) -> None:

@@ -106,7 +106,7 @@ class Watch:
 
 
 #: Their rules are like those of the others.
-ALIKE = ("bounded", "sensors", "learned in groups")
+ALIKE = ("bounded", "sensors", "learned in groups", "learned")
 
 
 @pytest.mark.parametrize(
