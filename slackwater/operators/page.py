@@ -170,6 +170,11 @@ class Page(Protocol):
 class Pages(Protocol):
     """What makes pages of one kind, finds saved ones again, and keeps what is too large for the driver."""
 
+    @property
+    def cores(self) -> int:
+        """How many pages are worked on at the same time where several are taken as one."""
+        ...
+
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> Page:
         """A page of window results; the time of a row is that of its result."""
         ...

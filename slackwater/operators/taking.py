@@ -109,7 +109,9 @@ class Together:
         elif self._groups % self.LOOK_AGAIN == self.LOOK_AGAIN // 2:
             best = max(1, best // 2)
         # A few more are not worth a group of their own.
-        return min(waiting if waiting <= best + best // 2 else best, self.MOST)
+        most = min(waiting if waiting <= best + best // 2 else best, self.MOST)
+        # With three pages one of two cores would idle for a third of the time: the third may wait for a fourth.
+        return most - most % self._pages.cores if most > self._pages.cores else most
 
     def metrics(self) -> dict[str, Any]:
         """How many pages were last taken as one."""

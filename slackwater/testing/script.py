@@ -113,6 +113,7 @@ class ArrowPages:
 
     def __init__(self, tables: Mapping[str, pl.DataFrame] | None = None) -> None:
         self._tables = dict(tables or {})
+        self.cores = 1
 
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
         """Results as a page."""

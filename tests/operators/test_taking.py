@@ -75,6 +75,17 @@ def test_where_one_costs_least_pages_stay_apart() -> None:
     assert sum(n == 1 for n in took) > 0.8 * len(took)
 
 
+@pytest.mark.parametrize(("waiting", "took"), [(2, [2]), (3, [3]), (5, [4, 1]), (7, [4, 3]), (11, [8, 3])])
+def test_all_cores_are_kept_busy_where_several_pages_are_taken(waiting: int, took: list[int]) -> None:
+    pages = ArrowPages()
+    pages.cores = 4
+    queue, together = Queue(), Together(pages, clock=lambda: 0.0)
+    together._cost = {1: 4.0, 8: 1.0, 16: 2.0}
+    for n in range(waiting):
+        queue.push(Entry(page(n), n))
+    assert [together.take(queue)[1] for _ in took] == took
+
+
 def test_a_prod_is_not_overtaken() -> None:
     queue, together = Queue(), Together(ArrowPages(), clock=lambda: 0.0)
     together._cost = {1: 2.0, 4: 1.0}

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
@@ -20,11 +22,15 @@ _SINGLE = "spark.sql.optimizer.singleTaskExecution."
 _ENABLED = f"{_SINGLE}enabled"
 #: Of more parts than this, planning them in the driver would take longer than the shuffle that they spare.
 MOST_PARTS = 8
+_can_scan: WeakKeyDictionary[SparkContext, bool] = WeakKeyDictionary()
 
 
 def can_scan_in_one(spark: SparkSession) -> bool:
-    """Whether this Spark knows how."""
-    return spark.conf.isModifiable(_ENABLED)
+    """Whether this Spark knows how. It is asked for each page, and Spark once."""
+    context = spark.sparkContext
+    if context not in _can_scan:
+        _can_scan[context] = spark.conf.isModifiable(_ENABLED)
+    return _can_scan[context]
 
 
 def reader_of(spark: SparkSession, files: int) -> SparkSession:

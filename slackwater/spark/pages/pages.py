@@ -25,7 +25,7 @@ from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.join_cells import JoinCells
 from slackwater.spark.pages.new_page import can_join, joined, load
-from slackwater.spark.pages.one_task import SideBySide, reader_of
+from slackwater.spark.pages.one_task import MOST_PARTS, SideBySide, reader_of
 from slackwater.spark.pages.ordered_cells import OrderedCells
 from slackwater.spark.pages.recipes import rows_made
 from slackwater.spark.pages.room import Room
@@ -194,6 +194,11 @@ class SparkPages:
             return False
         files = following.files + sum(other.files for other in group if isinstance(other, SparkPage))
         return files * page.origin.shape.partials_a_file <= self._most_partials
+
+    @cached_property
+    def cores(self) -> int:
+        """In so many parts the files of a page are read side by side."""
+        return min(self.spark.sparkContext.defaultParallelism, MOST_PARTS)
 
     @cached_property
     def _most_partials(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from slackwater.spark.pages.one_task import MOST_PARTS, in_one_task
+from slackwater.spark.pages.one_task import in_one_task
 from slackwater.spark.pages.shape import Way
 from slackwater.spark.references.reference import told
 
@@ -32,7 +32,7 @@ def cut(page: SparkPage, way: Way) -> Iterator[list[Rows]]:
         if way is Way.ONE or origin.parts is None:
             yield [lambda: narrow(page.frame)]
             return
-        count = min(page.files, spark.sparkContext.defaultParallelism, MOST_PARTS)
+        count = min(page.files, origin.pages.cores)
         yield [partial(_part, page, rows, narrow) for rows in origin.parts(count)]
 
 

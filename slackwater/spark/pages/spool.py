@@ -26,6 +26,8 @@ class Spool:
         self._stream = stream
         self._name = f"{SPOOL}/{stream}"
         self._pages = pages
+        self._lasts = False
+        """Whether the folder itself would outlive a power cut."""
 
     @property
     def _place(self) -> Place:
@@ -44,10 +46,19 @@ class Spool:
             size = saved["bytes"]
         else:
             disk.make_folder(place.path)
-            disk.force_tree(place.path, self._pages.root.path, ())
+            self._force_entry()
         disk.write(f"{place.path}/{_NOTE}", json.dumps(saved).encode())
         self._pages.room.put(self._stream, page.number, size)
         return saved
+
+    def _force_entry(self) -> None:
+        """A page's folder must outlive a power cut; the folders above it are forced for the first page alone."""
+        disk, here, root = self._pages.disk, self._place.path, self._pages.root.path
+        if self._lasts:
+            disk.force(here)
+        else:
+            disk.force_tree(here, root, ())
+            self._lasts = True
 
     def waiting(self, after: int | None) -> Iterator[dict[str, Any]]:
         """What was saved of the pages behind a number, in order; a page that is not whole will come again."""

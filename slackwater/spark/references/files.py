@@ -147,18 +147,17 @@ class FilesOfBatches:
 
 
 def _files(batch: DataFrame) -> dict[str, int] | None:
-    """The files that a batch scans, whole, with their sizes; asked of the bottom of its lineage."""
-    rdd: Any = batch._jdf.queryExecution().logical().rdd()
-    while rdd.getClass().getSimpleName() != "FileScanRDD":
-        behind = rdd.dependencies()
-        if behind.size() != 1:
-            return None
-        rdd = behind.head().rdd()
-    partitions = rdd.filePartitions()
+    """The files that a batch scans, whole, with their sizes; asked of the partitions of its rows.
+
+    Rows that only pass through functions keep the partitions of their scan; a shuffle, a union or a coalesce has
+    partitions of its own.
+    """
     left: dict[str, int] = {}
     sizes: dict[str, int] = {}
-    for p in range(partitions.size()):
-        for piece in partitions.apply(p).files():
+    for partition in batch._jdf.queryExecution().logical().rdd().partitions():
+        if partition.getClass().getSimpleName() != "FilePartition":
+            return None
+        for piece in partition.files():
             path = piece.filePath().toPath().toString()
             sizes[path] = piece.fileSize()
             left[path] = left.get(path, sizes[path]) - piece.length()
