@@ -86,6 +86,16 @@ def test_all_cores_are_kept_busy_where_several_pages_are_taken(waiting: int, too
     assert [together.take(queue)[1] for _ in took] == took
 
 
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_the_first_groups_have_a_page_for_each_core(cores: int) -> None:
+    pages = ArrowPages()
+    pages.cores = cores
+    queue, together = Queue(), Together(pages, clock=lambda: 0.0)
+    for n in range(9):
+        queue.push(Entry(page(n), n))
+    assert together.take(queue)[1] == cores
+
+
 def test_a_prod_is_not_overtaken() -> None:
     queue, together = Queue(), Together(ArrowPages(), clock=lambda: 0.0)
     together._cost = {1: 2.0, 4: 1.0}
