@@ -1,5 +1,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
+# Python keeps what it has compiled: each worker of the tests, and each process that a test starts, would do it anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-kafka test-spark bench docs experiments format clean

@@ -54,6 +54,8 @@ def test_a_head_that_does_not_come_is_not_waited_for(
     page: LivePage, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.01)
+    # What comes behind an answer is waited for as long as a connection is kept alive.
+    monkeypatch.setattr(page._server.config, "timeout_keep_alive", 0.01)
     with connect(page) as peer:
         peer.sendall(sent)
         while peer.recv(65536):

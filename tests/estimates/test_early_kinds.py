@@ -27,7 +27,7 @@ def answers(kind: str, seed: int, windows: int) -> pl.DataFrame:
     return answer(history(KINDS[kind](windows, np.random.default_rng(seed))))
 
 
-@pytest.mark.parametrize("kind", ["zipf", "drifting"])
+@pytest.mark.parametrize("kind", ["zipf", pytest.param("drifting", marks=pytest.mark.long)])
 def test_every_group_has_the_coverage_that_was_asked_for(kind: str) -> None:
     for column in COLUMNS:
         by_group = held(answers(kind, 11, 640), column).filter(pl.col("windows") >= 500)

@@ -31,7 +31,7 @@ def figures(script: Script) -> dict[str, Any]:
     return script.metrics()["q/window"]["accuracy"]
 
 
-@pytest.mark.parametrize("accuracy", [0.92, 0.96])
+@pytest.mark.parametrize("accuracy", [0.92, pytest.param(0.96, marks=pytest.mark.long)])
 def test_the_aim_moves_until_the_accuracy_is_held(accuracy: float) -> None:
     case = small(1_400)
     script = streams.play(case, sw.early(accuracy=accuracy), {"n": "count(*)"})

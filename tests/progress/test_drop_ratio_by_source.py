@@ -69,7 +69,11 @@ def test_all_sources_together_lose_no_more_than_the_share(
 
 
 @pytest.mark.parametrize(
-    "slow", [behind(100, make.exponential(1)), make.exponential(20)], ids=["far behind", "in great disorder"]
+    "slow",
+    [
+        pytest.param(behind(100, make.exponential(1)), id="far behind"),
+        pytest.param(make.exponential(20), id="in great disorder", marks=pytest.mark.long),
+    ],
 )
 def test_a_slow_source_does_not_delay_the_windows_of_others(slow: make.Delay) -> None:
     quick = [make.exponential(1)] * 4

@@ -78,7 +78,13 @@ def plan(policy: Disorder, sources: bool) -> Any:
     )
 
 
-@pytest.mark.parametrize("name", POLICIES)
+#: Beside each stands another of its kind, with more settings.
+SIMPLER = ("bounded", "sensors", "learned", "drop ratio")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SIMPLER else []) for name in POLICIES]
+)
 def test_a_killed_run_promises_what_an_undisturbed_one_does(name: str) -> None:
     policy, sources = POLICIES[name]
     fates = random.Random(name)

@@ -20,7 +20,11 @@ from tests.spark.test_union_on_spark import QUERIES, SPARK, fluent, played, repl
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("level", [sw.query_level(), sw.memory_aware()], ids=lambda level: level.name)
+@pytest.mark.parametrize(
+    "level",
+    [sw.query_level(), pytest.param(sw.memory_aware(), marks=pytest.mark.long)],
+    ids=lambda level: level.name,
+)
 def test_replays_give_the_answers_of_the_operator_level(spark: SparkSession, level: Any) -> None:
     """When they come is another matter. Nothing is late here: that may depend on when a window was closed."""
     policies: dict[str, Disorder] = {"a": sw.bounded(36), "b": sw.bounded(36)}

@@ -215,7 +215,13 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
     assert values(resident, *columns) == values(spilled, *columns)
 
 
-@pytest.mark.parametrize("window", [{"range": "40 seconds"}, {"rows": 7}], ids=["range", "rows"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        pytest.param({"range": "40 seconds"}, id="range"),
+        pytest.param({"rows": 7}, id="rows", marks=pytest.mark.long),
+    ],
+)
 def test_spilled_rows_answer_as_resident_ones(
     spark: SparkSession, tmp_path: Path, window: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def spilled_rows(page: SparkPage) -> int:
 
 
 @pytest.mark.parametrize("work", [spool, mapped, rows_of_windows_for_each_row, spilled, spilled_rows])
-@pytest.mark.parametrize("where", [None, "i % 2 = 0"])
+@pytest.mark.parametrize("where", ["i % 2 = 0", pytest.param(None, marks=pytest.mark.long)])
 def test_the_rows_of_a_page_are_read_once(
     spark: SparkSession,
     reads: Accumulator[int],

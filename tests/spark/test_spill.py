@@ -56,7 +56,10 @@ def answers(
         return sorted(frame.drop("emitted_at").rows(), key=str), run.metrics()
 
 
-@pytest.mark.parametrize("window", [{"range": 70, "slide": 30}, {"range": 40, "slide": 40, "offset": 7}])
+@pytest.mark.parametrize(
+    "window",
+    [{"range": 70, "slide": 30}, pytest.param({"range": 40, "slide": 40, "offset": 7}, marks=pytest.mark.long)],
+)
 def test_spilled_panes_answer_as_resident_ones(spark: SparkSession, tmp_path: Path, window: dict[str, int]) -> None:
     write_pages(tmp_path / "in", pages=3, seed=3)
     resident, figures = answers(spark, tmp_path, 2**30, **window)

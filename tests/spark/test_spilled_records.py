@@ -88,8 +88,14 @@ def test_spilled_rows_outlive_the_process(
     assert left == []
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["one life", "a life a page"])
-@pytest.mark.parametrize("cell_rows", [1, 8, 500_000])
+@pytest.mark.parametrize(
+    ("cell_rows", "restarts"),
+    [
+        *((cell_rows, True) for cell_rows in (1, 8, 500_000)),
+        (8, False),
+        *(pytest.param(cell_rows, False, marks=pytest.mark.long) for cell_rows in (1, 500_000)),
+    ],
+)
 @pytest.mark.parametrize("window", [{"range": 13}, {"rows": 3}], ids=["range", "rows"])
 def test_spilled_rows_give_the_results_of_resident_ones(
     tmp_path: Path, window: dict[str, int], cell_rows: int, restarts: bool

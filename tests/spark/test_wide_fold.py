@@ -113,9 +113,13 @@ STREAMS: list[dict[str, str]] = [{}, {"source": "k"}, {"source": "w", "punctuati
 @pytest.mark.parametrize(
     ("stream", "before"),
     [
-        *((stream, None) for stream in STREAMS),
+        (STREAMS[0], None),
         (STREAMS[1], "w > 1"),
-        *(pytest.param(stream, "w > 1", marks=pytest.mark.long) for stream in (STREAMS[0], STREAMS[2])),
+        (STREAMS[2], None),
+        *(
+            pytest.param(stream, before, marks=pytest.mark.long)
+            for stream, before in zip(STREAMS, ("w > 1", None, "w > 1"), strict=True)
+        ),
     ],
 )
 def test_equals_a_job_for_each(

@@ -23,7 +23,7 @@ from slackwater.sql.write import to_sql
 from tests.kit.sql import SCOPE, TYPES, select
 from tests.kit.sql_grammar import Grammar
 
-SEEDS = range(10)
+SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 10))]
 GOOD, DAMAGED, NOISE = 40, 860, 100
 #: No text is worked on longer than this, in seconds; most take a millisecond.
 LONGEST = 2.0

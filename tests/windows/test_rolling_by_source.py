@@ -41,6 +41,9 @@ POLICIES: dict[str, Disorder] = {
     "drop_ratio": drop_ratio("20%", stretch=10),
     "punctuated": punctuated("i"),
 }
+KINDS = {"range": {"range": 7}, "rows": {"rows": 3}}
+#: Each policy comes with one kind of window here, and with the other one in the long run.
+FIRST = {("bounded", "range"), ("learned", "rows"), ("drop_ratio", "range"), ("punctuated", "rows")}
 Row = dict[str, Any]
 
 
@@ -72,8 +75,14 @@ def pages_of(rows: list[Row]) -> pl.DataFrame:
     return frame([[r["t"], r["g"], None, r["x"], r["i"]] for r in rows])
 
 
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize("window", [{"range": 7}, {"rows": 3}], ids=["range", "rows"])
+@pytest.mark.parametrize(
+    ("policy", "window"),
+    [
+        pytest.param(policy, window, id=f"{name}-{kind}", marks=[] if (name, kind) in FIRST else [pytest.mark.long])
+        for kind, window in KINDS.items()
+        for name, policy in POLICIES.items()
+    ],
+)
 @settings(max_examples=25)
 @given(pages=streams(), stops=st.sets(st.integers(0, 13), max_size=3))
 def test_each_source_equals_a_recomputation_of_its_own_rows_also_over_restarts(
