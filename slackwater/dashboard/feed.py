@@ -21,7 +21,7 @@ EVERY = 0.1
 #: At least so often there is one, though nothing was published: the lag grows with the clock.
 _AT_LEAST = 1.0
 #: Looks and what is sent of them may take this share of a core; if they take long, the next one comes later.
-_SHARE = 0.04
+_SHARE = 0.045
 #: What some looks take more than that, others within so many seconds may take less.
 _EVENED = 1.0
 #: So often something is sent, or the reader would take the connection for lost.
