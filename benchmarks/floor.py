@@ -1,0 +1,133 @@
+"""How few nanoseconds a row can take: the same aggregates by Spark alone, with no stream, journal, window or sink.
+
+    .venv/bin/python benchmarks/floor.py
+
+Each job reads files of a million rows in one task, as Slackwater has it, and brings down partials by group and
+pane; nobody takes them. What Slackwater takes beside that, for one query, is measured in the same turns. From both
+follows how good its ratios to itself could be if several queries, or more windows, took nothing more beside these
+jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import ours
+from cases import Case, Query
+from data import GROUPED
+from measure import Figures, Meter
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.spark.embedded import embedded, private_copy
+from slackwater.spark.pages.fold import SPREAD
+from slackwater.spark.pages.one_task import in_one_task, reader_of
+
+_RESULTS = Path(__file__).parent / "results" / "floor.json"
+_SETS = ("key", *GROUPED.groups)
+_MADE = [F.sum("v"), F.count("v"), F.max("v")]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A way to have rows aggregated by Spark."""
+
+    name: str
+    jobs: tuple[Callable[[DataFrame], DataFrame], ...]
+
+
+def _by(key: str, pane: int) -> Callable[[DataFrame], DataFrame]:
+    """One set of groups; the panes are spread over Spark's fast hash map."""
+    return lambda rows: rows.groupBy(key, (F.floor(F.unix_micros("ts") / (pane * 1_000_000)) * SPREAD)).agg(*_MADE)
+
+
+def _sets(rows: DataFrame) -> DataFrame:
+    """All sets at once: Spark makes a copy of each row for each."""
+    timed = rows.withColumn("pane", F.floor(F.unix_micros("ts") / 60_000_000) * SPREAD)
+    sets = [[F.col(key), F.col("pane")] for key in _SETS]
+    return timed.groupingSets(sets, *_SETS, "pane").agg(*_MADE)
+
+
+ONE = Work("one query: 1,000 keys, panes of 120 s", (_by("key", 120),))
+SIXTY = Work("RANGE/SLIDE 60: 1,000 keys, panes of 10 s", (_by("key", 10),))
+# Five queries of the ten have the same groups, and share panes of 60 s.
+APART = Work(
+    "ten queries: six sets of groups, a job each", (_by("key", 60), *(_by(g, 120) for g in GROUPED.groups))
+)
+AT_ONCE = Work("ten queries: six sets of groups in one job", (_sets,))
+WORKS = (ONE, SIXTY, APART, AT_ONCE)
+
+
+def by_spark(spark: SparkSession, reader: SparkSession, work: Work, files: Sequence[Path]) -> Figures:
+    """The jobs of some work over all files, four in a task, one after the other."""
+    with in_one_task(spark, scanned=True) as narrow:
+        for first in range(0, len(files), 4):
+            paths = [str(file) for file in files[first : first + 4]]
+            for job in work.jobs:
+                rows = reader.read.schema(GROUPED.schema).parquet(*paths)
+                narrow(job(rows)).write.format("noop").mode("overwrite").save()
+    return Figures(1, len(files) * GROUPED.rows, 1.0)
+
+
+def main() -> None:
+    """Read the options, run, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--repeats", type=int, default=4)
+    parser.add_argument("--out", type=Path, default=_RESULTS)
+    options = parser.parse_args()
+    console = Console() if Console().is_terminal else Console(width=160)
+    spark = embedded(master="local[2]", driver_memory="4g")
+    mine = private_copy(spark)
+    reader = reader_of(mine, 100)
+    sides = {work.name: list[float]() for work in WORKS}
+    sides[whole := "Slackwater, one query, all of it"] = []
+    case = Case("floor", (Query(120),), options.files, GROUPED)
+    with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
+        files = GROUPED.make(Path(made), options.files)
+
+        def measure(run: Callable[[], Figures]) -> float:
+            meter = Meter(spark)
+            meter.start()
+            figures = meter.stop(run())
+            return 1e9 * (figures.cpu_seconds or 0.0) / figures.rows
+
+        def slackwater() -> Figures:
+            with tempfile.TemporaryDirectory(dir=made, ignore_cleanup_errors=True) as work:
+                return ours.measure(spark, case, case.queries, files, Path(work))
+
+        # First all of it twice, so that code is compiled.
+        for turn in range(options.repeats + 2):
+            for work in WORKS:
+                taken = measure(lambda work=work: by_spark(reader, reader, work, files))  # type: ignore[misc]
+                sides[work.name] += [taken] if turn > 1 else []
+            taken = measure(slackwater)
+            sides[whole] += [taken] if turn > 1 else []
+            console.print(f"[dim]turn {turn + 1} of {options.repeats + 2}[/dim]")
+    table = Table(title="ns of processor a row, Java's compilers and collector included")
+    for column in ("work", "median", "from", "to"):
+        table.add_column(column, justify="left" if column == "work" else "right")
+    for name, taken_by in sides.items():
+        table.add_row(name, *(f"{value:.0f}" for value in (median(taken_by), min(taken_by), max(taken_by))))
+    console.print(table)
+    one, sixty, apart, at_once = (median(sides[work.name]) for work in WORKS)
+    beside = median(sides[whole]) - one
+    ten = min(apart, at_once)
+    console.print(f"Slackwater takes {beside:.0f} ns a row beside the job of one query. If nothing of that grew:")
+    console.print(f"ten queries at {(one + beside) / (ten + beside):.2f} of the rows of one (wanted: 0.5)")
+    console.print(f"RANGE/SLIDE 60 at {(sixty + beside) / (one + beside):.2f} of the cost of 5 (wanted: 1.25)")
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(json.dumps(sides))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
