@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -249,6 +250,7 @@ class DropRatioTracker(Tracker):
             spans,
             sum(self._moved[self._first_inside(self._places[-1]) :]) / known,
             stretch,
+            self._lateness.late(cells),
         )
 
     def _part(self, place: int) -> tuple[float, float]:
@@ -364,8 +366,10 @@ class DropRatioTracker(Tracker):
 
 def _behind(values: list[int], first: Ints) -> Floats:
     """The sum of the values from each of these places on."""
-    sums = np.append(0, np.cumsum(values))
-    found: Floats = (sums[-1] - sums[first]).astype(np.float64)
+    if not any(values):
+        return np.zeros(len(first))
+    sums = np.array([0, *accumulate(values)], dtype=np.float64)
+    found: Floats = sums[-1] - sums[first]
     return found
 
 
