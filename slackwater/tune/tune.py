@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import BEFORE, ROWS
-from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.bounded import Bounded, bounded
 from slackwater.progress.disorder import Disorder, Found
 from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
@@ -18,7 +18,7 @@ from slackwater.progress.learned.learned import Learned, learned
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 from slackwater.tune.asked import Asked
-from slackwater.tune.backtest import played, playing
+from slackwater.tune.backtest import Playing, played, playing
 from slackwater.tune.by_source import playing_by_source
 from slackwater.tune.durations import write
 from slackwater.tune.findings import Finding, Seen, findings
@@ -124,17 +124,31 @@ def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple
     """All at once, page by page: much of what is found of a page serves several policies."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
     found: Found = {}
-    under_way = [
-        (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, found)
-        for candidate in tried
-    ]
+    under_way = [_play(candidate, pages, found) for candidate in tried]
     for k in range(len(pages)):
         for one in under_way:
-            next(one)
+            if not isinstance(one, Outcome):
+                next(one)
         found.clear()
         if (k + 1) % 16 == 0 or k + 1 == len(pages):
             progress(what, k + 1, len(pages))
-    return [(candidate, played(one)) for candidate, one in zip(tried, under_way, strict=True)]
+    outcomes = [one if isinstance(one, Outcome) else played(one) for one in under_way]
+    return list(zip(tried, outcomes, strict=True))
+
+
+def _play(candidate: Candidate, pages: Pages, found: Found) -> Playing | Outcome:
+    """A policy that is to be played; the outcome at once where it is known by arithmetic."""
+    delay = _delay(candidate.policy)
+    if delay is not None:
+        return fixed(pages, delay)
+    return (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, found)
+
+
+def _delay(policy: Disorder) -> int | None:
+    """The delay of a policy that is nothing else."""
+    if not isinstance(policy, Bounded) or policy.timeout is not None or policy.idle is not None:
+        return None
+    return TimeDomain.TIMESTAMP.span(policy.slack, "bounded")
 
 
 def _fixed(target: float, exact: int, delay: int, outcome: Outcome) -> Fixed:

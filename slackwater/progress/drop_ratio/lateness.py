@@ -268,7 +268,8 @@ def _largest_sum(values: Floats, together: int) -> Floats:
 def _variance(rest: Floats, totals: Floats, least: Floats) -> tuple[Floats, Floats]:
     """Of the number of rows beyond a bound, per row; in blocks of four cells, for neighbours are alike.
 
-    It is at least that of chance. The second is by differences of neighbouring blocks, so that a change among them is no variance.
+    It is at least that of chance. The second is by differences of neighbouring blocks, so that a change among them
+    is no variance.
     """
     whole = rest.shape[1] // 4 * 4
     blocks = rest[:, -whole:].reshape(len(rest), -1, 4).sum(2)
