@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.progress.disorder import Disorder, Found, Tracker
+from slackwater.progress.disorder import Disorder, Known, Tracker
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
@@ -25,11 +25,11 @@ def backtest_by_source(policy: Disorder, pages: Pages) -> Outcome:
     return played(playing_by_source(policy, pages))
 
 
-def playing_by_source(policy: Disorder, pages: Pages, found: Found | None = None) -> Playing:
+def playing_by_source(policy: Disorder, pages: Pages, known: Known | None = None) -> Playing:
     """The same, page by page."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
-    if found is not None:
-        tracker.share(found)
+    if known is not None:
+        tracker.share(known)
     by_source = pages.by_source
     clock, windows = Clock(tracker), _Windows(pages.spec, by_source.names)
     n, ats, arrivals = len(pages), pages.ats.tolist(), pages.arrivals

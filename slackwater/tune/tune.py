@@ -10,7 +10,7 @@ import polars as pl
 
 from slackwater.columns import BEFORE, ROWS
 from slackwater.progress.bounds.bounded import Bounded, bounded
-from slackwater.progress.disorder import Disorder, Found
+from slackwater.progress.disorder import Disorder, Known
 from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
 from slackwater.progress.drop_ratio.max_delay import max_delay
@@ -121,27 +121,26 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
 
 
 def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
-    """All at once, page by page: much of what is found of a page serves several policies."""
+    """All at once, page by page: much of what is known of the rows serves several policies."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
-    found: Found = {}
-    under_way = [_play(candidate, pages, found) for candidate in tried]
+    known: Known = {}
+    under_way = [_play(candidate, pages, known) for candidate in tried]
     for k in range(len(pages)):
         for one in under_way:
             if not isinstance(one, Outcome):
                 next(one)
-        found.clear()
         if (k + 1) % 16 == 0 or k + 1 == len(pages):
             progress(what, k + 1, len(pages))
     outcomes = [one if isinstance(one, Outcome) else played(one) for one in under_way]
     return list(zip(tried, outcomes, strict=True))
 
 
-def _play(candidate: Candidate, pages: Pages, found: Found) -> Playing | Outcome:
+def _play(candidate: Candidate, pages: Pages, known: Known) -> Playing | Outcome:
     """A policy that is to be played; the outcome at once where it is known by arithmetic."""
     delay = _delay(candidate.policy)
     if delay is not None:
         return fixed(pages, delay)
-    return (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, found)
+    return (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, known)
 
 
 def _delay(policy: Disorder) -> int | None:

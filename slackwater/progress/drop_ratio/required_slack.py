@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.drop_ratio.lateness import LateRows
+from slackwater.progress.drop_ratio.lost_pairs import LostPairs
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 
@@ -58,43 +59,42 @@ def _kept_free(budget: float, deviations: float) -> float:
 
 
 class RequiredSlack:
-    """The last cells of one query: pairs, lost pairs, and how much slack the late ones would have needed."""
+    """The last cells of one query: pairs, and how much slack the late ones would have needed."""
 
     def __init__(self, cells: int) -> None:
         self._cells = cells
         self.pairs: list[int] = []
-        self.lost: list[int] = []
         self._needs: list[tuple[Floats, Floats]] = []
-        self.all_pairs = self.all_lost = 0
+        self.all_pairs = 0
         # The windows as reports show them: distance of their ends, one end, their length (at most).
         self._slide, self._range = 0, 1
         self._first: int | None = None
-        self._heard: tuple[int, int, Floats, Floats] = (0, 0, np.zeros(0), np.zeros(0))
+        self._heard: tuple[int, Floats, Floats] = (0, _NONE, _NONE)
         self._furthest: int | None = None
 
     def hear(self, report: Report, before: int | None) -> None:
         """Take a report of a page that met the reference `before`; it is put to the cell of the next arrival."""
         all_ = report.all
-        self.all_pairs, self.all_lost = self.all_pairs + all_, self.all_lost + report.lost
+        self.all_pairs += all_
         if not len(report.last_ticks):
             return
         self._first = int(report.last_ticks[0]) if self._first is None else self._first
         self._slide = int(np.gcd.reduce(np.append(report.last_ticks - self._first, self._slide)))
         self._furthest = int(report.last_ticks[-1])
-        needs, counts = np.zeros(0), np.zeros(0)
+        needs, counts = _NONE, _NONE
         if before is not None:
             needs = float(before) - report.last_ticks.astype(np.float64)
             late = needs > 0
             needs, counts = needs[late], report.pairs[late].astype(np.float64)
-        pairs, lost, old, older = self._heard
+        pairs, old, older = self._heard
         if len(old):
             needs, counts = np.append(old, needs), np.append(older, counts)
-        self._heard = (pairs + all_, lost + report.lost, needs, counts)
+        self._heard = (pairs + all_, needs, counts)
 
     def count(self, rows: int) -> None:
         """Where no query reports, each row stands for one pair of a window of one tick."""
-        pairs, lost, needs, counts = self._heard
-        self._heard = (pairs + rows, lost, needs, counts)
+        pairs, needs, counts = self._heard
+        self._heard = (pairs + rows, needs, counts)
 
     def arrive(self, highest: int | None, new_cell: bool) -> None:
         """The page has arrived: what was heard goes to its cell."""
@@ -102,18 +102,16 @@ class RequiredSlack:
             # Windows of a row end less than a range behind it.
             self._range = max(self._range, self._furthest - highest + 1)
         self._furthest = None
-        pairs, lost, needs, counts = self._heard
-        self._heard = (0, 0, np.zeros(0), np.zeros(0))
+        pairs, needs, counts = self._heard
+        self._heard = (0, _NONE, _NONE)
         if new_cell or not self.pairs:
             self.pairs.append(pairs)
-            self.lost.append(lost)
             self._needs.append(_rounded(needs, counts))
         else:
             self.pairs[-1] += pairs
-            self.lost[-1] += lost
             old, older = self._needs[-1]
             self._needs[-1] = _rounded(np.append(old, needs), np.append(older, counts))
-        for kept in (self.pairs, self.lost, self._needs):
+        for kept in (self.pairs, self._needs):
             del kept[: -self._cells]
 
     def losses(self, rows: Rows, exactly: bool) -> Losses | None:
@@ -142,34 +140,38 @@ class RequiredSlack:
         places, needs, counts = zip(*some, strict=True)
         return np.concatenate(needs), np.concatenate(counts), np.repeat(places, [len(of) for of in needs])
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Small values, and arrays."""
+    def state(self, lost: LostPairs) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Small values, and arrays; with what was lost."""
+        pairs, needs, counts = self._heard
         small = {
             "windows": [self._slide, self._first, self._range, self._furthest],
-            "all": [self.all_pairs, self.all_lost],
-            "heard": [self._heard[0], self._heard[1], self._heard[2].tolist(), self._heard[3].tolist()],
+            "all": [self.all_pairs, lost.all],
+            "heard": [pairs, lost.heard, needs.tolist(), counts.tolist()],
         }
         arrays = {
             "pairs": np.array(self.pairs, dtype=np.int64),
-            "lost": np.array(self.lost, dtype=np.int64),
+            "lost": np.array(lost.cells, dtype=np.int64),
             "lengths": np.array([len(k[0]) for k in self._needs], dtype=np.int64),
             "needs": np.concatenate([np.zeros(0), *(k[0] for k in self._needs)]),
             "counts": np.concatenate([np.zeros(0), *(k[1] for k in self._needs)]),
         }
         return small, arrays
 
-    def restore(self, small: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._slide, self._first, self._range, self._furthest = small["windows"]
-        self.all_pairs, self.all_lost = small["all"]
-        pairs, lost, needs, counts = small["heard"]
-        self._heard = (pairs, lost, np.array(needs, dtype=np.float64), np.array(counts, dtype=np.float64))
-        self.pairs, self.lost = np.asarray(arrays["pairs"]).tolist(), np.asarray(arrays["lost"]).tolist()
-        self._needs, begin = [], 0
+    @staticmethod
+    def restored(cells: int, small: dict[str, Any], arrays: dict[str, Any]) -> tuple[RequiredSlack, LostPairs]:
+        """Both from an earlier `state()`."""
+        query, lost = RequiredSlack(cells), LostPairs()
+        query._slide, query._first, query._range, query._furthest = small["windows"]
+        query.all_pairs, lost.all = small["all"]
+        pairs, lost.heard, needs, counts = small["heard"]
+        query._heard = (pairs, np.array(needs, dtype=np.float64), np.array(counts, dtype=np.float64))
+        query.pairs, lost.cells = (np.asarray(arrays[name]).tolist() for name in ("pairs", "lost"))
+        begin = 0
         for length in np.asarray(arrays["lengths"]).tolist():
             needed, counted = (np.array(arrays[k][begin : begin + length]) for k in ("needs", "counts"))
-            self._needs.append((needed, counted))
+            query._needs.append((needed, counted))
             begin += length
+        return query, lost
 
 
 class Rows:
