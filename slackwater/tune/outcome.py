@@ -106,12 +106,13 @@ class Outcome:
         """From the end of each window to its answer.
 
         An answer that only the end of the data gave counts as given there. That cuts the waits of the last windows
-        short for every policy, so windows that end in the last tenth of the time are left out.
+        short for every policy, so windows that end in the last tenth of the time are left out. So are those that
+        ended longer before the first page than all pages last: a row of 1970 would make the mean wait some days.
         """
-        ats = self.pages.ats
-        judged = self.ends <= int(ats[-1]) - (int(ats[-1]) - int(ats[0])) // 10
+        first, last = int(self.pages.ats[0]), int(self.pages.ats[-1])
+        judged = (self.ends <= last - (last - first) // 10) & (self.ends >= first - (last - first))
         judged = judged if judged.any() else np.ones(len(self.ends), bool)
-        waits: Ints = np.minimum(self.closed, ats[-1])[judged] - self.ends[judged]
+        waits: Ints = np.minimum(self.closed, last)[judged] - self.ends[judged]
         return waits
 
     def lost_per_hour(self) -> tuple[float, int, int]:

@@ -21,7 +21,7 @@ from slackwater.tune.asked import Asked
 from slackwater.tune.backtest import Playing, played, playing
 from slackwater.tune.by_source import playing_by_source
 from slackwater.tune.durations import write
-from slackwater.tune.findings import Finding, Seen, findings
+from slackwater.tune.findings import Finding, Seen, findings, without_corrupt
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
@@ -83,12 +83,14 @@ def cut(rows: Rows, asked: Asked) -> tuple[Extent, Pages]:
     return extent, Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
 
 
-def look(rows: Rows, asked: Asked, extent: Extent, pages: Pages) -> list[Finding]:
-    """What is odd about the rows."""
+def look(rows: Rows, asked: Asked, extent: Extent, pages: Pages) -> tuple[list[Finding], tuple[int, int] | None]:
+    """What is odd about the rows, and what to do about corrupt times; see `without_corrupt`."""
     delays = rows.delays(by_source=False).row(0, named=True)
     by_source = rows.delays(by_source=True) if asked.source is not None else None
     ideal = fixed(pages, written(hindsight(pages, asked.target)))
-    return findings(Seen(pages, extent, delays, by_source, asked.source, asked.target, ideal))
+    seen = Seen(pages, extent, delays, by_source, asked.source, asked.target, ideal)
+    found = findings(seen)
+    return found, without_corrupt(seen, found)
 
 
 def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, steps: None) -> Report:
@@ -99,6 +101,7 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
     exact = {target: hindsight(pages, target) for target in asked.targets}
     delays = {target: written(delay) for target, delay in exact.items()}
     outcomes = _try(candidates(asked, delays), pages, progress)
+    found, filtered = look(rows, asked, extent, pages)
     return Report(
         time=asked.time,
         arrival=asked.arrival,
@@ -111,7 +114,8 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
         pages=len(pages),
         chosen=tuple(w for w, said in (("windows", asked.windows), ("page", asked.page)) if said is None),
         target=asked.target,
-        findings=tuple(look(rows, asked, extent, pages)),
+        findings=tuple(found),
+        filtered=filtered,
         fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in asked.targets),
         tried=tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
         lateness=_lateness(rows, pages),
