@@ -81,7 +81,8 @@ class _Windows:
         self._named = np.zeros(len(names), bool)
         self._others = MIN_TICK
         self._told: tuple[list[str], Ints] = ([], np.zeros(0, np.int64))
-        self._ticks: Ints = np.zeros(0, np.int64)
+        # The heartbeats, as they are told, at which the next windows end.
+        self._due: Ints = np.zeros(0, np.int64)
         # Open windows as keys, in order; of each, the rows of which it is the last window.
         self._open, self._held = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.rows = 0
@@ -101,19 +102,20 @@ class _Windows:
             closed, others = np.maximum(self._closed, np.where(self._named, reached, MIN_TICK)), reached
         else:
             ticks = np.append(by.ticks, by.others)
-            if np.array_equal(ticks, self._ticks) and by.names == self._told[0]:
-                return  # most pages move no heartbeat before they come
-            self._ticks = ticks
-            if by.names != self._told[0]:
+            same = by.names == self._told[0]
+            if same and len(self._due) and not (ticks >= self._due).any():
+                return  # most pages bring no heartbeat to the end of a window
+            if not same:
                 self._told = list(by.names), np.array([self._place.get(n, -1) for n in by.names])
             reached = ends_reached(self.spec, ticks)
+            self._due = reached + self.spec.slide
             known = self._told[1] >= 0  # a policy may name sources that send nothing
             places, closed, others = self._told[1][known], self._closed.copy(), int(reached[-1])
             closed[places] = np.maximum(closed[places], reached[:-1][known])
             self._named[places] = True
         others = max(self._others, others)
         if others == self._others and np.array_equal(closed, self._closed):
-            return  # no heartbeat has come to the end of a window
+            return
         self._closed, self._others = closed, others
         self._close(now)
 

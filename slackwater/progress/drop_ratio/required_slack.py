@@ -40,7 +40,6 @@ STANDS_FOR = 4.0
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
 _NONE: Floats = np.zeros(0)
-_NO_CELLS: Ints = np.zeros(0, np.int64)
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
 
 
@@ -64,7 +63,9 @@ class RequiredSlack:
     def __init__(self, cells: int) -> None:
         self._cells = cells
         self.pairs: list[int] = []
-        self._needs: list[tuple[Floats, Floats]] = []
+        # What late pairs needed and how many did, cell after cell; and how many entries each cell has.
+        self._needs, self._counts = _NONE, _NONE
+        self._lengths: list[int] = []
         self.all_pairs = 0
         # The windows as reports show them: distance of their ends, one end, their length (at most).
         self._slide, self._range = 0, 1
@@ -106,13 +107,19 @@ class RequiredSlack:
         self._heard = (0, _NONE, _NONE)
         if new_cell or not self.pairs:
             self.pairs.append(pairs)
-            self._needs.append(_rounded(needs, counts))
+            begin = len(self._needs)
         else:
             self.pairs[-1] += pairs
-            old, older = self._needs[-1]
-            self._needs[-1] = _rounded(np.append(old, needs), np.append(older, counts))
-        for kept in (self.pairs, self._needs):
+            begin = len(self._needs) - self._lengths.pop()
+            needs, counts = np.append(self._needs[begin:], needs), np.append(self._counts[begin:], counts)
+        needs, counts = _rounded(needs, counts)
+        self._lengths.append(len(needs))
+        gone = sum(self._lengths[: -self._cells])
+        for kept in (self.pairs, self._lengths):
             del kept[: -self._cells]
+        if gone or begin < len(self._needs) or len(needs):
+            self._needs = np.concatenate([self._needs[gone:begin], needs])
+            self._counts = np.concatenate([self._counts[gone:begin], counts])
 
     def losses(self, rows: Rows, exactly: bool) -> Losses | None:
         """What each slack would lose, by the cells in `rows`, or by their rows alone; None of no pairs at all."""
@@ -133,12 +140,10 @@ class RequiredSlack:
 
     def _needs_of(self, cells: int) -> tuple[Floats, Floats, Ints]:
         """What the pairs of the last so many cells needed, how many did, and the places of their cells."""
-        kept = self._needs[-cells:]
-        some = [(cell, needs, counts) for cell, (needs, counts) in enumerate(kept, cells - len(kept)) if len(needs)]
-        if not some:
-            return _NONE, _NONE, _NO_CELLS
-        places, needs, counts = zip(*some, strict=True)
-        return np.concatenate(needs), np.concatenate(counts), np.repeat(places, [len(of) for of in needs])
+        lengths = self._lengths[-cells:]
+        begin = len(self._needs) - sum(lengths)
+        places = np.arange(cells - len(lengths), cells).repeat(lengths)
+        return self._needs[begin:], self._counts[begin:], places
 
     def state(self, lost: LostPairs) -> tuple[dict[str, Any], dict[str, Any]]:
         """Small values, and arrays; with what was lost."""
@@ -151,9 +156,9 @@ class RequiredSlack:
         arrays = {
             "pairs": np.array(self.pairs, dtype=np.int64),
             "lost": np.array(lost.cells, dtype=np.int64),
-            "lengths": np.array([len(k[0]) for k in self._needs], dtype=np.int64),
-            "needs": np.concatenate([np.zeros(0), *(k[0] for k in self._needs)]),
-            "counts": np.concatenate([np.zeros(0), *(k[1] for k in self._needs)]),
+            "lengths": np.array(self._lengths, dtype=np.int64),
+            "needs": self._needs.copy(),
+            "counts": self._counts.copy(),
         }
         return small, arrays
 
@@ -166,11 +171,8 @@ class RequiredSlack:
         pairs, lost.heard, needs, counts = small["heard"]
         query._heard = (pairs, np.array(needs, dtype=np.float64), np.array(counts, dtype=np.float64))
         query.pairs, lost.cells = (np.asarray(arrays[name]).tolist() for name in ("pairs", "lost"))
-        begin = 0
-        for length in np.asarray(arrays["lengths"]).tolist():
-            needed, counted = (np.array(arrays[k][begin : begin + length]) for k in ("needs", "counts"))
-            query._needs.append((needed, counted))
-            begin += length
+        query._lengths = np.asarray(arrays["lengths"]).tolist()
+        query._needs, query._counts = (np.array(arrays[name], np.float64) for name in ("needs", "counts"))
         return query, lost
 
 
@@ -196,15 +198,15 @@ class Rows:
         """How far the reference moves in a stretch."""
         self._stretch = stretch
         """Cells in a stretch, as far as is known."""
-        self._young = not np.isinf(spans).all()
+        self._least = float(spans.min())
 
     def stands_for(self, values: Floats, pairs: Floats) -> Floats:
         """How many rows one row of each lateness stands for: only some of the cells could have shown it.
 
         The values are in order.
         """
-        if not self._young:
-            return np.ones(len(values))
+        if not len(values) or self._least >= values[-1]:
+            return np.ones(len(values))  # every cell could have shown every value
         spans, shown = _in_order(self.spans, pairs)
         # Cells that could show a value and those behind it; the last could show none.
         could = np.append(shown[::-1].cumsum()[::-1], 0.0)
