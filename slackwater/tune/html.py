@@ -104,14 +104,15 @@ def _lateness(report: Report) -> Plot | None:
     x = Axis(bars[0][0], bars[-1][1], "behind the largest time seen", _span, True, _SPANS)
     y = Axis(min(s for *_, s in shares if s) / 2, 3 * max(s for *_, s in shares), "share of rows", percent, True)
     late = sum(share for *_, share in shares)
-    plot = Plot(x, y, f"How late rows come: {percent(late)} of them behind the largest time seen")
-    plot.bars(shares, "c0")
+    title = f"How late rows come: {percent(late)} of them behind the largest time seen"
     delays = {
         f.delay: ", ".join(percent(g.target) for g in report.fixed if g.delay == f.delay) for f in report.fixed
     }
-    for delay, targets in delays.items():
-        if x.least < delay / 1e6 < x.most:
-            plot.mark(delay / 1e6, targets)
+    marks = {delay / 1e6: targets for delay, targets in delays.items() if x.least < delay / 1e6 < x.most}
+    plot = Plot(x, y, f"{title}; dashed: the fixed delay for a share that may be lost" if marks else title)
+    plot.bars(shares, "c0")
+    for at, targets in marks.items():
+        plot.mark(at, targets)
     return plot
 
 

@@ -142,9 +142,11 @@ class Plot:
             if across - before < _APART:
                 continue
             before = across
+            # At the right edge half of the text would be cut off.
+            at, anchor = (_WIDTH, "end") if across > _WIDTH - _APART / 2 else (across, "middle")
             parts.append(
                 f'<path class="grid" d="M{across:.1f} {_TOP}V{floor}"/>'
-                f'<text x="{across:.1f}" y="{floor + 19}" text-anchor="middle">{escape(self.x.show(value))}</text>'
+                f'<text x="{at:.1f}" y="{floor + 19}" text-anchor="{anchor}">{escape(self.x.show(value))}</text>'
             )
         for value in self.y.ticks():
             _, down = self._at(self.x.least, value)
