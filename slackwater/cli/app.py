@@ -116,8 +116,10 @@ def tune(
     data: Annotated[
         str, typer.Argument(metavar="FILE", help="Yesterday's rows: Parquet, CSV or JSON; or a folder.")
     ],
-    time: Annotated[str, typer.Option(help="Column of application time: when something happened.")],
-    arrival: Annotated[str | None, typer.Option(help="Column of arrival: when the row came in.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of application time: when something happened. Needed.")
+    ] = None,
+    arrival: Annotated[str | None, typer.Option(help="Column of arrival: when the row came in. Needed.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Column that names the source of a row, such as a device.")
     ] = None,

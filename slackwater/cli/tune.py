@@ -13,8 +13,19 @@ from slackwater.cli.show import say
 from slackwater.errors import QueryError
 from slackwater.spark.api.session import Session
 from slackwater.spark.api.tune import read_with_spark, tune
+from slackwater.tune.read import describe_columns
 from slackwater.tune.report import Report
 from slackwater.tune.show import show
+
+#: What must be named: the option, which column it is, and an example.
+_NEEDED = (
+    ("time", "of application time, which says when something happened", "sent"),
+    (
+        "arrival",
+        "that says when each row came in (Kafka's timestamp, the time of the file, the ingestion time)",
+        "received",
+    ),
+)
 
 
 def tune_file(
@@ -30,6 +41,10 @@ def tune_file(
         raise QueryError("--slide is for windows of a length: write --window too, as in --window '10 minutes'")
     if html is not None and not html.absolute().parent.is_dir():
         raise QueryError(f"--html {str(html)!r}: there is no folder {str(html.parent)!r}")
+    for name, what, example in _NEEDED:
+        if settings[name] is None:
+            columns = "" if spark else f" {describe_columns(path)}"
+            raise QueryError(f"--{name} is missing: name the column {what}, as in --{name} {example}.{columns}")
     settings["windows"] = None if window[0] is None else (window[0], window[1] or window[0])
     report = _with_spark(path, settings) if spark else tune(path, **settings)
     if html is not None:
@@ -39,6 +54,8 @@ def tune_file(
         typer.echo(report.json())
     else:
         show(report)
+        if html is None:
+            say("Next: copy a line into your program. --html tune.html draws plots, --json prints all figures.")
 
 
 def _with_spark(path: str, settings: dict[str, Any]) -> Report:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -42,19 +42,8 @@ class SourceHeartbeats:
         return {self.names[i]: int(self.ticks[i]) for i in (*found, *ended)}
 
 
-Found = dict[Hashable, Any]
-"""What trackers have computed of a page, by what it is."""
-T = TypeVar("T")
-
-
-def once(found: Found | None, what: Hashable, compute: Callable[[], T]) -> T:
-    """What another tracker has computed already, or what is computed now."""
-    if found is None:
-        return compute()
-    if what not in found:
-        found[what] = compute()
-    known: T = found[what]
-    return known
+Known = dict[Hashable, Any]
+"""What trackers know in common, by what it is: the first that comes to know it keeps it up to date for all."""
 
 
 class Tracker(ABC):
@@ -100,10 +89,10 @@ class Tracker(ABC):
         """A query tells what it made of an admitted page."""
         return None
 
-    def share(self, found: Found) -> None:
-        """Trackers that are told of the same pages, page by page in turns, may share what they compute of each.
+    def share(self, known: Known) -> None:
+        """Trackers that are told of the same pages, page by page in turns, may share what they know of them.
 
-        Whoever gives them the dictionary empties it after each page.
+        They take turns in the same order at each page, so that what the first has taken in serves the others.
         """
         return None
 

@@ -61,6 +61,23 @@ class Ring:
         if len(targets):
             self._put(targets, -(-due // self.unit), values)
 
+    def promise_ahead(self, values: Ints) -> None:
+        """Raise the heartbeats of all streams: values[j, t] on stream j, when t units of the clock have passed.
+
+        >>> ring = Ring(1, span=10, unit=5)
+        >>> ring.advance(7)
+        >>> ring.promise_ahead(np.array([[3, 3, 8]]))
+        >>> ring.beats.tolist(), ring.next_due()
+        ([3], 15)
+        """
+        np.maximum(self.beats, values[:, 0], out=self.beats)
+        later = values[:, 1:].T
+        better = later > self.beats
+        slots = (self.now // self.unit + 1 + np.arange(len(later))) % self.cells
+        cells = self._ahead.reshape(self.cells, -1)
+        cells[slots] = np.maximum(cells[slots], np.where(better, later, MIN_TICK))
+        self._used[slots] |= better.any(1)
+
     def _put(self, targets: Ints, cell: Ints, values: Ints) -> None:
         first = self.now // self.unit + 1
         if cell[0] == cell[-1] and int(cell.min()) == int(cell.max()):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
-from slackwater.progress.disorder import Disorder, Found, Tracker
+from slackwater.progress.disorder import Disorder, Known, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -109,11 +109,11 @@ def backtest(policy: Disorder, pages: Pages) -> Outcome:
     return played(playing(policy, pages))
 
 
-def playing(policy: Disorder, pages: Pages, found: Found | None = None) -> Playing:
-    """The same, page by page: others that play them in turns share what was found of a page."""
+def playing(policy: Disorder, pages: Pages, known: Known | None = None) -> Playing:
+    """The same, page by page: others that play them in turns share what is known of the rows."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
-    if found is not None:
-        tracker.share(found)
+    if known is not None:
+        tracker.share(known)
     clock, held = Clock(tracker), _Held(pages.spec)
     n, ats, arrivals = len(pages), pages.ats.tolist(), pages.arrivals
     met, after = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -13,7 +13,7 @@ from slackwater.columns import ROWS, SOURCE
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import DAY, MINUTE, SECOND, say
-from slackwater.tune.hindsight import hindsight, needed
+from slackwater.tune.hindsight import hindsight, needed, written
 from slackwater.tune.outcome import HOUR, Outcome
 from slackwater.tune.pages import INDEX, Pages
 from slackwater.tune.rows import AHEAD, FIRST, HIGH, LAST, LEAST, LOW, Extent
@@ -108,6 +108,14 @@ def sound(pages: Pages, delays: dict[str, int]) -> pl.Expr:
     at = pl.Series(pages.ats).gather(pages.cells[INDEX])
     kept = (at - pages.cells[LOW] >= least) & (at - pages.page - pages.cells[HIGH] <= most)
     return pl.lit(kept)
+
+
+def without_corrupt(seen: Seen, found: list[Finding]) -> tuple[int, int] | None:
+    """If times far ahead were found: how far ahead of arrival a time may be, and the delay that then does."""
+    if not any(f.kind == "corrupt" and f.figures["ahead"] for f in found):
+        return None
+    ahead = max(0, -limits(seen.delays)[0])
+    return written(ahead), written(hindsight(seen.pages.only(sound(seen.pages, seen.delays)), seen.target))
 
 
 def _corrupt(seen: Seen) -> Iterator[Finding]:

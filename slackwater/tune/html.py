@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from slackwater.progress.time import TimeDomain
-from slackwater.tune.durations import DAY, HOUR, MINUTE, NICE, SECOND, say
+from slackwater.tune.durations import DAY, HOUR, MINUTE, NICE, SECOND, nice, say
 from slackwater.tune.report import Report
 from slackwater.tune.show import COLUMNS, advice, cells, heading, ordered, percent, remarks
 from slackwater.tune.svg import Axis, Plot
@@ -17,24 +17,27 @@ _SPANS = tuple(
         *(HOUR, 3 * HOUR, 12 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY, 3_650 * DAY),
     )
 )
-_STEPS = tuple(length / SECOND for length in NICE)
+_STEPS = tuple(length / SECOND for length in (*NICE, 14 * DAY, 30 * DAY, 100 * DAY, 365 * DAY, 1_000 * DAY))
+#: A plot of heartbeats ends where it would else be so many times as high as three of four values are.
+_FAR, _HIGHEST = 20, 5
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1b2733;--soft:#5b6b78;--rule:#dde5ea;--box:#f3f7f9;
 --c0:#2f6f9f;--c1:#d1702c;--c2:#4b9a5a;--c3:#8a5bb0;--bad:#b3382c}
 @media (prefers-color-scheme:dark){:root{--back:#12181d;--text:#e3eaef;--soft:#9db0bd;--rule:#2b3740;--box:#1b242b;
 --c0:#6fb1e0;--c1:#eb9a5b;--c2:#7fcf8f;--c3:#bd95e0;--bad:#ff8a7a}}
-.sw-tune{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;
+.sw-tune{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:0 auto;
 padding:1rem}.sw-tune h1{font-size:1.3rem;margin:.2rem 0}.sw-tune h2{font-size:1.05rem;margin:1.4rem 0 .3rem}
 .sw-tune p{margin:.3rem 0}.sw-tune .soft{color:var(--soft)}.sw-tune li{margin:.25rem 0}
 .sw-tune .wide{overflow-x:auto}.sw-tune table{border-collapse:collapse;font-size:.85rem;white-space:nowrap}
-.sw-tune th,.sw-tune td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--rule)}
+.sw-tune th,.sw-tune td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid var(--rule)}
 .sw-tune th:nth-child(2),.sw-tune td:nth-child(2){text-align:left}
 .sw-tune .best{font-weight:bold;background:var(--box)}
 .sw-tune .bad{color:var(--bad)}.sw-tune pre{background:var(--box);padding:.7rem;overflow-x:auto;border-radius:6px}
 .sw-tune figure{margin:1rem 0}.sw-tune figcaption{font-weight:bold;font-size:.95rem}
 .sw-tune svg{width:100%;height:auto}.sw-tune svg text{font-size:12px;fill:var(--soft)}
-@media (max-width:40rem){.sw-tune svg text{font-size:17px}}
+@media (max-width:40rem){.sw-tune svg text{font-size:19px}}
 .sw-tune path{fill:none}.sw-tune .grid{stroke:var(--rule)}.sw-tune .mark{stroke:var(--soft);stroke-dasharray:4 3}
+.sw-tune rect.rows{fill:var(--rule)}.sw-tune i.rows{background:var(--rule)}
 .sw-tune .line{stroke-width:1.8}.sw-tune .key{margin-right:1rem;font-size:.85rem;white-space:nowrap}
 .sw-tune .key i{display:inline-block;width:.8rem;height:.8rem;border-radius:3px;margin-right:.3rem}
 """
@@ -50,7 +53,7 @@ def page(report: Report) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>slackwater tune</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<style>body{margin:0;background:Canvas}</style>"
+        "<style>body{margin:0;background:var(--back)}</style>"
         f"</head><body>{body(report)}</body></html>\n"
     )
 
@@ -62,7 +65,7 @@ def body(report: Report) -> str:
     lines = report.lines
     return (
         f'<style>{_STYLE}{_COLOURS}</style><div class="sw-tune"><h1>What would disorder policies have cost?</h1>'
-        f'<p class="soft">{escape(" ".join([heading(report), *remarks(report)]))}</p>'
+        f'<p class="soft">{escape(" ".join([f"{heading(report)}.", *remarks(report)]))}</p>'
         f"{f'<h2>Findings</h2><ul>{found}</ul>' if found else ''}"
         f"<h2>Policies</h2>{_table(report)}<p>{escape(advice(report))}</p>"
         f"<h2>Lines to copy</h2><pre># Slackwater\n{escape(lines['slackwater'])}\n\n# native Spark\n"
@@ -101,11 +104,15 @@ def _lateness(report: Report) -> Plot | None:
     x = Axis(bars[0][0], bars[-1][1], "behind the largest time seen", _span, True, _SPANS)
     y = Axis(min(s for *_, s in shares if s) / 2, 3 * max(s for *_, s in shares), "share of rows", percent, True)
     late = sum(share for *_, share in shares)
-    plot = Plot(x, y, f"How late rows come: {percent(late)} of them behind the largest time seen")
+    title = f"How late rows come: {percent(late)} of them behind the largest time seen"
+    delays = {
+        f.delay: ", ".join(percent(g.target) for g in report.fixed if g.delay == f.delay) for f in report.fixed
+    }
+    marks = {delay / 1e6: targets for delay, targets in delays.items() if x.least < delay / 1e6 < x.most}
+    plot = Plot(x, y, f"{title}; dashed: the fixed delay for a share that may be lost" if marks else title)
     plot.bars(shares, "c0")
-    for fixed in report.fixed:
-        if x.least < fixed.delay / 1e6 < x.most:
-            plot.mark(fixed.delay / 1e6, percent(fixed.target))
+    for at, targets in marks.items():
+        plot.mark(at, targets)
     return plot
 
 
@@ -135,14 +142,16 @@ def _instants(report: Report) -> tuple[Axis, list[tuple[float, float]]]:
     step = at[1] - at[0] if len(at) > 1 else report.page
     show = TimeDomain.TIMESTAMP.show
 
+    end = at[-1] + step
+    apart = nice((end - at[0]) / 6)
+
     def text(value: float) -> str:
         instant = show(int(value))
-        return (
-            instant[5:10] if at[-1] - at[0] > 3 * DAY else instant[5:16] if at[-1] - at[0] > DAY else instant[11:19]
-        )
+        if apart >= DAY:
+            return instant[5:10]
+        return instant[5:16] if end - at[0] > DAY else instant[11:16] if apart >= MINUTE else instant[11:19]
 
-    end = at[-1] + step
-    marks = tuple(at[0] + (end - at[0]) * k / 6 for k in range(1, 6))
+    marks = tuple(float(mark) for mark in range(-(-at[0] // apart) * apart, end, apart))
     return Axis(at[0], end, "arrival", text, marks=marks), [(t, t + step) for t in at]
 
 
@@ -152,9 +161,13 @@ def _lags(report: Report) -> Plot | None:
     if not known:
         return None
     title = f"How far each heartbeat was behind arrival ({percent(report.target)} may be lost)"
-    plot = Plot(
-        x, Axis(min(0.0, *known), max(*known, 1e-3), "behind arrival", _span, steps=_STEPS), title, height=240
-    )
+    usual = max(sorted(map(abs, known))[len(known) * 3 // 4], 1e-3)
+    most, least = max(*known, 1e-3), min(0.0, *known)
+    if max(most, -least) > _FAR * usual:
+        # A corrupt time can carry a heartbeat years away; then all others would be one line.
+        most, least = min(most, _HIGHEST * usual), max(least, -_HIGHEST * usual)
+        title += f"; cut off at {_span(_HIGHEST * usual)}"
+    plot = Plot(x, Axis(least, most, "behind arrival", _span, steps=_STEPS), title, height=240)
     for n, (name, lags) in enumerate(report.timeline.lags.items()):
         plot.line([(t, lag) for (t, _), lag in zip(parts, lags, strict=True)], f"c{n % 4}", name)
     return plot
@@ -165,9 +178,9 @@ def _losses(report: Report) -> Plot | None:
     rows, lost = report.timeline.rows, report.timeline.lost
     most = max(rows)
     plot = Plot(x, Axis(0.5, most * 1.1, "rows", lambda v: f"{v:,.0f}", True), "Rows that came, and rows lost", 240)
-    plot.bars([(a, b, n) for (a, b), n in zip(parts, rows, strict=True)], "c0")
-    plot.named("rows", "c0")
+    plot.bars([(a, b, n) for (a, b), n in zip(parts, rows, strict=True)], "rows")
+    plot.named("rows", "rows")
     for n, (name, counts) in enumerate(list(lost.items())[:2]):
         points = [(a, float(c) if c else None) for (a, _), c in zip(parts, counts, strict=True)]
-        plot.line(points, f"c{n + 1}", f"lost by {name}")
+        plot.line(points, f"c{n}", f"lost by {name}")
     return plot

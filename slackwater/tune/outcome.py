@@ -13,7 +13,9 @@ from slackwater.tune.pages import Pages
 
 #: The worst stretch is one of so many pages, as in `drop_ratio`.
 STRETCH = 100
-HOUR = 3_600_000_000
+HOUR, DAY = 3_600_000_000, 86_400_000_000
+#: Windows that ended so many times as long before the first page as all pages last, and a day, are not judged.
+LONG_BEFORE = 10
 
 
 def worst_share(lost: Ints, pairs: Ints, stretch: int) -> float:
@@ -106,12 +108,14 @@ class Outcome:
         """From the end of each window to its answer.
 
         An answer that only the end of the data gave counts as given there. That cuts the waits of the last windows
-        short for every policy, so windows that end in the last tenth of the time are left out.
+        short for every policy, so windows that end in the last tenth of the time are left out. So are those that
+        ended long before the first page: a row of 1970 alone would make the mean wait some days.
         """
-        ats = self.pages.ats
-        judged = self.ends <= int(ats[-1]) - (int(ats[-1]) - int(ats[0])) // 10
+        first, last = int(self.pages.ats[0]), int(self.pages.ats[-1])
+        old = first - max(LONG_BEFORE * (last - first), DAY)
+        judged = (self.ends <= last - (last - first) // 10) & (self.ends >= old)
         judged = judged if judged.any() else np.ones(len(self.ends), bool)
-        waits: Ints = np.minimum(self.closed, ats[-1])[judged] - self.ends[judged]
+        waits: Ints = np.minimum(self.closed, last)[judged] - self.ends[judged]
         return waits
 
     def lost_per_hour(self) -> tuple[float, int, int]:

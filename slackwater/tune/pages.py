@@ -14,6 +14,7 @@ from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.tune.rows import HIGH, LOW, PAGE, SINCE_PANE, SKETCH
+from slackwater.tune.source_cells import SourceCells
 from slackwater.windows.spec import WindowSpec
 
 #: The place of a page among those that have rows.
@@ -73,10 +74,11 @@ class Pages:
         """Where the cells of each page begin, and where the last ones end."""
         return np.searchsorted(self.cells[INDEX].to_numpy(), np.arange(len(self) + 1)).astype(np.int64)
 
-    def cells_of(self, k: int) -> pl.DataFrame:
-        """The cells of a page."""
-        begin, end = self._begins[k], self._begins[k + 1]
-        return self.cells.slice(begin, end - begin)
+    @cached_property
+    def by_source(self) -> SourceCells:
+        """The rows of each page by source and pane; there must be a source."""
+        panes, rows = (self.cells[c].to_numpy() for c in (PANE, ROWS))
+        return SourceCells(self.spec, self._begins, self.cells[SOURCE].to_list(), panes, rows)
 
     @cached_property
     def _by_pane(self) -> tuple[Ints, Ints, Ints, Ints]:

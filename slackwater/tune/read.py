@@ -42,6 +42,16 @@ def _rows(frame: pl.LazyFrame, time: str, arrival: str, source: str | None) -> F
     return FrameRows(frame.select(made).with_columns(reach), source is not None)
 
 
+def describe_columns(path: str) -> str:
+    """The columns of a file, those with a timestamp first; for a user who has not named one."""
+    with _told(path):
+        schema = _file(path).collect_schema()
+    times = [name for name, kind in schema.items() if kind.is_temporal()]
+    parts = {"with timestamps: ": times, "others: ": [name for name in schema if name not in times]}
+    said = [what + ", ".join(names) for what, names in parts.items() if names]
+    return f"{path!r} has columns {'; '.join(said)}"
+
+
 def check_arrival(arrival: str | None) -> None:
     """Explain what an arrival is where none is named."""
     if arrival is None:

@@ -84,6 +84,8 @@ class Report:
     target: float
     """The share that the lines to copy keep to."""
     findings: tuple[Finding, ...]
+    filtered: tuple[int, int] | None
+    """If rows carry times far ahead: how far ahead of arrival a time may be, and the delay that then does."""
     fixed: tuple[Fixed, ...]
     tried: tuple[Tried, ...]
     lateness: tuple[tuple[float, float, int], ...]
@@ -113,7 +115,12 @@ class Report:
         time = backticked(self.time)
         source = "" if self.source is None else f", source={backticked(self.source)!r}"
         own = f's.stream("rows", df, time={time!r}{source}, disorder=sw.{self.best.policy})'
-        native = f'df.withWatermark("{time}", "{self.fixed_for(self.target).native}")'
+        if self.filtered is None:
+            native = f'df.withWatermark("{time}", "{self.fixed_for(self.target).native}")'
+        else:
+            ahead, delay = map(write, self.filtered)
+            sound = f"{time} <= {backticked(self.arrival)} + INTERVAL {ahead}"
+            native = f'df.where("{sound}").withWatermark("{time}", "{delay}")'
         return {"slackwater": own, "native": native}
 
     def as_dict(self) -> dict[str, Any]:

@@ -49,7 +49,10 @@ def remarks(report: Report) -> list[str]:
     """What was chosen because nobody wrote it."""
     if not report.chosen:
         return []
-    wanted = {"windows": "those of your query (windows=)", "page": "the interval of your trigger (page=)"}
+    wanted = {
+        "windows": "those of your query (windows=, --window)",
+        "page": "the interval of your trigger (page=, --page)",
+    }
     write_these = " and ".join(wanted[c] for c in report.chosen)
     said = [f"Chosen, since nobody said: {' and '.join(report.chosen)}. Write {write_these}."]
     if "page" in report.chosen:
@@ -99,11 +102,17 @@ def advice(report: Report) -> str:
     best, fixed = report.best, report.fixed_for(report.target)
     grouped = f", where the query groups by {report.source}" if best.by_source else ""
     kept = "keeps to" if best.keeps(report.target) else "comes nearest to"
-    return (
+    found = (
         f"For {percent(report.target)}: {best.policy} {kept} it with a mean wait of "
         f"{say(best.figures.wait_mean * 1e6)}{grouped}, and follows when delays change. A delay of {fixed.native} "
         f"would have waited {say(fixed.figures.wait_mean * 1e6)}; it was fitted to these rows."
     )
+    if report.filtered is not None:
+        found += (
+            f" A watermark needs a filter against times far ahead; then a delay of {write(report.filtered[1])} "
+            "does for it."
+        )
+    return found
 
 
 def rendered(report: Report) -> RenderableType:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT = 680, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 96, 16, 14, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 96, 16, 14, 48
+#: Texts below the x axis are so far apart at least.
+_APART = 74
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Plot:
     height: int = _HEIGHT
     _parts: list[str] = field(default_factory=list)
     _legend: list[tuple[str, str]] = field(default_factory=list)
+    _marks: list[float] = field(default_factory=list)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         inner = self.height - _TOP - _BOTTOM
@@ -102,11 +105,14 @@ class Plot:
         )
 
     def mark(self, x: float, text: str) -> None:
-        """A line from top to bottom."""
+        """A line from top to bottom; its text is on the left near the right edge, and below those near to it."""
         across, _ = self._at(x, self.y.least)
+        below = 20 * sum(abs(across - other) < 2 * _APART for other in self._marks)
+        self._marks.append(across)
+        side, anchor = (1, "start") if across < _WIDTH * 0.8 else (-1, "end")
         self._parts.append(
             f'<path class="mark" d="M{across:.1f} {_TOP}V{self.height - _BOTTOM}"/>'
-            f'<text x="{across + 3:.1f}" y="{_TOP + 9}">{escape(text)}</text>'
+            f'<text x="{across + 3 * side:.1f}" y="{_TOP + 9 + below}" text-anchor="{anchor}">{escape(text)}</text>'
         )
 
     def _name(self, name: str, kind: str) -> None:
@@ -130,11 +136,17 @@ class Plot:
 
     def _axes(self) -> str:
         floor, parts = self.height - _BOTTOM, []
+        before = -math.inf
         for value in self.x.ticks():
             across, _ = self._at(value, self.y.least)
+            if across - before < _APART:
+                continue
+            before = across
+            # At the right edge half of the text would be cut off.
+            at, anchor = (_WIDTH, "end") if across > _WIDTH - _APART / 2 else (across, "middle")
             parts.append(
                 f'<path class="grid" d="M{across:.1f} {_TOP}V{floor}"/>'
-                f'<text x="{across:.1f}" y="{floor + 15}" text-anchor="middle">{escape(self.x.show(value))}</text>'
+                f'<text x="{at:.1f}" y="{floor + 19}" text-anchor="{anchor}">{escape(self.x.show(value))}</text>'
             )
         for value in self.y.ticks():
             _, down = self._at(self.x.least, value)
@@ -143,7 +155,7 @@ class Plot:
                 f'<text x="{_LEFT - 6}" y="{down + 4:.1f}" text-anchor="end">{escape(self.y.show(value))}</text>'
             )
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
-        parts.append(f'<text x="{middle}" y="{self.height - 8}" text-anchor="middle">{escape(self.x.label)}</text>')
+        parts.append(f'<text x="{middle}" y="{self.height - 6}" text-anchor="middle">{escape(self.x.label)}</text>')
         parts.append(
             f'<text transform="translate(12 {(_TOP + floor) / 2:.0f}) rotate(-90)" text-anchor="middle">'
             f"{escape(self.y.label)}</text>"

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import BEFORE, ROWS
-from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.disorder import Disorder, Found
+from slackwater.progress.bounds.bounded import Bounded, bounded
+from slackwater.progress.disorder import Disorder, Known
 from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
 from slackwater.progress.drop_ratio.max_delay import max_delay
@@ -18,10 +18,10 @@ from slackwater.progress.learned.learned import Learned, learned
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 from slackwater.tune.asked import Asked
-from slackwater.tune.backtest import played, playing
+from slackwater.tune.backtest import Playing, played, playing
 from slackwater.tune.by_source import playing_by_source
 from slackwater.tune.durations import write
-from slackwater.tune.findings import Finding, Seen, findings
+from slackwater.tune.findings import Finding, Seen, findings, without_corrupt
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
@@ -83,12 +83,14 @@ def cut(rows: Rows, asked: Asked) -> tuple[Extent, Pages]:
     return extent, Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
 
 
-def look(rows: Rows, asked: Asked, extent: Extent, pages: Pages) -> list[Finding]:
-    """What is odd about the rows."""
+def look(rows: Rows, asked: Asked, extent: Extent, pages: Pages) -> tuple[list[Finding], tuple[int, int] | None]:
+    """What is odd about the rows, and what to do about corrupt times; see `without_corrupt`."""
     delays = rows.delays(by_source=False).row(0, named=True)
     by_source = rows.delays(by_source=True) if asked.source is not None else None
     ideal = fixed(pages, written(hindsight(pages, asked.target)))
-    return findings(Seen(pages, extent, delays, by_source, asked.source, asked.target, ideal))
+    seen = Seen(pages, extent, delays, by_source, asked.source, asked.target, ideal)
+    found = findings(seen)
+    return found, without_corrupt(seen, found)
 
 
 def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, steps: None) -> Report:
@@ -99,6 +101,7 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
     exact = {target: hindsight(pages, target) for target in asked.targets}
     delays = {target: written(delay) for target, delay in exact.items()}
     outcomes = _try(candidates(asked, delays), pages, progress)
+    found, filtered = look(rows, asked, extent, pages)
     return Report(
         time=asked.time,
         arrival=asked.arrival,
@@ -111,7 +114,8 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
         pages=len(pages),
         chosen=tuple(w for w, said in (("windows", asked.windows), ("page", asked.page)) if said is None),
         target=asked.target,
-        findings=tuple(look(rows, asked, extent, pages)),
+        findings=tuple(found),
+        filtered=filtered,
         fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in asked.targets),
         tried=tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
         lateness=_lateness(rows, pages),
@@ -121,20 +125,33 @@ def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, 
 
 
 def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
-    """All at once, page by page: much of what is found of a page serves several policies."""
+    """All at once, page by page: much of what is known of the rows serves several policies."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
-    found: Found = {}
-    under_way = [
-        (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, found)
-        for candidate in tried
-    ]
+    known: Known = {}
+    under_way = [_play(candidate, pages, known) for candidate in tried]
     for k in range(len(pages)):
         for one in under_way:
-            next(one)
-        found.clear()
+            if not isinstance(one, Outcome):
+                next(one)
         if (k + 1) % 16 == 0 or k + 1 == len(pages):
             progress(what, k + 1, len(pages))
-    return [(candidate, played(one)) for candidate, one in zip(tried, under_way, strict=True)]
+    outcomes = [one if isinstance(one, Outcome) else played(one) for one in under_way]
+    return list(zip(tried, outcomes, strict=True))
+
+
+def _play(candidate: Candidate, pages: Pages, known: Known) -> Playing | Outcome:
+    """A policy that is to be played; the outcome at once where it is known by arithmetic."""
+    delay = _delay(candidate.policy)
+    if delay is not None:
+        return fixed(pages, delay)
+    return (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, known)
+
+
+def _delay(policy: Disorder) -> int | None:
+    """The delay of a policy that is nothing else."""
+    if not isinstance(policy, Bounded) or policy.timeout is not None or policy.idle is not None:
+        return None
+    return TimeDomain.TIMESTAMP.span(policy.slack, "bounded")
 
 
 def _fixed(target: float, exact: int, delay: int, outcome: Outcome) -> Fixed:

@@ -35,20 +35,23 @@ class GivenWindows:
     [3, 0, 1, 0]
     """
 
-    def __init__(self) -> None:
-        self._numbers = SourceNumbers([])
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """Sources that are named have the numbers from 0 on, in this order."""
+        self._numbers = SourceNumbers(names)
         # By source and run, the newest run first.
-        self._first: Ints = np.empty((0, MOST_RUNS), np.int64)
-        self._last: Ints = np.empty((0, MOST_RUNS), np.int64)
-        self._changed: Bools = np.empty(0, bool)
+        self._first: Ints = np.full((len(names), MOST_RUNS), _NO_FIRST, np.int64)
+        self._last: Ints = np.full((len(names), MOST_RUNS), _NO_LAST, np.int64)
+        self._changed: Bools = np.zeros(len(names), bool)
         self.highest: int | None = None
         """The last window that has been given for any source."""
 
     def add(self, sources: list[str], windows: Ints) -> None:
         """These windows have been given for these sources."""
-        if not len(windows):
-            return
-        number = self._meet(sources)
+        if len(windows):
+            self.add_numbered(self._meet(sources), windows)
+
+    def add_numbered(self, number: Ints, windows: Ints) -> None:
+        """The same, of sources by number; there is one window at least."""
         order = np.lexsort((windows, number))
         number, windows = number[order], windows[order]
         begins = starts(number, windows - np.arange(len(windows)))
@@ -109,9 +112,21 @@ class GivenWindows:
 
     def count(self, sources: list[str], first: Ints, last: Ints) -> Ints:
         """How many windows, from the first to the last of each entry, have been given for its source."""
-        known, low, high = self._inside(sources, first, last)
+        number = self._numbers.of(sources)
+        known = np.flatnonzero(number >= 0)
         found = np.zeros(len(sources), np.int64)
-        found[known] = np.maximum(high - low + 1, 0).sum(1)
+        found[known] = self.count_numbered(number[known], first[known], last[known])
+        return found
+
+    def count_numbered(self, number: Ints, first: Ints, last: Ints) -> Ints:
+        """The same, of sources by number, all of which are known."""
+        found = np.zeros(len(number), np.int64)
+        # Rows on time lie behind the newest run of their source.
+        late = np.flatnonzero(first <= self._last[number, 0])
+        if len(late):
+            low = np.maximum(self._first[number[late]], first[late, None])
+            high = np.minimum(self._last[number[late]], last[late, None])
+            found[late] = np.maximum(high - low + 1, 0).sum(1)
         return found
 
     def lost_by_window(

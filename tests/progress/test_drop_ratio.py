@@ -316,8 +316,7 @@ def test_rows_that_lie_within_a_window_are_lost_to_it_only_at_its_end() -> None:
     """Windows of 1,000 and rows 10 behind: one in a hundred rows meets an end, so half of a percent needs 5."""
     query = RequiredSlack(100)
     query._range, query._slide = 1000, 1000
-    query.pairs, query.lost = [1000] * 50, [0] * 50
-    query._needs = [(np.zeros(0), np.zeros(0))] * 50
+    query.pairs = [1000] * 50
     values, weights = np.full((50, 2), -np.inf), np.zeros((50, 2))
     values[:, 0], weights[:, 0] = 10, 1000
     rows = Rows(values, weights, np.full(50, np.inf), advance=10_000_000, stretch=100)

@@ -36,7 +36,7 @@ def found_in(rows: pl.DataFrame, **settings: Any) -> list[Finding]:
     names = {"time": "sent", "arrival": "received", "source": settings.pop("source", "device")}
     asked = Asked(**names, **{"windows": "1 minute", "page": "30 seconds", **settings})
     read = read_rows(rows, **names)
-    return look(read, asked, *cut(read, asked))
+    return look(read, asked, *cut(read, asked))[0]
 
 
 def said(rows: pl.DataFrame, kind: str, **settings: Any) -> str:

@@ -16,7 +16,12 @@ from slackwater.windows.spec import WindowSpec
 from tests.kit.played_policies import paged, stream
 
 SECOND = 1_000_000
-POLICIES = (*(drop_ratio(p) for p in (0.001, 0.01, 0.05)), drop_ratio(0.01, stretch="20 seconds"), learned())
+POLICIES = (
+    *(drop_ratio(p) for p in (0.001, 0.01, 0.05)),
+    drop_ratio(0.01, stretch="20 seconds"),
+    drop_ratio(0.01, timeout="300 milliseconds"),
+    learned(),
+)
 
 
 def pages() -> Pages:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -138,6 +140,42 @@ def test_the_page_needs_nothing_else_and_is_well_formed(report: Report, tmp_path
     assert text.count("<tr") == 1 + len(report.tried)
 
 
+@pytest.fixture(scope="module")
+def corrupt() -> Report:
+    """Three rows of 2031 and three of 1970 among those of 33 minutes."""
+    found, wrong = rows(), {3: datetime(2031, 1, 1, tzinfo=UTC), 7: datetime(1970, 1, 1, tzinfo=UTC)}
+    sent = [wrong.get(k % 600, time) if k > 500 else time for k, time in enumerate(found["sent"].to_list())]
+    settings: Any = {**SETTINGS, "source": "device"}
+    return sw.tune(found.with_columns(pl.Series("sent", sent)), **settings)
+
+
+def test_corrupt_times_are_filtered_before_a_watermark(corrupt: Report, report: Report) -> None:
+    assert corrupt.fixed_for(0.01).delay > 300 * 86_400_000_000
+    delay = report.fixed_for(0.01).delay
+    assert corrupt.filtered is not None and corrupt.filtered[1] == pytest.approx(delay, rel=0.1)
+    native = corrupt.lines["native"]
+    assert native.startswith('df.where("sent <= received + INTERVAL ')
+    assert native.endswith(f'.withWatermark("sent", "{corrupt.filtered[1] // 1_000} milliseconds")')
+    assert "A watermark needs a filter against times far ahead" in str(corrupt)
+    assert report.filtered is None and "filter" not in str(report)
+
+
+def test_a_row_of_1970_does_not_make_the_mean_wait_years(corrupt: Report) -> None:
+    assert max(t.figures.wait_mean for t in corrupt.tried) < 2_000
+
+
+def test_texts_of_a_plot_do_not_lie_upon_each_other(corrupt: Report) -> None:
+    for svg in ElementTree.fromstring(corrupt._repr_html_().partition("</style>")[2]).iter("svg"):
+        by_line: dict[str, list[float]] = {}
+        for text in svg.iter("text"):
+            if text.get("text-anchor") == "middle" and text.get("x") is not None:
+                by_line.setdefault(text.get("y", ""), []).append(float(text.get("x", "")))
+        marks = [(t.get("x"), t.get("y")) for t in svg.iter("text") if t.get("text-anchor") in ("start", None)]
+        assert len(marks) == len(set(marks))
+        for places in by_line.values():
+            assert all(b - a > 70 for a, b in pairwise(sorted(places)))
+
+
 def tune(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["tune", *(str(a) for a in arguments)])
 
@@ -159,7 +197,8 @@ def test_mistakes_of_the_command_are_one_line(tmp_path: Path) -> None:
     rows(10).write_parquet(file)
     for arguments, said in (
         ((file, "--time", "snet", "--arrival", "received"), "there is no column 'snet' (did you mean 'sent'?)"),
-        ((file, "--time", "sent"), "arrival= is missing: name the column that says when each row came in"),
+        ((file,), "--time is missing: name the column of application time"),
+        ((file, "--time", "sent"), "has columns with timestamps: sent, received"),
         ((tmp_path / "row.parquet", "--time", "a", "--arrival", "b"), "there is no file"),
         ((file, "--time", "sent", "--arrival", "received", "--slide", "1 minute"), "write --window too"),
         ((file, "--time", "sent", "--arrival", "received", "--html", "no/where.html"), "there is no folder 'no'"),

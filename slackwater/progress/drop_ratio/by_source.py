@@ -6,28 +6,20 @@ estimator for itself, and sources that are quick do not wait for those that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from slackwater.progress.arrival import Arrival, sketch_of
-from slackwater.progress.disorder import Found, SourceHeartbeats, Tracker, once
-from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Known, SourceHeartbeats, Tracker
+from slackwater.progress.drop_ratio.delay_classes import CLASSES, SourceBeats
+from slackwater.progress.drop_ratio.seen_by_class import SeenByClass
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report, RowsBySource
+from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
-
-#: Times that stand for the rows of a class in a page, at most about so many.
-_TIMES = 8_192
-#: Rows are counted pane by pane when a page lies in so many panes at most.
-_PANES = 10_000
-#: A class that is silent is carried along by the stream. For how far the stream got ahead of it, the last so many
-#: pages of the class count.
-_GAPS = 100
 
 
 class DropRatioBySource(Tracker):
@@ -38,12 +30,16 @@ class DropRatioBySource(Tracker):
         self._stream = build()
         self._classes: ClassTrackers | None = None
         self._asked = self._has_sources = False
-        self._found: Found | None = None
+        self._known: Known | None = None
 
-    def share(self, found: Found) -> None:
-        """Share what does not depend on the ratio, of the stream and of each class."""
-        self._found = found
-        self._stream.share(found)
+    def share(self, known: Known) -> None:
+        """Share what does not depend on the ratio, of the stream and of each class.
+
+        With a timeout the clock tells something between pages, when others may have taken in the next one already.
+        """
+        if not self._stream.has_timeout:
+            self._known = known
+            self._stream.share(known)
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -57,7 +53,7 @@ class DropRatioBySource(Tracker):
 
     def _needed(self) -> ClassTrackers:
         if self._classes is None:
-            self._classes = ClassTrackers(self._build, self._unit, self._found)
+            self._classes = ClassTrackers(self._build, self._unit, self._known)
         return self._classes
 
     def _both(self) -> list[Tracker | ClassTrackers]:
@@ -114,20 +110,23 @@ class DropRatioBySource(Tracker):
 class ClassTrackers:
     """A tracker for each class of sources; `build` makes one."""
 
-    def __init__(self, build: Callable[[], DropRatioTracker], unit: int, found: Found | None = None) -> None:
-        self._build, self._found = build, found
-        self._classes = DelayClasses(unit)
+    def __init__(self, build: Callable[[], DropRatioTracker], unit: int, known: Known | None = None) -> None:
+        self._build, self._known = build, known
+        self._seen = SeenByClass(unit)
+        self._takes_in = True
+        """Whether it is the one that keeps what was seen up to date, also for those that share it."""
+        if known is not None:
+            first = known.setdefault("drop_ratio by class", self._seen)
+            self._takes_in, self._seen = first is self._seen, first
         self._trackers: dict[int, DropRatioTracker] = {}
         self._beats: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
-        self._top = MIN_TICK
-        self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
-        """The largest time of the stream, and of each class."""
-        self._gaps: dict[int, list[int]] = {}
-        """How far the stream was ahead of a class before each of the class's last pages."""
+        self._sources = SourceBeats()
 
     def heartbeats(self) -> SourceHeartbeats:
         """Of each source; of one that nobody has seen nothing is promised (D10)."""
-        return SourceHeartbeats(self._classes.names, self._classes.beats.copy(), MIN_TICK)
+        # Others that share the names may have met more of them already.
+        beats, names = self._sources.beats, self._seen.classes.names
+        return SourceHeartbeats(names if len(names) == len(beats) else names[: len(beats)], beats.copy(), MIN_TICK)
 
     def admit(self, page: int) -> None:
         """The page goes down the plan: all classes note what it meets."""
@@ -139,76 +138,46 @@ class ClassTrackers:
         if report.by_source is None:
             return
         told = report.by_source()
-        place, parts = once(self._found, ("heard", report.query), partial(self._parted, told))
+        if self._takes_in:
+            self._seen.hear(report.query, told)
+        place, parts = self._seen.heard[report.query]
         if len(place):
-            lost = np.bincount(place + 1, told.lost)
+            lost = np.bincount(place + 1, told.lost, CLASSES + 1)
             for number, last_ticks, pairs in parts:
                 mine = Report(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
                 self._trackers[number].hear(mine)
 
-    def _parted(self, told: RowsBySource) -> tuple[Ints, list[tuple[int, Ints, Ints]]]:
-        """The class of each entry; of each class its number, and the last ticks and pairs of its windows.
-
-        There is no tracker yet for sources whose first arrival has not been learned: these have class -1.
-        """
-        place = self._classes.of(told.names)
-        parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if n in self._trackers]
-        return place, [(n, *told.pairs_of(panes, rows)) for n, panes, rows in parts]
-
     def arrive(self, arrival: Arrival) -> None:
         """Measure the sources' delays, and let each class learn from its own rows."""
-        came = arrival.sources
-        if came is None or not arrival.timed or arrival.highest is None:
-            for tracker in self._trackers.values():
-                tracker.arrive(Arrival(arrival.rows, arrival.rows, None, None, arrival.at))
-            return
-        some = came.rows > 0
-        names = came.names if some.all() else [n for n, any_ in zip(came.names, some, strict=True) if any_]
-        rows, lowest, highest = (column[some] for column in (came.rows, came.lowest, came.highest))
-        sources = self._classes.meet(names)
-        before = np.where(self._classes.pages[sources] > 0, self._classes.place[sources], -1)
-        top, self._top = self._top, max(self._top, arrival.highest)
-        self._classes.measure(sources, lowest, highest, self._top)
-        self._classes.join(sources, before, self._beats)
-        place = self._classes.place[sources]
-        order = np.argsort(place.astype(np.int8), kind="stable")
-        numbers, begins = np.unique(place[order], return_index=True)
-        for number, mine in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
-            self._note_gap(number, top, int(highest[mine].max()))
-            whole = arrival
-            if len(numbers) > 1:
-                of = rows[mine], lowest[mine], highest[mine]
-                whole = once(self._found, ("class", number), partial(_of_class, arrival, *of))
-            self._tracker(number).arrive(whole)
-        for number in self._trackers.keys() - set(numbers.tolist()):
-            # The page has rows, none with a time of this class; the reference that it met is that of no row.
-            self._tracker(number).arrive(Arrival(arrival.rows, arrival.rows, None, None, arrival.at))
-        self._follow()
+        if self._takes_in:
+            self._seen.arrive(arrival)
+        seen = self._seen
+        if seen.came:
+            self._sources.join(seen.classes.place, seen.moved, self._beats)
+        for number, rows in seen.came.items():
+            self._tracker(number).arrive(rows)
+        for number, tracker in self._trackers.items():
+            if number not in seen.came:
+                # The page has rows, none with a time of this class; the reference that it met is that of no row.
+                tracker.arrive(seen.nothing)
+        if seen.came:
+            self._follow()
 
     def _tracker(self, number: int) -> DropRatioTracker:
         if number not in self._trackers:
             self._trackers[number] = self._build()
-            if self._found is not None:
-                self._trackers[number].share(self._found, rows_of=number)
+            if self._known is not None:
+                self._trackers[number].share(self._known, rows_of=number)
         return self._trackers[number]
-
-    def _note_gap(self, number: int, top: int, highest: int) -> None:
-        if self._tops[number] > MIN_TICK:
-            gaps = self._gaps.setdefault(number, [])
-            gaps.append(max(0, top - int(self._tops[number])))
-            del gaps[:-_GAPS]
-        self._tops[number] = max(int(self._tops[number]), highest)
 
     def _follow(self) -> None:
         """Raise the classes' heartbeats, and those of their sources."""
         for number, tracker in self._trackers.items():
             beat = tracker.heartbeat.tick
-            gaps = self._gaps.get(number)
-            if gaps and beat > MIN_TICK:
-                # As far behind the stream as it has been at most: a class that has fallen silent goes on with it.
-                beat = max(beat, self._top - max(gaps) - (int(self._tops[number]) - beat))
+            if beat > MIN_TICK:
+                beat = max(beat, self._seen.carried_to(number, beat))
             self._beats[number] = max(int(self._beats[number]), beat)
-        self._classes.follow(self._beats)
+        self._sources.follow(self._seen.classes.place[: len(self._sources.beats)], self._beats)
 
     def tick(self, now: int) -> None:
         """After a silence of the whole stream, promise all that was seen."""
@@ -223,67 +192,29 @@ class ClassTrackers:
 
     def state(self) -> dict[str, Any]:
         """The classes, and the states of their trackers."""
-        found: dict[str, Any] = {f"source_{name}": kept for name, kept in self._classes.state().items()}
-        found["class_beats"], found["class_tops"] = self._beats.copy(), self._tops.copy()
-        found["classes"] = [self._top, [[n, gaps] for n, gaps in self._gaps.items()], sorted(self._trackers)]
+        sources = {**self._seen.classes.state(), **self._sources.state()}
+        found: dict[str, Any] = {f"source_{name}": kept for name, kept in sources.items()}
+        found["class_beats"] = self._beats.copy()
+        found |= self._seen.state(sorted(self._trackers))
         for number, tracker in self._trackers.items():
             found |= {f"class_{number}_{name}": kept for name, kept in tracker.state().items()}
         return found
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        self._classes.restore(_under("source_", state))
-        self._beats, self._tops = (np.array(state[f"class_{k}"], dtype=np.int64) for k in ("beats", "tops"))
-        self._top, gaps, numbers = state["classes"]
-        self._gaps = {number: list(kept) for number, kept in gaps}
+        numbers = self._seen.restore(state, _under("source_", state))
+        self._sources.restore(_under("source_", state))
+        self._beats = np.array(state["class_beats"], dtype=np.int64)
         self._trackers = {}
         for number in numbers:
             self._tracker(number).restore(_under(f"class_{number}_", state))
 
     def metrics(self) -> dict[str, Any]:
         """How many sources are in each class, and the slack of the class."""
-        members = np.bincount(self._classes.place, minlength=CLASSES)
+        members = np.bincount(self._seen.classes.place, minlength=CLASSES)
         slacks = {n: t.metrics()["slack"] for n, t in sorted(self._trackers.items())}
         return {f"class {n} of {members[n]}": slack for n, slack in slacks.items() if members[n]}
 
 
 def _under(start: str, state: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(start): kept for name, kept in state.items() if name.startswith(start)}
-
-
-def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints]]:
-    """Of each class its number, the panes it has rows in, and how many these are."""
-    if not len(place):
-        return
-    low = int(told.panes.min())
-    span = int(told.panes.max()) - low + 1
-    code = (place + 1) * span + (told.panes - low)
-    if span > _PANES:
-        codes, code = np.unique(code, return_inverse=True)
-        rows = np.bincount(code, told.rows)
-    else:
-        rows = np.bincount(code, told.rows)
-        codes = np.flatnonzero(rows)
-        rows = rows[codes]
-    numbers, panes = np.divmod(codes, span)
-    for number in np.unique(numbers).tolist():
-        mine = numbers == number
-        yield number - 1, panes[mine] + low, rows[mine].astype(np.int64)
-
-
-def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:
-    """The arrival of some sources' rows. Between a source's smallest and largest time they are taken as even.
-
-    That makes late rows more than they are, so the slack is rather too long; reports tell the rest exactly.
-    """
-    total, low, high = int(rows.sum()), int(lowest.min()), int(highest.max())
-    if len(rows) > _TIMES:
-        every = -(-len(rows) // _TIMES)
-        rows, lowest, highest = rows[::every], lowest[::every], highest[::every]
-    shown = np.maximum(1, rows * _TIMES // max(int(rows.sum()), _TIMES))
-    place = np.arange(int(shown.sum())) - np.repeat(np.cumsum(shown) - shown, shown)
-    # A single time stands for the middle of its source.
-    share = np.where(np.repeat(shown, shown) > 1, place / np.repeat(np.maximum(shown - 1, 1), shown), 0.5)
-    begin, end = lowest.astype(np.float64), highest.astype(np.float64)
-    times = np.repeat(begin, shown) + share * np.repeat(end - begin, shown)
-    return Arrival(total, 0, low, high, arrival.at, sketch=sketch_of(times))

@@ -1,4 +1,7 @@
-"""The sources of a stream, in classes of like delay: each source in the class of how far behind it usually is."""
+"""The sources of a stream, in classes of like delay: each source in the class of how far behind it usually is.
+
+Their heartbeats are apart from that: they depend on the share that may be lost, the classes do not.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ PAGES = 16
 #: A source changes its class when its delay lies beyond the class by more than this part of a doubling.
 BEYOND = 0.6
 
-_ARRAYS = ("place", "pages", "beats", "waits")
+_ARRAYS = ("place", "pages")
 
 
 class DelayClasses:
-    """Every source with its delay, its class, and its heartbeat.
+    """Every source with its delay and its class.
 
     The delay of a source in a page lies between how far its largest and how far its smallest time are behind the
     largest time of the stream: sources differ by how far they are behind, and by how disordered they are. Means are
@@ -39,10 +42,6 @@ class DelayClasses:
     """The class of each source."""
     pages: Ints
     """In how many pages it has sent something, up to PAGES."""
-    beats: Ints
-    """The heartbeat of each source."""
-    waits: Ints
-    """A source takes heartbeats of its class above this one only: the others were promised without it."""
 
     def __init__(self, unit: int) -> None:
         self._unit = unit
@@ -64,14 +63,13 @@ class DelayClasses:
         return found
 
     def meet(self, names: list[str]) -> Ints:
-        """The numbers of some sources, each named once; nothing is promised yet of those that are new."""
+        """The numbers of some sources, each named once."""
         number = self._numbers.meet(names, len(self._numbers) + len(names))
         added = len(self._numbers) - len(self.place)
         if added:
             self._doublings = np.pad(self._doublings, (0, added))
             for name in _ARRAYS:
-                fill = MIN_TICK if name in ("beats", "waits") else 0
-                setattr(self, name, np.pad(getattr(self, name), (0, added), constant_values=fill))
+                setattr(self, name, np.pad(getattr(self, name), (0, added)))
         return number
 
     def measure(self, sources: Ints, lowest: Ints, highest: Ints, top: int) -> None:
@@ -85,16 +83,6 @@ class DelayClasses:
         least, most = _class(doublings - BEYOND), _class(doublings + BEYOND)
         self.place[sources] = np.where(seen == 1, _class(doublings), np.clip(place, least, most))
 
-    def join(self, sources: Ints, before: Ints, beats: Ints) -> None:
-        """Those whose class is another than `before` wait until it goes beyond these heartbeats of the classes."""
-        moved = sources[self.place[sources] != before]
-        self.waits[moved] = beats[self.place[moved]]
-
-    def follow(self, beats: Ints) -> None:
-        """Raise the sources' heartbeats to those of their classes."""
-        mine = beats[self.place]
-        np.maximum(self.beats, np.where(mine > self.waits, mine, MIN_TICK), out=self.beats)
-
     def state(self) -> dict[str, Any]:
         """Names and arrays."""
         arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
@@ -106,6 +94,37 @@ class DelayClasses:
         self._doublings = np.array(state["doublings"], dtype=np.float64)
         for name in _ARRAYS:
             setattr(self, name, np.array(state[name], dtype=np.int64))
+
+
+class SourceBeats:
+    """The heartbeats of sources, each of which follows its class; nothing is promised of one that is new."""
+
+    def __init__(self) -> None:
+        self.beats: Ints = np.zeros(0, dtype=np.int64)
+        self._waits: Ints = np.zeros(0, dtype=np.int64)
+        """A source takes heartbeats of its class above this one only: the others were promised without it."""
+
+    def join(self, place: Ints, moved: Ints, beats: Ints) -> None:
+        """Sources that are new to their class wait until it goes beyond these heartbeats of the classes."""
+        added = len(place) - len(self.beats)
+        if added:
+            self.beats, self._waits = (
+                np.pad(kept, (0, added), constant_values=MIN_TICK) for kept in (self.beats, self._waits)
+            )
+        self._waits[moved] = beats[place[moved]]
+
+    def follow(self, place: Ints, beats: Ints) -> None:
+        """Raise the sources' heartbeats to those of their classes."""
+        mine = beats[place]
+        np.maximum(self.beats, np.where(mine > self._waits, mine, MIN_TICK), out=self.beats)
+
+    def state(self) -> dict[str, Any]:
+        """As arrays."""
+        return {"beats": self.beats.copy(), "waits": self._waits.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self.beats, self._waits = (np.array(state[name], dtype=np.int64) for name in ("beats", "waits"))
 
 
 def _class(doublings: Floats) -> Ints:

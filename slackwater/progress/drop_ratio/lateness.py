@@ -6,10 +6,13 @@ of the late rows than of the others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slackwater.progress.sources import Ints
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +43,26 @@ def ranks_of(rows: int) -> tuple[Floats, Floats]:
     return RANKS, SHARES
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LateRows:
+    """The values of some cells that are late, the least first; arrays side by side."""
+
+    values: Floats
+    rows: Floats
+    """For how many rows each stands."""
+    cells: Ints
+    """The place of its cell."""
+
+    @staticmethod
+    def of(values: Floats, rows: Floats) -> LateRows:
+        """Those of a table with a line for each cell."""
+        late = np.flatnonzero(values > 0)
+        some = values.ravel()[late]
+        order = some.argsort()
+        late = late[order]
+        return LateRows(some[order], rows.ravel()[late], late // values.shape[1])
+
+
 class Lateness:
     """Samples of the last cells (a page or, in a long stretch, several): values, and the rows they stand for."""
 
@@ -49,6 +72,8 @@ class Lateness:
         self._room: Floats = np.zeros((2, 4 * cells, SAMPLE))
         self._sums: Floats = np.zeros(4 * cells)
         self._end = 0
+        self._late: dict[int, LateRows] = {}
+        """Late rows of so many of the newest cells, in order: sorting them is much of the work on a page."""
 
     def __len__(self) -> int:
         return min(self._end, self._cells)
@@ -68,8 +93,15 @@ class Lateness:
         """All rows of each cell."""
         return self._sums[max(0, self._end - self._cells) : self._end]
 
+    def late(self, cells: int) -> LateRows:
+        """The late rows of the last so many cells, in order."""
+        if cells not in self._late:
+            self._late[cells] = LateRows.of(self.values[-cells:], self.rows[-cells:])
+        return self._late[cells]
+
     def add(self, values: Floats, rows: Floats, new_cell: bool) -> None:
         """Take the sample of a page."""
+        self._late = {}
         if not new_cell and len(self):
             old = self.rows[-1] > 0
             values, rows = np.append(self.values[-1][old], values), np.append(self.rows[-1][old], rows)
@@ -111,20 +143,29 @@ class Lateness:
         values, rows, totals = self.values[-cells:], self.rows[-cells:], self.totals[-cells:]
         n = len(values)
         base = n - min(8, n // 3)
-        bounds = _quantiles(values[:base], rows[:base])
+        before = float(totals[:base].sum())
+        bounds = _quantiles(self.late(n), base, before)
         if not len(bounds):
             return 0, 0
         beyond = _beyond(values, rows, bounds)
-        shares = beyond[:, :base].sum(1) / totals[:base].sum()
-        rest = beyond[:, :base] - shares[:, None] * totals[:base]
-        variance, steps = _variance(rest, totals[:base], shares)
-        newest, heard = np.cumsum(beyond[:, ::-1], 1), np.cumsum(totals[::-1])
-        counts = _NEWEST[: np.searchsorted(_NEWEST, min(n - 8, n // 2 + 1), side="right")]
-        counts = counts[(heard[counts - 1] > 0) & (heard[-1] > heard[counts - 1])]
-        of, came = newest[:, counts - 1], heard[counts - 1]
-        others = heard[-1] - came
+        newest, heard = beyond[:, ::-1].cumsum(1), totals[::-1].cumsum()
+        counts = _NEWEST[: _NEWEST.searchsorted(min(n - 8, n // 2 + 1), side="right")]
+        came = heard[counts - 1]
+        some = (came > 0) & (heard[-1] > came)
+        if not some.all():
+            counts, came = counts[some], came[some]
+        of, others = newest[:, counts - 1], heard[-1] - came
         more = of - (newest[:, -1:] - of) / others * came
         spread = came * (1 + came / others)
+        shares = beyond[:, :base].sum(1) / before
+        least = np.maximum(shares * (1 - shares), 1e-12)
+        # The variance is never less than this. Where even this least one shows no change, as on most pages, the
+        # variance itself does not matter.
+        z = more / np.sqrt(least[:, None] * spread + 1)
+        if not ((z > LATER) | (z < -SOONER)).any():
+            return 0, 0
+        rest = beyond[:, :base] - shares[:, None] * totals[:base]
+        variance, steps = _variance(rest, totals[:base], least)
         z = more / np.sqrt(variance[:, None] * spread + 1)
         grown = (z > LATER) & (more > 3)
         later = 0
@@ -151,10 +192,11 @@ class Lateness:
         before, heard = float(totals[:old].sum()), float(totals[-newest:].sum())
         if heard * float(times[:old].sum()) < CAME * before * float(times[-newest:].sum()):
             return False
-        bounds = _quantiles(values[:old], rows[:old])
+        bounds = _quantiles(self.late(len(values)), old, before)
         beyond = _beyond(values, rows, bounds)
         shares = beyond[:, :old].sum(1) / before
-        variance, _ = _variance(beyond[:, :old] - shares[:, None] * totals[:old], totals[:old], shares)
+        least = np.maximum(shares * (1 - shares), 1e-12)
+        variance, _ = _variance(beyond[:, :old] - shares[:, None] * totals[:old], totals[:old], least)
         more = beyond[:, -newest:].sum(1) - shares * heard
         return bool((more <= OVER * np.sqrt(variance * heard * (1 + heard / before) + 1)).all())
 
@@ -198,17 +240,16 @@ def _thinned(values: Floats, rows: Floats) -> tuple[Floats, Floats]:
     return values[order][np.minimum(places, len(order) - 1)], SHARES * heard[-1]
 
 
-def _quantiles(values: Floats, rows: Floats) -> Floats:
-    """Some quantiles of the lateness, or 0 where that is negative. So only late rows need be in order."""
-    late = values > 0
-    some, weights = values[late], rows[late]
-    order = np.argsort(some)
-    heard = np.append(0.0, np.cumsum(weights[order])) + float(rows[~late].sum())
-    if heard[-1] <= 0:
+def _quantiles(late: LateRows, cells: int, heard: float) -> Floats:
+    """Some quantiles of the lateness in the first cells, which have so many rows; 0 where it is negative."""
+    if heard <= 0:
         return np.zeros(0)
-    places = np.searchsorted(heard, np.multiply(_QUANTILES, heard[-1]))
-    found: Floats = np.unique(np.append(0.0, some[order])[np.minimum(places, len(order))])
-    return found
+    first = late.cells < cells
+    values, sums = late.values[first], late.rows[first].cumsum()
+    punctual = heard - float(sums[-1]) if len(sums) else heard
+    sums += punctual
+    found = {0.0 if punctual >= q * heard else float(values[sums.searchsorted(q * sums[-1])]) for q in _QUANTILES}
+    return np.array(sorted(found))
 
 
 def _beyond(values: Floats, rows: Floats, bounds: Floats) -> Floats:
@@ -224,15 +265,15 @@ def _largest_sum(values: Floats, together: int) -> Floats:
     return found
 
 
-def _variance(rest: Floats, totals: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def _variance(rest: Floats, totals: Floats, least: Floats) -> tuple[Floats, Floats]:
     """Of the number of rows beyond a bound, per row; in blocks of four cells, for neighbours are alike.
 
-    The second is by differences of neighbouring blocks, so that a change among them is no variance.
+    It is at least that of chance. The second is by differences of neighbouring blocks, so that a change among them
+    is no variance.
     """
     whole = rest.shape[1] // 4 * 4
     blocks = rest[:, -whole:].reshape(len(rest), -1, 4).sum(2)
     per_block = max(float(totals[-whole:].mean()) * 4, 1e-9)
-    least = np.maximum(shares * (1 - shares), 1e-12)
     variance: Floats = np.maximum((blocks**2).mean(1) / per_block, least)
     steps: Floats = np.maximum((np.diff(blocks, axis=1) ** 2).mean(1) / 2 / per_block, least)
     return variance, steps

@@ -195,10 +195,7 @@ class LearnedTracker(Tracker):
             self._lags.wait(sources, self._ring.highest())
             streams, rows, lowest, highest = _together(self._lags.place[sources], rows, lowest, highest)
         now = at // self._unit
-        promised = self._estimator.arrive(streams, rows, lowest, highest, now, at)
-        everyone = np.arange(len(self._estimator), dtype=np.int64)
-        for t in range(self._settings.tmax + 1):
-            self._ring.promise(everyone, np.full_like(everyone, (now + t) * self._unit), promised[:, t])
+        self._ring.promise_ahead(self._estimator.arrive(streams, rows, lowest, highest, now, at))
         self._settle()
 
     def _page(self, arrival: Arrival) -> tuple[list[str], list[Ints]]:

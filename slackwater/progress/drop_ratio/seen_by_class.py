@@ -1,0 +1,146 @@
+"""What `drop_ratio` has seen of classes of like sources, whatever share may be lost: their rows, and their gaps.
+
+Trackers of several shares that are told of the same rows may share it: then one of them takes the rows in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from slackwater.progress.arrival import Arrival, sketch_of
+from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
+from slackwater.progress.report import RowsBySource
+from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK
+
+#: Times that stand for the rows of a class in a page, at most about so many.
+_TIMES = 8_192
+#: Rows are counted pane by pane when a page lies in so many panes at most.
+_PANES = 10_000
+#: A class that is silent is carried along by the stream. For how far the stream got ahead of it, the last so many
+#: pages of the class count.
+_GAPS = 100
+
+
+class SeenByClass:
+    """The class of each source, and of each class what the last page had of it."""
+
+    def __init__(self, unit: int) -> None:
+        self.classes = DelayClasses(unit)
+        self.moved: Ints = np.zeros(0, np.int64)
+        """The sources that the last page brought to another class, or for the first time."""
+        self.came: dict[int, Arrival] = {}
+        """The rows of the last page by class; of a page without times there are none."""
+        self.nothing = Arrival(0, 0, None, None, MIN_TICK)
+        """The last page, for a class of which it has no row."""
+        self.heard: dict[str, tuple[Ints, list[tuple[int, Ints, Ints]]]] = {}
+        """By query, of its last report: the class of each entry; the windows of each class, and their pairs."""
+        self._known: set[int] = set()
+        """The classes that have had rows."""
+        self._top = MIN_TICK
+        self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
+        """The largest time of the stream, and of each class."""
+        self._gaps: dict[int, list[int]] = {}
+        """How far the stream was ahead of a class before each of the class's last pages."""
+
+    def hear(self, query: str, told: RowsBySource) -> None:
+        """Part a report by class.
+
+        There is no tracker yet for sources whose first arrival has not been learned: these have class -1.
+        """
+        place = self.classes.of(told.names)
+        parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if n in self._known]
+        self.heard[query] = place, [(n, *told.pairs_of(panes, rows)) for n, panes, rows in parts]
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Measure the sources' delays, and part the page by class."""
+        came = arrival.sources
+        self.came, self.nothing = {}, Arrival(arrival.rows, arrival.rows, None, None, arrival.at)
+        if came is None or not arrival.timed or arrival.highest is None:
+            return
+        some = came.rows > 0
+        names = came.names if some.all() else [n for n, any_ in zip(came.names, some, strict=True) if any_]
+        rows, lowest, highest = (column[some] for column in (came.rows, came.lowest, came.highest))
+        sources = self.classes.meet(names)
+        before = np.where(self.classes.pages[sources] > 0, self.classes.place[sources], -1)
+        top, self._top = self._top, max(self._top, arrival.highest)
+        self.classes.measure(sources, lowest, highest, self._top)
+        place = self.classes.place[sources]
+        self.moved = sources[place != before]
+        order = np.argsort(place.astype(np.int8), kind="stable")
+        numbers, begins = np.unique(place[order], return_index=True)
+        for number, mine in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+            self._note_gap(number, top, int(highest[mine].max()))
+            of = rows[mine], lowest[mine], highest[mine]
+            self.came[number] = arrival if len(numbers) == 1 else _of_class(arrival, *of)
+        self._known.update(self.came)
+
+    def _note_gap(self, number: int, top: int, highest: int) -> None:
+        if self._tops[number] > MIN_TICK:
+            gaps = self._gaps.setdefault(number, [])
+            gaps.append(max(0, top - int(self._tops[number])))
+            del gaps[:-_GAPS]
+        self._tops[number] = max(int(self._tops[number]), highest)
+
+    def carried_to(self, number: int, beat: int) -> int:
+        """How far the stream carries a class along that has come to this heartbeat.
+
+        It is as far behind the stream as it has been at most: a class that has fallen silent goes on with it.
+        """
+        gaps = self._gaps.get(number)
+        return beat if not gaps else self._top - max(gaps) - (int(self._tops[number]) - beat)
+
+    def state(self, numbers: list[int]) -> dict[str, Any]:
+        """All but the classes; `numbers` are those that have trackers."""
+        gaps = [[number, gaps] for number, gaps in self._gaps.items()]
+        return {"class_tops": self._tops.copy(), "classes": [self._top, gaps, numbers]}
+
+    def restore(self, state: dict[str, Any], sources: dict[str, Any]) -> list[int]:
+        """Continue from an earlier `state()`, and from that of the classes; which of these have trackers."""
+        self.classes.restore(sources)
+        self._tops = np.array(state["class_tops"], dtype=np.int64)
+        self._top, gaps, numbers = state["classes"]
+        self._gaps = {number: list(kept) for number, kept in gaps}
+        self._known = set(numbers)
+        return list(numbers)
+
+
+def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints]]:
+    """Of each class its number, the panes it has rows in, and how many these are."""
+    if not len(place):
+        return
+    low = int(told.panes.min())
+    span = int(told.panes.max()) - low + 1
+    code = (place + 1) * span + (told.panes - low)
+    if span > _PANES:
+        codes, code = np.unique(code, return_inverse=True)
+        rows = np.bincount(code, told.rows)
+    else:
+        rows = np.bincount(code, told.rows)
+        codes = np.flatnonzero(rows)
+        rows = rows[codes]
+    numbers, panes = np.divmod(codes, span)
+    for number in np.unique(numbers).tolist():
+        mine = numbers == number
+        yield number - 1, panes[mine] + low, rows[mine].astype(np.int64)
+
+
+def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:
+    """The arrival of some sources' rows. Between a source's smallest and largest time they are taken as even.
+
+    That makes late rows more than they are, so the slack is rather too long; reports tell the rest exactly.
+    """
+    total, low, high = int(rows.sum()), int(lowest.min()), int(highest.max())
+    if len(rows) > _TIMES:
+        every = -(-len(rows) // _TIMES)
+        rows, lowest, highest = rows[::every], lowest[::every], highest[::every]
+    shown = np.maximum(1, rows * _TIMES // max(int(rows.sum()), _TIMES))
+    place = np.arange(int(shown.sum())) - np.repeat(np.cumsum(shown) - shown, shown)
+    # A single time stands for the middle of its source.
+    share = np.where(np.repeat(shown, shown) > 1, place / np.repeat(np.maximum(shown - 1, 1), shown), 0.5)
+    begin, end = lowest.astype(np.float64), highest.astype(np.float64)
+    times = np.repeat(begin, shown) + share * np.repeat(end - begin, shown)
+    return Arrival(total, 0, low, high, arrival.at, sketch=sketch_of(times))
