@@ -125,8 +125,8 @@ class Source(Unary):
     def needs(self, place: int) -> frozenset[str]:
         """What is asked of the page at this place of the stream."""
         wanted = self._needs.union(*(f.needs for p in self._promises.values() for f in p.followers.values()))
-        # A sketch of times makes a page slower, so for people alone it is made now and then.
-        return wanted | {"sketch"} if place % SKETCH_EVERY == 1 else wanted
+        # For people alone a glance at the times is enough, now and then.
+        return wanted | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in wanted else wanted
 
     def announce(self, page: Page, now: int) -> Page:
         """Stamp it, where time is internal, and say what will be asked of it."""

@@ -312,7 +312,7 @@ def _measured(origin: _Origin) -> Arrival:
         high,
         origin.at,
         sum(times.drop_nulls().to_list()) if "total" in needs else None,
-        sketch_of(times.drop_nulls().to_numpy()) if "sketch" in needs else None,
+        sketch_of(times.drop_nulls().to_numpy()) if needs & {"sketch", "glance"} else None,
         said,
         _by_source(frame) if SOURCE in frame.columns else None,
     )

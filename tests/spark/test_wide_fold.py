@@ -231,6 +231,34 @@ def test_brings_the_sketch_of_times_along(
     assert kll_doubles_sketch.deserialize(arrival.sketch).n == arrival.rows - arrival.missing
 
 
+@pytest.mark.parametrize(("most", "share"), [(5_000, 1.0), (150, 1 / 16)])
+@pytest.mark.parametrize("make", [page, of_files])
+def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[..., SparkPage],
+    most: int,
+    share: float,
+) -> None:
+    monkeypatch.setattr("slackwater.spark.pages.statistics._GLANCE", most)
+    mine = make(spark, tmp_path, frame := rows(1, 2_000))
+    mine.expect(frozenset({"glance"}))
+    jobs = mine.origin.pages.jobs
+    found = mine.fold(KERNELS[0])
+    arrival = mine.measure()
+    assert found.partials[ROWS].sum() == arrival.timed == frame["t"].count()
+    assert arrival.sketch is not None
+    sketch = kll_doubles_sketch.deserialize(arrival.sketch)
+    if make is page:  # which cannot be read again
+        assert (mine.origin.pages.jobs - jobs, sketch.n) == (1, arrival.timed)
+    else:
+        assert mine.origin.pages.jobs - jobs == 2
+        assert sketch.n == pytest.approx(share * arrival.timed, rel=0.0 if share == 1 else 0.5)
+    times = frame["t"].drop_nulls()
+    assert times.quantile(0.3) < sketch.get_quantile(0.5) < times.quantile(0.7)  # type: ignore[operator]
+
+
 def shares(kernel: PaneKernel) -> bool:
     """Sketches and texts as arguments have jobs of their own."""
     return not any(a.text in ("approx_percentile(v, 0.5)", "max(k)") for a in kernel.aggregates)

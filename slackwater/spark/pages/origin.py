@@ -17,7 +17,14 @@ from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival, merged_sketch
 from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.statistics import observed_sketch, page_statistics, read_arrival, read_sketch
+from slackwater.spark.pages.statistics import (
+    ALL,
+    glance,
+    observed_sketch,
+    page_statistics,
+    read_arrival,
+    read_sketch,
+)
 from slackwater.spark.references.reference import Reference, told
 from slackwater.spark.references.registry import is_reference
 from slackwater.windows.frames import frame_of
@@ -134,15 +141,30 @@ class Origin:
 
     def sketched(self, frame: DataFrame) -> tuple[DataFrame, Observation | None]:
         """The frame, with the sketch of times observed on the way if it is wanted and not known yet."""
-        if "sketch" not in self.needs or self.arrival is not None:
+        if not self.observes_sketch or self.arrival is not None:
             return frame, None
         sketch = Observation()
         return frame.observe(sketch, observed_sketch()), sketch
+
+    @property
+    def observes_sketch(self) -> bool:
+        """Whether a job over the rows sketches their times on its way; that takes longer than all else it does.
+
+        Where a glance is enough, and the rows are in files, a job of its own reads the times of some of them.
+        """
+        in_files = self.reference is not None and self.reference.scanned
+        return "sketch" in self.needs or ("glance" in self.needs and not in_files)
 
     def arrived(self, statistics: pl.DataFrame, *sketches: Observation | None) -> None:
         """Take the statistics that a job has brought along, or several over parts of the rows."""
         seen = [read_sketch(s.get["sketch"]) for s in sketches if s is not None]
         sketch = merged_sketch([part for part in seen if part is not None])
+        rows = int(statistics[ALL].sum())
+        if rows and "glance" in self.needs and not self.observes_sketch:
+            started = time.perf_counter()
+            with told(self.reference):
+                sketch = glance(self.source, rows)
+            self.pages.spent(time.perf_counter() - started)
         self.arrival = read_arrival(statistics, self.at, sketch)
         if self.unstamped is not None and self.unstamped.arrival is None:
             self.unstamped.arrival = self.arrival

@@ -381,7 +381,7 @@ class SparkPage:
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
-            *([observed_sketch()] if "sketch" in self.origin.needs else []),
+            *([observed_sketch()] if self.origin.observes_sketch else []),
         ]
         return self._kept(self.frame.observe(statistics, *wanted)), statistics
 
