@@ -14,9 +14,7 @@ from measure import Figures, read_progress
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.spark.ingest.streams import _fast_manager
-
-_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+from slackwater.spark.ingest.fast_checkpoints import fast_settings
 
 
 def measure(spark: SparkSession, case: Case, source: Path, work: Path, fast_checkpoints: bool = False) -> Figures:
@@ -80,12 +78,11 @@ def _checkpoints(spark: SparkSession, fast: bool) -> Iterator[None]:
 
     It holds for the whole run, because a file source makes its own log only after the query has started.
     """
-    manager = _fast_manager(spark) if fast else None
-    if manager is None:
-        yield
-        return
-    spark.conf.set(_MANAGER, manager)
+    settings = fast_settings(spark) if fast else {}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.unset(_MANAGER)
+        for name in settings:
+            spark.conf.unset(name)

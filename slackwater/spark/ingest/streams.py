@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.engine.build import source_label
@@ -19,6 +18,7 @@ from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.embedded import tune_for_pages
 from slackwater.spark.ingest.checkpoint import Checkpoint
+from slackwater.spark.ingest.fast_checkpoints import fast_checkpoints, own_files
 from slackwater.spark.pages.new_page import arrived, by_reference
 from slackwater.spark.pages.one_task import reader_of
 from slackwater.spark.pages.pages import SparkPages
@@ -29,14 +29,8 @@ from slackwater.spark.references.registry import Direct
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.spark_faults import spark_told
 
-_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_FAST_MANAGERS = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
-)
 #: How often to look whether the user has waited enough.
 _LOOK_SECONDS = 0.2
-_starting = threading.Lock()
 
 
 class ReadNoMore(RunError):
@@ -109,7 +103,7 @@ class Ingest:
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
         with (
-            _fast_checkpoints(self._frame.sparkSession, place),
+            fast_checkpoints(self._frame.sparkSession, place),
             spark_told("note the batches of a stream in", place),
         ):
             self.query = writer.start()
@@ -155,6 +149,7 @@ class Ingest:
     def _take(self, frame: DataFrame, batch_id: int) -> None:
         if not self._tuned:
             # Spark runs all batches of a start in a copy of the session that is its alone.
+            own_files(frame.sparkSession)
             tune_for_pages(frame.sparkSession)
             self._tuned = True
         self._checkpoint.check(batch_id, self._taken)
@@ -203,29 +198,3 @@ class Ingest:
         """Number of the last batch that the executor or the spool has; None if there was none."""
         numbers = (self._loop.executor.consumed(source_label(self.node.name)), self._offered)
         return max((n for n in numbers if n is not None), default=None)
-
-
-@contextlib.contextmanager
-def _fast_checkpoints(spark: SparkSession, checkpoint: Place) -> Iterator[None]:
-    """For a local checkpoint, the manager that renames without starting a process for each file."""
-    with _starting:
-        before = spark.conf.get(_MANAGER, None)
-        fast = None if before is not None or not checkpoint.local else _fast_manager(spark)
-        if fast is None:
-            yield
-            return
-        spark.conf.set(_MANAGER, fast)
-        try:
-            yield
-        finally:
-            spark.conf.unset(_MANAGER)
-
-
-def _fast_manager(spark: SparkSession) -> str | None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    for name in _FAST_MANAGERS:
-        with contextlib.suppress(Py4JError):
-            getattr(jvm, "java.lang.Class").forName(name)
-            return name
-    return None
