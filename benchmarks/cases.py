@@ -90,7 +90,7 @@ class Goal:
         return (self.least is None or ratio >= self.least) and (self.most is None or ratio <= self.most)
 
 
-_MANY = (
+MANY = (
     *(Query(slide, length) for length, slide in ((600, 120), (600, 60), (300, 60), (1200, 240), (900, 180))),
     *(Query(120, key=column) for column in GROUPED.groups),
 )
@@ -102,7 +102,7 @@ FULL = (
     Case("1 M rows, RANGE/SLIDE 20", (Query(30),), 12, target=6.0, native_files=6, native_every=2),
     Case("1 M rows, RANGE/SLIDE 60", (Query(10),), 12, native_files=1, native_every=3),
     Case("4 M rows, RANGE/SLIDE 5", (Query(120),), 20, files_per_page=4, target=3.0),
-    Case("10 queries, 1 M rows", _MANY, 12, GROUPED, target=6.0, native_files=4, native_every=3),
+    Case("10 queries, 1 M rows", MANY, 12, GROUPED, target=6.0, native_files=4, native_every=3),
     Case("files of others, tumbling", (Query(600),), 10, SPLIT, figure=CLOSED, target=1.4),
     Case("files of others, RANGE/SLIDE 5", (Query(120),), 10, SPLIT, figure=CLOSED, target=2.5),
     Case("files of others, RANGE/SLIDE 20", (Query(30),), 10, SPLIT, figure=CLOSED, target=6.5, native_every=2),
