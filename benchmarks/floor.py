@@ -128,11 +128,12 @@ def main() -> None:
         table.add_row(name, *(f"{value:.0f}" for value in (median(taken_by), min(taken_by), max(taken_by))))
     console.print(table)
     one, sixty, apart, at_once = (median(sides[work.name]) for work in WORKS)
+    ten = min(apart, at_once)
     whole, whole_sixty, whole_ten = (median(sides[name]) for name in ours_too)
     console.print(f"Slackwater takes {whole - one:.0f} ns a row beside the job of one query.")
     console.print(
         f"Ten queries: {whole / whole_ten:.2f} of the rows of one; with the cheapest of Spark's own jobs, and "
-        f"nothing more beside it than one query has, {whole / (whole - one + min(apart, at_once)):.2f} (wanted: 0.5)"
+        f"nothing more beside it than one query has, {whole / (whole - one + ten):.2f} (wanted: 0.5)"
     )
     console.print(
         f"RANGE/SLIDE 60: {whole_sixty / whole:.2f} of the cost of 5; with nothing more than the dearer job, "
