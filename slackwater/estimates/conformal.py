@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.estimates.completeness import Floats
 from slackwater.progress.sources import Ints
@@ -28,6 +29,16 @@ STEP = 0.007
 OF_OTHERS = 2.0
 #: Intervals of few errors are wider: twice as wide if there were so many.
 FEW = 5
+#: Where neighbours err together, a run of errors tells as much as one that stands alone. How long runs are is told
+#: by how often an error is on the same side as the one before; at first that is thought to be chance, for so many
+#: windows. Without it windows that overlap twenty times were held in 80 % of the cases (of the first four hundred).
+ALONE, LONGEST = 10.0, 0.9
+MOST_WIDER = 0.5
+#: An end with so few errors beyond it says more of one surprise than of the tail. So it is drawn in: towards so
+#: many times the distance at which four times the share lies outside (normal errors: 1.95 times, exponential ones:
+#: 2.5). Without it two far errors among the first fifty made intervals four times as wide.
+TELLING = 8.0
+OF_SHARE, TIMES = 4.0, 2.5
 #: While fewer windows are known, it moves less.
 SETTLED = 50.0
 #: With so many windows between an answer and its error, twice as many errors are kept (but never more than some),
@@ -87,6 +98,9 @@ class Conformal:
         """Windows and errors, also those that are no longer kept."""
         self._scores = np.zeros(kinds)
         """Faded scores."""
+        self._side = np.zeros(kinds)
+        self._same = np.zeros(kinds)
+        """On which side of the middle the last window's errors were, and how much oftener on the same than not."""
 
     @property
     def ready(self) -> bool:
@@ -112,11 +126,29 @@ class Conformal:
 
     def bounds(self, kinds: Ints, below: Floats, above: Floats) -> tuple[Floats, Floats]:
         """The lower and upper ends, in scales of each kind from its guess, that leave such shares outside."""
-        errors, least = self._ordered()[:, kinds], 1 / (len(self._errors) + 1)
-        wider, middle = 1 + FEW / self._learned, errors[len(errors) // 2]
-        low = _beyond(below, least)[:, None] * (self._at(below, errors) - middle)
-        high = _beyond(above, least)[:, None] * (self._at(1 - above, errors) - middle)
-        return middle + wider * low, middle + wider * high
+        errors = self._ordered()[:, kinds]
+        middle = errors[len(errors) // 2]
+        # Where one end is what is seen, most errors may be nothing: those tell nothing of the others.
+        both = (below > 0) & (above > 0)
+        wider = 1 + np.where(both[:, None], self._wider()[kinds], FEW / self._learned)
+        low, high = self._reach(below, (middle - errors)[::-1], both), self._reach(above, errors - middle, both)
+        return middle - wider * low, middle + wider * high
+
+    def _wider(self) -> Floats:
+        """By what share intervals are wider because few errors are known, by kind."""
+        together = np.sin(np.pi / 2 * self._same / (self._windows + ALONE)).clip(0, LONGEST)
+        run = (1 + together) / (1 - together)
+        return np.asarray(np.minimum(FEW * run / self._learned, MOST_WIDER))
+
+    def _reach(self, share: Floats, distances: Floats, draw_in: NDArray[np.bool_]) -> Floats:
+        """How far an end is that leaves such a share of distances outside, which increase, by share and kind."""
+        count = len(distances)
+        far = _beyond(share, 1 / (count + 1))[:, None] * self._at(1 - share, distances)
+        near = TIMES * self._at(1 - OF_SHARE * share, distances)
+        telling = np.where(draw_in, np.minimum(count * share / TELLING, 1.0), 1.0)[:, None]
+        surprise = (near > 0) & (far > near)
+        near = np.where(surprise, near, 1.0)
+        return np.where(surprise, near * (np.where(surprise, far, 1.0) / near) ** telling, far)
 
     def _at(self, shares: Floats, ordered: Floats) -> Floats:
         """The errors below which such shares lie, by share and kind."""
@@ -140,6 +172,10 @@ class Conformal:
         """
         if self.ready:
             self._scores = (FADE if new else 1.0) * self._scores + self._score(errors, sizes, below, above)
+        if new and len(self._errors):
+            ordered = self._ordered()
+            side = np.sign(errors - ordered[len(ordered) // 2]).mean(axis=0)
+            self._same, self._side = self._same + np.sign(side * self._side), side
         if len(errors) > OF_A_WINDOW:
             places = (np.arange(OF_A_WINDOW) + 0.5) / OF_A_WINDOW * len(errors)
             errors = errors[np.argsort(errors[:, self.best()])[places.astype(np.int64)]]
@@ -161,11 +197,13 @@ class Conformal:
 
     def pack(self) -> Floats:
         """All that a restart needs."""
-        return np.concatenate([[self._windows, self._learned], self._scores, self._errors.ravel()])
+        counts = [self._windows, self._learned]
+        return np.concatenate([counts, self._scores, self._side, self._same, self._errors.ravel()])
 
     def unpack(self, packed: Floats) -> None:
         """Continue from an earlier `pack()`."""
         kinds = len(self._scores)
         self._windows, self._learned = packed[:2].astype(np.int64).tolist()
-        self._scores = packed[2 : 2 + kinds].copy()
-        self._errors, self._sorted = packed[2 + kinds :].reshape(-1, kinds).copy(), None
+        fixed = packed[2 : 2 + 3 * kinds].reshape(3, kinds)
+        self._scores, self._side, self._same = (part.copy() for part in fixed)
+        self._errors, self._sorted = packed[2 + 3 * kinds :].reshape(-1, kinds).copy(), None

@@ -5,6 +5,7 @@ Each history is that of `slackwater/testing/early_kinds.py`; the real `Estimates
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -62,22 +63,63 @@ def test_values_that_go_with_their_delay_are_corrected_and_others_left() -> None
     assert (even["mean"] == even["mean_seen"]).mean() > 0.9  # type: ignore[operator]
 
 
-def test_a_season_is_found_and_every_part_of_the_day_is_held() -> None:
-    """With some 3,000 rows a window the rise and fall of a day is more than chance: 19 rows, if it is not known."""
+@cache
+def days() -> pl.DataFrame:
+    """Five days of a season with some 3,000 rows a window: its rise and fall is more than chance."""
     said = answer(history(season(720, np.random.default_rng(21), rate=108.0)))
-    by_part = (
-        said.filter(pl.col("n_low").is_not_null())
-        .tail(4 * 144)
-        .group_by(pl.col("prodded") // (4 * 3_600 * SECOND) % 6)
-        .agg(
-            held=pl.col("n_final").is_between(pl.col("n_low"), pl.col("n_high")).mean(),
-            bias=(pl.col("n_final") - pl.col("n")).mean(),
-        )
-    )
+    return said.filter(pl.col("n_low").is_not_null())
+
+
+def chances(said: pl.DataFrame, rate: float) -> list[float]:
+    """How likely the intervals of counts are to hold, for somebody who knows the stream.
+
+    Rows come independently, so the number that is missing is a Poisson one, whatever is seen. The share of values
+    held is known to 3 % only, from 96 windows; this far better.
+    """
+    prodded = said["prodded"].to_numpy()[:, None]
+    times = prodded + np.arange(-297_500_000, 300_000_000, 5 * SECOND)
+    rates = rate * (1 - 2 / 3 * np.cos(2 * np.pi * ((times - START) // (60 * SECOND)) / 1_440)) / 12
+    age = ((prodded - times) / (60 * SECOND)).clip(min=0)
+    missing = (rates * np.where(age < 4.9, np.exp(-age / 0.7), 0.0)).sum(axis=1)
+    counts = np.arange(2_000)
+    logs = np.cumsum(np.log(np.maximum(counts, 1)))
+    found = []
+    for most, low, high in zip(
+        missing, said["n_low"] - said["n_seen"], said["n_high"] - said["n_seen"], strict=True
+    ):
+        within = slice(int(low), int(high) + 1)
+        found.append(float(np.exp(counts[within] * np.log(most) - most - logs[within]).sum()))
+    return found
+
+
+def test_a_season_is_found() -> None:
+    """An estimate that does not know it is off by 19 rows in the morning."""
+    part = pl.col("prodded") // (4 * 3_600 * SECOND) % 6
+    by_part = days().tail(4 * 144).group_by(part).agg((pl.col("n_final") - pl.col("n")).mean())
     assert by_part.height == 6
-    assert by_part["held"].min() >= 0.84 and by_part["held"].max() <= 0.96, by_part  # type: ignore[operator]
-    assert by_part["bias"].abs().max() < 12, by_part  # type: ignore[operator]
-    assert judge(said, "n").error_against_plain < 0.81
+    assert by_part["n_final"].abs().max() < 12, by_part  # type: ignore[operator]
+    assert judge(days(), "n").error_against_plain < 0.81
+
+
+def test_every_part_of_the_day_is_held() -> None:
+    """87 to 92 %. If the rate is thought to stay as it is, 85 % in the morning; with the usual scale 82 to 99 %.
+
+    The stream's end cuts the last windows short: these are left out.
+    """
+    whole = days().filter(pl.col("closed") < pl.col("closed").max()).tail(3 * 144)
+    part = (pl.col("prodded") - START) // (4 * 3_600 * SECOND) % 6
+    likely = whole.with_columns(chance=pl.Series(chances(whole, 108.0)))
+    by_part = likely.group_by(part).agg(pl.col("chance").mean())
+    assert by_part.height == 6
+    assert by_part["chance"].min() >= 0.86 and by_part["chance"].max() <= 0.93, by_part  # type: ignore[operator]
+
+
+def test_two_far_errors_at_the_beginning_do_not_make_intervals_of_averages_wild() -> None:
+    """With seed 401 two hundred scored worse than plain ones by 14 %, when an end was the farthest error."""
+    case = KINDS["tails"](600, np.random.default_rng(401))
+    first = int(np.searchsorted(case.arrived, case.arrived[0] + 2_000 * SECOND))
+    said = answer(history(replace(case, rows=case.rows.head(first), arrived=case.arrived[:first])))
+    assert judge(said, "mean").against_plain < 1.04
 
 
 def test_the_histories_are_those_of_a_query() -> None:
