@@ -43,9 +43,9 @@ class OneByOne:
 class Together:
     """As many pages as wait, up to a number that is learned.
 
-    The first groups have a page for each core. The number is made four times as large as long as the rows a second
-    grow with it; now and then its double and its half are tried. What a group of pages costs is the time until the
-    source is at work again, if others waited all the while.
+    The first page goes alone; then groups have a page for each core. The number is made four times as large as long
+    as the rows a second grow with it; now and then its double and its half are tried. What a group of pages costs is
+    the time until the source is at work again, if others waited all the while.
     """
 
     MOST = 32
@@ -99,6 +99,8 @@ class Together:
 
     def _most(self, waiting: int) -> int:
         """A number of pages that has proved best, or the next one that has not been tried."""
+        if self._groups == 1:
+            return 1  # what a page comes down to is not known yet
         if not self._cost:
             return min(waiting, self._pages.cores)
         best = min(self._cost, key=lambda pages: self._cost[pages])

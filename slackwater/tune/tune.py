@@ -151,6 +151,7 @@ def _delay(policy: Disorder) -> int | None:
     """The delay of a policy that is nothing else."""
     if not isinstance(policy, Bounded) or policy.timeout is not None or policy.idle is not None:
         return None
+    policy.tracker(TimeDomain.TIMESTAMP)  # refuses wrong settings
     return TimeDomain.TIMESTAMP.span(policy.slack, "bounded")
 
 

@@ -15,7 +15,7 @@ from slackwater.spark.ingest.fast_checkpoints import fast_settings, own_files
 pytestmark = pytest.mark.spark
 
 FILES = "fs.file.impl"
-CHECKED = "org.apache.hadoop.fs.LocalFileSystem"
+PLAIN, CHECKED = "org.apache.hadoop.fs.RawLocalFileSystem", "org.apache.hadoop.fs.LocalFileSystem"
 
 
 @pytest.fixture
@@ -56,14 +56,13 @@ def test_a_file_system_that_the_user_has_chosen_stays(user: SparkSession, tmp_pa
     assert user.conf.get(FILES) == CHECKED
 
 
-def test_rows_are_read_as_the_user_does(user: SparkSession) -> None:
-    for name, value in fast_settings(user).items():
+@pytest.mark.parametrize("chosen", [None, CHECKED, PLAIN])
+def test_rows_are_read_as_the_user_does(user: SparkSession, chosen: str | None) -> None:
+    if chosen is not None:
+        user.conf.set(FILES, chosen)
+    settings = fast_settings(user)
+    assert (FILES in settings) == (chosen is None)
+    for name, value in settings.items():
         user.conf.set(name, value)
-    assert user.conf.get(FILES, None) not in (None, CHECKED)
-    own_files(user)
-    assert user.conf.get(FILES, None) is None
-    user.conf.set(FILES, CHECKED)
-    own_files(user)
-    assert user.conf.get(FILES) == CHECKED
-    for name in fast_settings(user):
-        user.conf.unset(name)
+    own_files(user, settings)
+    assert user.conf.get(FILES, None) == chosen

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from datasketches import kll_doubles_sketch
 from polars.testing import assert_frame_equal
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.aggregates.parse import parse_aggregate
@@ -27,6 +27,7 @@ from slackwater.spark.pages.new_page import arrived, by_reference
 from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.statistics import glance
 from slackwater.spark.pages.wide_fold import WideFold
 from slackwater.spark.pages.wide_sql import WideSql
 from slackwater.spark.references.files import Files
@@ -257,6 +258,35 @@ def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
         assert sketch.n == pytest.approx(share * arrival.timed, rel=0.0 if share == 1 else 0.5)
     times = frame["t"].drop_nulls()
     assert times.quantile(0.3) < sketch.get_quantile(0.5) < times.quantile(0.7)  # type: ignore[operator]
+
+
+def test_a_glance_that_meets_no_time_is_none(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slackwater.spark.pages.statistics._GLANCE", 1)
+    frame = rows(1, 300)
+    mine = of_files(spark, tmp_path, frame.with_columns(t=pl.when(pl.int_range(300) == 150).then(7)))
+    mine.expect(frozenset({"glance"}))
+    mine.fold(KERNELS[0])
+    arrival = mine.measure()
+    assert (arrival.timed, arrival.sketch) == (1, None)
+
+
+def test_files_that_are_gone_after_the_work_on_them_harm_only_the_glance(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = of_files(spark, tmp_path, frame := rows(1, 300))
+    mine.expect(frozenset({"glance"}))
+
+    def gone(rows: DataFrame, about: int) -> bytes | None:
+        for path in tmp_path.glob("*/*.parquet"):
+            path.unlink()
+        return glance(rows, about)
+
+    monkeypatch.setattr("slackwater.spark.pages.origin.glance", gone)
+    found = mine.fold(KERNELS[0])
+    assert found.partials[ROWS].sum() == frame["t"].count()
+    assert mine.measure().sketch is None
 
 
 def shares(kernel: PaneKernel) -> bool:

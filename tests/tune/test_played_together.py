@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from slackwater.errors import QueryError
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
@@ -11,7 +14,7 @@ from slackwater.tune.backtest import backtest
 from slackwater.tune.by_source import backtest_by_source
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
-from slackwater.tune.tune import Candidate, _try
+from slackwater.tune.tune import Candidate, _delay, _try
 from slackwater.windows.spec import WindowSpec
 from tests.kit.played_policies import paged, stream
 
@@ -54,3 +57,8 @@ def test_the_slacks_of_the_shares_differ_here() -> None:
     given = pages()
     lost = [int(backtest(policy, given).lost.sum()) for policy in POLICIES[:3]]
     assert lost == sorted(set(lost))
+
+
+def test_a_fixed_delay_is_refused_as_in_a_query() -> None:
+    with pytest.raises(QueryError, match="bounded"):
+        _delay(bounded("-5 seconds"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -34,30 +34,29 @@ def fast_settings(spark: SparkSession) -> dict[str, str]:
     if manager is not None and spark.conf.get(_MANAGER, None) is None:
         found[_MANAGER] = manager
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    if spark.conf.get(_FILES, None) is None and hadoop.get(_FILES) is None and hadoop.get(_ANEW) is None:
+    if all(spark.conf.get(name, None) is None and hadoop.get(name) is None for name in (_FILES, _ANEW)):
         found |= {_FILES: _PLAIN, _ANEW: "true"}
     return found
 
 
 @contextlib.contextmanager
-def fast_checkpoints(spark: SparkSession, checkpoint: Place) -> Iterator[None]:
+def fast_checkpoints(spark: SparkSession, checkpoint: Place) -> Iterator[dict[str, str]]:
     """Inside, a stream is started: Spark's copy of the session keeps the settings, the session itself does not."""
     with _starting:
         settings = fast_settings(spark) if checkpoint.local else {}
         for name, value in settings.items():
             spark.conf.set(name, value)
         try:
-            yield
+            yield settings
         finally:
             for name in settings:
                 spark.conf.unset(name)
 
 
-def own_files(copy: SparkSession) -> None:
+def own_files(copy: SparkSession, settings: Mapping[str, str]) -> None:
     """In Spark's copy of a session, read files as the user does: the notes of the stream are open by now."""
-    if copy.conf.get(_FILES, None) == _PLAIN:
-        for name in (_FILES, _ANEW):
-            copy.conf.unset(name)
+    for name in settings.keys() & {_FILES, _ANEW}:
+        copy.conf.unset(name)
 
 
 def _manager(spark: SparkSession) -> str | None:

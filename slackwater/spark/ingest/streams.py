@@ -69,6 +69,8 @@ class Ingest:
         self._trigger = trigger
         self._direct: Direct | None = None
         self._tuned = False
+        self._fast: dict[str, str] = {}
+        """Settings of ours that Spark's copy of the session was made with."""
         self._spool = Spool(node.name, pages)
         self._offered: int | None = None
         """Number of the last page that went by the spool."""
@@ -103,7 +105,7 @@ class Ingest:
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
         with (
-            fast_checkpoints(self._frame.sparkSession, place),
+            fast_checkpoints(self._frame.sparkSession, place) as self._fast,
             spark_told("note the batches of a stream in", place),
         ):
             self.query = writer.start()
@@ -149,7 +151,7 @@ class Ingest:
     def _take(self, frame: DataFrame, batch_id: int) -> None:
         if not self._tuned:
             # Spark runs all batches of a start in a copy of the session that is its alone.
-            own_files(frame.sparkSession)
+            own_files(frame.sparkSession, self._fast)
             tune_for_pages(frame.sparkSession)
             self._tuned = True
         self._checkpoint.check(batch_id, self._taken)

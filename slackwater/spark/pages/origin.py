@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE, TIME
+from slackwater.errors import RowsGoneError
 from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival, merged_sketch
 from slackwater.spark.pages.shape import Shape
@@ -162,7 +164,8 @@ class Origin:
         rows = int(statistics[ALL].sum())
         if rows and "glance" in self.needs and not self.observes_sketch:
             started = time.perf_counter()
-            with told(self.reference):
+            # The rows have been worked on: that their files are gone now harms nobody but who looks at figures.
+            with suppress(RowsGoneError), told(self.reference):
                 sketch = glance(self.source, rows)
             self.pages.spent(time.perf_counter() - started)
         self.arrival = read_arrival(statistics, self.at, sketch)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from datasketches import kll_doubles_sketch
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -18,7 +19,7 @@ from slackwater.progress.time import MIN_TICK
 ALL, MISSING = "__all", "__missing"
 _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY = "__low", "__high", "__above", "__below", "__said", "__only"
 #: A glance is at so many rows at the most, by one of these shares: each has a plan of its own, to be compiled.
-_GLANCE, _SHARES, _SEED = 100_000, (1.0, 1 / 16, 1 / 256), 1
+_GLANCE, _SHARES, _SEED = 100_000, (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256), 1
 COLUMNS = (ALL, MISSING, _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY)
 
 
@@ -66,11 +67,12 @@ def read_sketch(seen: str | None) -> bytes | None:
 
 
 def glance(rows: DataFrame, about: int) -> bytes | None:
-    """One job: the sketch of the times of about so many rows, or of some of them; None if none has a time."""
+    """One job: the sketch of the times of about so many rows, or of some of them; None if none of these has one."""
     share = next((s for s in _SHARES if about * s <= _GLANCE), _SHARES[-1])
     some = rows if share == 1 else rows.sample(share, _SEED)
     found: bytes | None = some.agg(sketch_column()).toArrow()["sketch"][0].as_py()
-    return found
+    # Of no times Spark gives a sketch that is empty.
+    return None if found is None or kll_doubles_sketch.deserialize(found).is_empty() else found
 
 
 def read_arrival(statistics: pl.DataFrame, at: int, sketch: bytes | None) -> Arrival:
