@@ -43,9 +43,9 @@ class OneByOne:
 class Together:
     """As many pages as wait, up to a number that is learned.
 
-    The first page goes alone; then groups have a page for each core. The number is made four times as large as long
-    as the rows a second grow with it; now and then its double and its half are tried. What a group of pages costs is
-    the time until the source is at work again, if others waited all the while.
+    The first page goes alone; then groups have a page for each core. The number is made four times as large as
+    long as the rows a second grow with it; now and then its double and its half are tried. What a group of pages
+    costs is the time until the source is at work again, if others waited all the while.
     """
 
     MOST = 32
