@@ -17,10 +17,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # Spark writes Java for whole stages of a plan and has it compiled, which takes longer than the few rows of a test:
 # without it two files took 94 seconds of processor instead of 127. Tests whose plans must be right with it, as
 # users have it, ask for it (`whole_stages`). Expressions are compiled everywhere.
-# Nor does Java verify Spark's classes: the joins took 51 seconds of its processor time, instead of 57 to 62.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
-    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=384m -Xmn600m "
     "-Dspark.broadcast.blockSize=256k -Dspark.buffer.pageSize=4m -Dspark.sql.codegen.wholeStage=false",
 )
