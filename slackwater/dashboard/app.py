@@ -93,8 +93,8 @@ class Endpoints:
 
     async def _state(self, request: Request) -> Response:
         sections, _ = await self.feed.look()
-        body = ",".join(f"{json.dumps(name)}:{text}" for name, text in sections.items())
-        return Response(f"{{{body}}}", media_type="application/json")
+        body = b",".join(b"%b:%b" % (json.dumps(name).encode(), text) for name, text in sections.items())
+        return Response(b"{%b}" % body, media_type="application/json")
 
     async def _metrics(self, request: Request) -> Response:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What the page shows, as sections of JSON text; each is sent only when it has changed."""
+"""What the page shows, as sections of JSON; each is sent only when it has changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import orjson
 
 from slackwater.dashboard.rates import Rates
 from slackwater.dashboard.watched import Watched, WatchedQuery
@@ -41,12 +43,12 @@ class Board:
         self._clock = clock
         self._rates = Rates()
         self._status: dict[str, tuple[float, str, str]] = {}
-        self._answers: dict[str, tuple[object, str]] = {}
-        self._topology: tuple[object, str] = (None, "")
-        self._table: tuple[float, str, str] = (-math.inf, "", "")
+        self._answers: dict[str, tuple[object, bytes]] = {}
+        self._topology: tuple[object, bytes] = (None, b"")
+        self._table: tuple[float, bytes, bytes] = (-math.inf, b"", b"")
         """When the table of operators was made, of which graph, and its text."""
 
-    def sections(self, whole: bool = True) -> dict[str, str]:
+    def sections(self, whole: bool = True) -> dict[str, bytes]:
         """All sections by name; those that may be less often made are as they were a moment ago, unless `whole`."""
         snapshot, now = self._watched.history.latest, self._clock()
         self._rates.look(now, snapshot.operators)
@@ -80,7 +82,7 @@ class Board:
             "spark_seconds": last.get("spark_seconds"),
         }
 
-    def _graph(self, snapshot: Snapshot) -> str:
+    def _graph(self, snapshot: Snapshot) -> bytes:
         """The operators and the arcs between them, in layers; the same text as long as none comes or goes."""
         key = [(label, of["feeds"], of["queries"], of["about"]) for label, of in snapshot.operators.items()]
         if key != self._topology[0]:
@@ -130,7 +132,7 @@ class Board:
             "figures": {name: value for name, value in figures.items() if name not in _APART},
         }
 
-    def _recent(self, queries: list[WatchedQuery], snapshot: Snapshot) -> dict[str, str]:
+    def _recent(self, queries: list[WatchedQuery], snapshot: Snapshot) -> dict[str, bytes]:
         """The latest answers of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
             recent = snapshot.of(f"{query.name}/sink").get("recent")
@@ -169,11 +171,12 @@ def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> bytes:
+    """As JSON; a number that JSON does not know becomes null."""
     try:
-        return json.dumps(value, default=str, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        return json.dumps(_plain(value), default=str, allow_nan=False, separators=(",", ":"))
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # a number of more than 64 bits, or half a character
+        return json.dumps(_plain(value), default=str, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ _AT_LEAST = 1.0
 #: Looks and what is sent of them may take this share of a core; if they take long, the next one comes later.
 _SHARE = 0.045
 #: What some looks take more than that, others within so many seconds may take less.
-_EVENED = 1.0
+_EVENED = 4.0
 #: So often something is sent, or the reader would take the connection for lost.
 _ALIVE = 10.0
 #: So many may watch at once.
@@ -37,7 +37,7 @@ class Feed:
         self._board = board
         self._history = history
         self._pool = pool
-        self._sections: dict[str, tuple[int, str, bytes]] = {}
+        self._sections: dict[str, tuple[int, bytes, bytes]] = {}
         """By name: in which version it has changed, its text, and the event that tells it."""
         self._version = 0
         self._latest = b""
@@ -54,11 +54,11 @@ class Feed:
         self.looks = 0
         self.ending = False
 
-    async def look(self, whole: bool = True) -> tuple[dict[str, str], float]:
+    async def look(self, whole: bool = True) -> tuple[dict[str, bytes], float]:
         """The sections now, and the processor's seconds that they took."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._look, whole)
 
-    def _look(self, whole: bool) -> tuple[dict[str, str], float]:
+    def _look(self, whole: bool) -> tuple[dict[str, bytes], float]:
         began = time.thread_time()
         return self._board.sections(whole), time.thread_time() - began
 
@@ -112,7 +112,7 @@ class Feed:
             return _SHARE
         return spent
 
-    def _publish(self, sections: dict[str, str]) -> None:
+    def _publish(self, sections: dict[str, bytes]) -> None:
         self.looks += 1
         changed = {
             n: text for n, text in sections.items() if n not in self._sections or self._sections[n][1] != text
@@ -172,5 +172,5 @@ def _call(loop: asyncio.AbstractEventLoop, told: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(told)
 
 
-def _event(section: str, text: str) -> bytes:
-    return f"event: {section.partition('/')[0]}\ndata: {text}\n\n".encode()
+def _event(section: str, text: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (section.partition("/")[0].encode(), text)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+from decimal import Decimal
 
-from slackwater.dashboard.board import Board
+import pytest
+
+from slackwater.dashboard.board import Board, _text
 from tests.kit.watched import WatchedScript, rows
 
 
-def taken(sections: dict[str, str]) -> tuple[int, int]:
+def taken(sections: dict[str, bytes]) -> tuple[int, int]:
     """Rows that the source has taken: by the table of operators, and by the stream."""
     return json.loads(sections["operators"])["source:s"]["rows_out"], json.loads(sections["streams"])[0]["rows"]
 
@@ -36,3 +40,16 @@ def test_the_table_has_the_operators_of_the_graph_at_once(script: WatchedScript)
     script.query("counts").stop()
     sections = board.sections(whole=False)
     assert set(json.loads(sections["operators"])) == set(json.loads(sections["graph"])["nodes"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({1: math.nan, "a": [math.inf, 0.5]}, b'{"1":null,"a":[null,0.5]}'),
+        ({"many": 2**70, "none": math.nan}, b'{"many":1180591620717411303424,"none":null}'),
+        ("\udcff", b'"\\udcff"'),
+        (Decimal("1.50"), b'"1.50"'),
+    ],
+)
+def test_a_section_is_json_whatever_figures_there_are(value: object, text: bytes) -> None:
+    assert _text(value) == text

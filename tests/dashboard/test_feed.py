@@ -23,12 +23,12 @@ class Sections:
 
     def __init__(self) -> None:
         self.history = History()
-        self.found = {"graph": '"g"', "queries": "0"}
+        self.found = {"graph": b'"g"', "queries": b"0"}
 
-    def sections(self, whole: bool) -> dict[str, str]:
+    def sections(self, whole: bool) -> dict[str, bytes]:
         return dict(self.found)
 
-    def publish(self, **found: str) -> None:
+    def publish(self, **found: bytes) -> None:
         """As the executor's thread does."""
         self.found |= found
         self.history.publish(Snapshot(0, {}), 0.0)
@@ -69,7 +69,7 @@ def test_a_snapshot_wakes_the_feed_and_only_what_has_changed_is_told() -> None:
         async with aclosing(feed.follow()) as events:
             assert await first(events) == b'event: graph\ndata: "g"\n\nevent: queries\ndata: 0\n\n'
             for n in range(1, 4):
-                await asyncio.to_thread(sections.publish, queries=str(n))
+                await asyncio.to_thread(sections.publish, queries=b"%d" % n)
                 assert await anext(events) == f"event: queries\ndata: {n}\n\n".encode()
             assert feed.looks == 4, "one for each snapshot, and none between"
 
@@ -80,7 +80,7 @@ def test_all_readers_are_told_by_the_same_bytes() -> None:
     async def act(feed: Feed, sections: Sections) -> None:
         async with aclosing(feed.follow()) as one, aclosing(feed.follow()) as other:
             assert await first(one) == await first(other)
-            sections.publish(queries="1")
+            sections.publish(queries=b"1")
             assert await anext(one) is await anext(other)
 
     with_feed(act)
@@ -91,7 +91,7 @@ def test_a_reader_that_is_slow_gets_the_newest_alone() -> None:
         async with aclosing(feed.follow()) as quick, aclosing(feed.follow()) as slow:
             assert await first(quick) == await first(slow)
             for n in range(1, 4):
-                sections.publish(queries=str(n), **({"graph": '"h"'} if n == 2 else {}))
+                sections.publish(queries=b"%d" % n, **({"graph": b'"h"'} if n == 2 else {}))
                 await anext(quick)
             assert set((await anext(slow)).split(b"\n\n")) == {
                 b'event: graph\ndata: "h"',
@@ -117,7 +117,7 @@ def test_a_reader_hears_that_the_page_lives_though_nothing_changes(monkeypatch: 
 def test_a_reader_that_comes_back_sees_nothing_old(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(feed: Feed, sections: Sections) -> None:
         for n in range(3):
-            sections.publish(queries=str(n))
+            sections.publish(queries=b"%d" % n)
             async with aclosing(feed.follow()) as events:
                 assert f"data: {n}\n".encode() in await first(events)
             assert feed.readers == 0
@@ -131,15 +131,15 @@ def test_a_page_that_was_closed_does_not_stop_what_is_published() -> None:
     async def act(feed: Feed, sections: Sections) -> None:
         async with aclosing(feed.follow()) as events:
             await first(events)
-            sections.publish(queries="1")
+            sections.publish(queries=b"1")
             await anext(events)
             waits = asyncio.Event()
             tell = sections.history.tell_next
             sections.history.tell_next = lambda call: (tell(call), waits.set())  # type: ignore[method-assign,assign,func-returns-value]
-            sections.publish(queries="2")
+            sections.publish(queries=b"2")
             await waits.wait()
         kept.append(sections)
 
     with_feed(act)
-    kept[0].publish(queries="3")
+    kept[0].publish(queries=b"3")
     assert not kept[0].history._waiting
