@@ -309,7 +309,8 @@ def main() -> None:
             "readers": given.readers,
             **figures_of(found),
             "resident_mib": [round(size, 1) for size in sizes],
-            "slope_mib_a_minute": slope(sizes, (time.perf_counter() - began) / 60),
+            "slope_mib_a_minute": slope(sizes, minutes := (time.perf_counter() - began) / 60),
+            "slope_of_the_second_half": slope(sizes[len(sizes) // 2 :], minutes / 2),
             "readers_left": page.endpoints.feed.readers,
         }
         if given.browser:
