@@ -20,6 +20,8 @@ from rich.table import Table
 import slackwater as sw
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import arrivals as make
+from slackwater.testing.early_streams import Case as EarlyCase
+from slackwater.testing.held_out_kinds import HELD_OUT
 from slackwater.testing.trial import (
     Case,
     Paged,
@@ -83,6 +85,24 @@ def synthetic(seconds: float, seed: int) -> Iterator[Stream]:
     for name, (kind, delay, options) in kinds.items():
         load = lambda d=delay, o=options: make.arrivals(d, **{"seconds": seconds, "seed": seed, **o})  # noqa: E731
         yield Stream(name, kind, load, SECOND, ((10 * SECOND, 10 * SECOND), (20 * SECOND, 2 * SECOND)))
+
+
+def held_out(seconds: float, seed: int) -> Iterator[Stream]:
+    """Two kinds of streams that nothing was chosen with; the second is twelve days long for 600 seconds."""
+    minutes = ((30 * MINUTE, 30 * MINUTE), (60 * MINUTE, 5 * MINUTE))
+    kinds = {
+        "tunnels": (seconds / 10, SECOND, ((10 * SECOND, 10 * SECOND), (20 * SECOND, 2 * SECOND))),
+        "two populations": (seconds, 150 * SECOND, minutes),
+    }
+    for name, (length, page, windows) in kinds.items():
+        load = lambda n=name, k=int(length): _until_the_end(HELD_OUT[n](k, np.random.default_rng(seed)))  # noqa: E731
+        yield Stream(name, "changing", load, page, windows)
+
+
+def _until_the_end(case: EarlyCase) -> pl.DataFrame:
+    """Rows that come before the last one is made: what only brings stragglers is another stream."""
+    rows = pl.DataFrame({"arrival": case.arrived, "time": case.rows["t"]})
+    return rows.filter(pl.col("arrival") <= pl.col("time").max())
 
 
 def real(folder: Path) -> Iterator[Stream]:
@@ -193,6 +213,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600, help="length of the generated streams")
     parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22, 23], help="of the generated streams")
     parser.add_argument("--only", help="run only the streams with this text in their names")
+    parser.add_argument("--held-out", action="store_true", help="only two kinds that nothing was chosen with")
     parser.add_argument("--rivals", action="store_true", help="also learned, max_delay and disorder_control")
     parser.add_argument("--out", type=Path, default=_RESULTS / "progress.json", help="where to write the figures")
     parser.add_argument("--data", type=Path, default=_SHARED, help="the folder of the real streams")
@@ -200,8 +221,10 @@ def main() -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=170)
-    streams = [stream for seed in options.seeds for stream in synthetic(options.seconds, seed)]
-    streams += real(options.data)
+    kinds = held_out if options.held_out else synthetic
+    streams = [stream for seed in options.seeds for stream in kinds(options.seconds, seed)]
+    if not options.held_out:
+        streams += real(options.data)
     if not options.data.exists():
         console.print("[yellow]Of the real streams only flights is here.[/yellow]")
     measured = [

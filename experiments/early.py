@@ -1,8 +1,10 @@
 """How good early answers are on kinds of streams: coverage, width and Winkler's score beside a plain interval.
 
     PYTHONPATH=. python experiments/early.py [--windows 600] [--seeds 701 702] [--only zipf] [--data folder]
+    PYTHONPATH=. python experiments/early.py --held-out --seeds 801 802
 
 The real `Estimates` answers histories of windows (`slackwater/testing/early_history.py`), prodded at half a slide.
+With `--held-out` these are of what nothing was chosen with: two kinds of streams, and http.
 Seeds 1 to 14, 101 to 104, 201 to 204, 301 to 304, 401 to 404 and 601 to 612 were used to choose, or looked at.
 """
 
@@ -21,11 +23,14 @@ from slackwater.progress.time import microseconds
 from slackwater.testing.early_history import COLUMNS, answer, held, history, judge, winkler
 from slackwater.testing.early_kinds import KINDS
 from slackwater.testing.early_streams import Case
+from slackwater.testing.held_out_kinds import HELD_OUT
 
 _RESULTS = Path(__file__).parent / "results"
 HOUR = 3_600_000_000
 #: The real set that nothing was chosen with.
 HELD_OUT_SET = "http"
+#: Without groups, and with a rate that goes with the time of the day.
+DAILY = ("season", "dense season", "two populations")
 
 
 def figures(name: str, answers: pl.DataFrame) -> list[dict[str, Any]]:
@@ -33,8 +38,8 @@ def figures(name: str, answers: pl.DataFrame) -> list[dict[str, Any]]:
     lines = []
     for column in COLUMNS:
         judged = judge(answers, column)
-        apart = parts_of_a_day(answers) if "season" in name else answers
-        least = 50 if "season" in name else 500
+        apart = parts_of_a_day(answers) if name in DAILY else answers
+        least = 50 if name in DAILY else 500
         groups = held(apart, column).filter(pl.col("windows") >= least)["held"].to_list()
         line = {"stream": name, "value": column, **judged.__dict__, "best": best(name, answers, column)}
         line["groups"] = groups if len(groups) > 1 else None
@@ -72,7 +77,7 @@ def mean(lines: list[dict[str, Any]]) -> dict[str, Any]:
     made["worst_against_plain"] = max(line["against_plain"] for line in lines)
     if made["groups"] is not None:
         groups = [line["groups"] for line in lines]
-        of_a_day = "season" in made["stream"]
+        of_a_day = made["stream"] in DAILY
         made["groups"] = np.mean(groups, axis=0).tolist() if of_a_day else [one for some in groups for one in some]
     return made
 
@@ -107,13 +112,16 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[701, 702])
     parser.add_argument("--only", nargs="+")
+    parser.add_argument(
+        "--held-out", action="store_true", help="only what nothing was chosen with, else all others"
+    )
     parser.add_argument("--data", type=Path, default=SHARED, help="the folder of the real streams")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for the figures")
     options = parser.parse_args()
     lines = []
     print("| stream | value | seen % | corrected % | held % | by group, 4 h | width | to plain | worst | to best |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, make in KINDS.items():
+    for name, make in (HELD_OUT if options.held_out else KINDS).items():
         if options.only and name not in options.only:
             continue
         runs = [
@@ -122,14 +130,17 @@ def main() -> None:
         ]
         for same in zip(*runs, strict=True):
             lines.append(mean(list(same)))
-            show(lines[-1])
+            show(lines[-1], options.held_out)
     for stream in real(options.data):
-        if stream.path.exists() and (not options.only or stream.name in options.only):
+        if (stream.name == HELD_OUT_SET) != options.held_out or not stream.path.exists():
+            continue
+        if not options.only or stream.name in options.only:
             for line in figures(stream.name, answer(history(case_of(stream)))):
                 lines.append(line)
-                show(line, stream.name == HELD_OUT_SET)
+                show(line, options.held_out)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "early.json").write_text(json.dumps({"seeds": options.seeds, "lines": lines}, indent=1))
+    name = "early_held_out.json" if options.held_out else "early.json"
+    (options.out / name).write_text(json.dumps({"seeds": options.seeds, "lines": lines}, indent=1))
 
 
 if __name__ == "__main__":
