@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ PAGES = 3
 #: The first rows behind a silence lie within so many usual advances of the newest. Rows further back, but not from
 #: before the silence, were held back. If they are a share of SHARE in the first PAGES pages, it was an outage.
 NEWEST = 2.0
+#: How far time may have gone on in a silence is counted from any of so many advances before it.
+LAST = 10
 #: Rows after which a jump that was not believed is forgotten.
 FORGET = 300
 #: Pages without an advance after which the very first times are taken for corrupt.
@@ -186,9 +190,12 @@ class Reference:
         """Whether nothing came for so long that time, at its usual pace, may have come that far."""
         if self.time is None or self._arrived is None or not any(self._steps):
             return False
-        advances = (advance for advance, step in zip(self._advances, self._steps, strict=True) if step)
-        pace = sum(advances) / sum(self._steps)
-        return highest <= self.time + (at - self._arrived) * pace + JUMP * self.usual
+        known = [(advance, step) for advance, step in zip(self._advances, self._steps, strict=True) if step]
+        pace = median(advance / step for advance, step in known)
+        # The last row before the silence may have come late; then time had been behind its pace.
+        behind = list(accumulate(step * pace - advance for advance, step in reversed(known[-LAST:])))
+        reached = self.time + (at - self._arrived) * pace + max(0.0, *behind)
+        return highest <= reached + JUMP * self.usual
 
     def _jump(self, highest: int, rows: int, limit: int, times: Floats, at: int | None) -> bool:
         inside = int(np.searchsorted(times, float(limit), side="right"))

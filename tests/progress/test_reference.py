@@ -59,6 +59,13 @@ def test_a_time_further_ahead_than_the_night_was_long_is_not_believed() -> None:
     assert page(reference, 1400, [2000]) == 890
 
 
+def test_a_late_row_in_the_evening_does_not_make_the_night_shorter() -> None:
+    """It moves time a little, long after its own time; the night has begun by then."""
+    reference = after_a_night()
+    page(reference, 1000, [893])
+    assert page(reference, 1400, [1400]) == 1400
+
+
 def test_rows_that_were_held_back_make_it_an_outage() -> None:
     reference = after_a_night()
     assert page(reference, 1400, [1000, 1100, 1200, 1300, 1400]) == 890
