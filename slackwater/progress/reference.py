@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,11 @@ SHARE = 0.05
 ROWS = 3
 #: in so many pages. Behind an outage that is time enough to see whether what was held back comes now.
 PAGES = 3
+#: The first rows behind a silence lie within so many usual advances of the newest. Rows further back, but not from
+#: before the silence, were held back. If they are a share of SHARE in the first PAGES pages, it was an outage.
+NEWEST = 2.0
+#: How far time may have gone on in a silence is counted from any of so many advances before it.
+LAST = 10
 #: Rows after which a jump that was not believed is forgotten.
 FORGET = 300
 #: Pages without an advance after which the very first times are taken for corrupt.
@@ -29,8 +36,48 @@ STUCK = 20
 ADVANCES, KNOWN = 100, 5
 
 
+class Silence:
+    """Whether rows were held back in the last silence: the first pages behind it are watched."""
+
+    def __init__(self) -> None:
+        self.trusted = False
+        """Whether a silence has been watched, and no rows were held back in the last one."""
+        self.watched = 0
+        """Pages that are still to be watched."""
+        self._from = self._to = self._rows = self._held_back = 0
+
+    def end(self, begin: int, end: int) -> None:
+        """A silence is over, between these times."""
+        self._from, self._to, self.watched = begin, end, PAGES
+        self._rows = self._held_back = 0
+
+    def held_back(self, times: Floats) -> float:
+        """The share of these times that lies in the silence."""
+        return float(((times > self._from) & (times < self._to)).mean())
+
+    def watch(self, rows: int, times: Floats) -> None:
+        """Take one of the first pages behind the silence."""
+        self._rows += rows
+        self._held_back += round(rows * self.held_back(times))
+        self.watched -= 1
+        if not self.watched:
+            self.trusted = self._held_back < SHARE * self._rows
+
+    def state(self) -> list[int]:
+        """All as numbers."""
+        return [int(self.trusted), self.watched, self._from, self._to, self._rows, self._held_back]
+
+    def restore(self, state: list[int]) -> None:
+        """Continue from an earlier `state()`."""
+        trusted, self.watched, self._from, self._to, self._rows, self._held_back = state
+        self.trusted = bool(trusted)
+
+
 class Reference:
     """Follows the largest time; a jump must be confirmed by other rows, until then what lies behind it is ignored.
+
+    If nothing came for as long as time has gone on, it was a silence, such as a night. The first rows behind it are
+    believed at once, unless rows were held back in it or in the silence before.
 
     >>> r = Reference()
     >>> for time in range(0, 70, 10):
@@ -45,7 +92,13 @@ class Reference:
 
     def __init__(self) -> None:
         self.time: int | None = None
+        self.after_silence = False
+        """Whether the last page was the first one behind a silence, and was believed at once."""
         self._advances: list[int] = []
+        # How long after the one before each advance arrived, and when the last one did.
+        self._steps: list[int] = []
+        self._arrived: int | None = None
+        self._silence = Silence()
         # Since a jump was first seen: rows behind it, all rows, pages.
         self._behind = self._rows = self._pages = 0
 
@@ -60,27 +113,48 @@ class Reference:
         apart, part = ordered[min(int(place) + 1, len(ordered) - 1)] - low, place - int(place)
         return int(low + apart * part if part < 0.5 else low + apart - apart * (1 - part))
 
-    def pass_page(self, highest: int, rows: int, times: Callable[[], Floats] | None = None) -> bool:
+    def pass_page(
+        self, highest: int, rows: int, times: Callable[[], Floats] | None = None, at: int | None = None
+    ) -> bool:
         """Take a page; `times` gives, if asked, increasing times that stand for equal shares of its rows.
 
-        True if a jump is believed now.
+        `at` is when the page arrives. True if a jump is believed now.
         """
+        old, self.after_silence = self.time, False
+        jumped = self._take(highest, rows, times, at)
+        if self._silence.watched:
+            self._silence.watch(rows, np.full(1, float(highest)) if times is None else times())
+        if at is not None and self.time != old:
+            self._arrived = at
+        return jumped
+
+    def _take(self, highest: int, rows: int, times: Callable[[], Floats] | None, at: int | None) -> bool:
         if self.time is None or len(self._advances) < KNOWN:
-            self._begin(highest, rows, times)
+            self._begin(highest, rows, times, at)
             return False
         limit = self.time + int(JUMP * self.usual)
         if self._pages:
             self._rows += rows
         if highest <= limit:
-            self._advance(highest)
-        elif self._jump(highest, rows, limit, np.full(1, float(highest)) if times is None else times()):
-            return True
+            self._advance(highest, at)
+        else:
+            spread = np.full(1, float(highest)) if times is None else times()
+            if self._pages == 0 and at is not None and self._went_on(highest, at):
+                self._silence.end(self.time + self.usual, highest - int(NEWEST * self.usual))
+                self.after_silence = self._silence.trusted and self._silence.held_back(spread) < SHARE
+            if self.after_silence:
+                self.time = highest
+            elif self._jump(highest, rows, limit, spread, at):
+                return True
         if self._rows > FORGET:
             self._behind = self._rows = self._pages = 0
         return False
 
-    def pass_arrival(self, arrival: Arrival) -> bool:
-        """Take a page by what it tells about time, its sketch of times if it has one; True as above."""
+    def pass_arrival(self, arrival: Arrival, at: int | None = None) -> bool:
+        """Take a page by what it tells about time, its sketch of times if it has one; True as above.
+
+        Without `at` no silence is known.
+        """
         if arrival.highest is None:
             return False
         sketch = arrival.sketch
@@ -92,9 +166,9 @@ class Reference:
             ranks = (np.arange(entries) + 0.5) / entries
             return np.asarray(kll_doubles_sketch.deserialize(sketch).get_quantiles(ranks), dtype=np.float64)
 
-        return self.pass_page(arrival.highest, arrival.timed, times)
+        return self.pass_page(arrival.highest, arrival.timed, times, at)
 
-    def _begin(self, highest: int, rows: int, times: Callable[[], Floats] | None) -> None:
+    def _begin(self, highest: int, rows: int, times: Callable[[], Floats] | None, at: int | None) -> None:
         """At the start a page of some rows is its own measure; a first time that nothing reaches is dropped."""
         if times is not None and rows >= 20:
             spread = times()
@@ -110,9 +184,20 @@ class Reference:
             self.time = None
             highest = self._behind
         self._behind = self._pages = 0
-        self._advance(highest)
+        self._advance(highest, at)
 
-    def _jump(self, highest: int, rows: int, limit: int, times: Floats) -> bool:
+    def _went_on(self, highest: int, at: int) -> bool:
+        """Whether nothing came for so long that time, at its usual pace, may have come that far."""
+        if self.time is None or self._arrived is None or not any(self._steps):
+            return False
+        known = [(advance, step) for advance, step in zip(self._advances, self._steps, strict=True) if step]
+        pace = median(advance / step for advance, step in known)
+        # The last row before the silence may have come late; then time had been behind its pace.
+        behind = list(accumulate(step * pace - advance for advance, step in reversed(known[-LAST:])))
+        reached = self.time + (at - self._arrived) * pace + max(0.0, *behind)
+        return highest <= reached + JUMP * self.usual
+
+    def _jump(self, highest: int, rows: int, limit: int, times: Floats, at: int | None) -> bool:
         inside = int(np.searchsorted(times, float(limit), side="right"))
         self._rows = self._rows if self._pages else rows
         self._behind += max(1, round(rows * (1 - inside / len(times))))
@@ -120,18 +205,20 @@ class Reference:
         if self._behind < SHARE * self._rows:
             # A handful of rows: go on without them.
             if inside:
-                self._advance(int(times[inside - 1]))
+                self._advance(int(times[inside - 1]), at)
         elif self._pages >= PAGES and self._behind >= ROWS:
             self.time, self._behind, self._rows, self._pages = highest, 0, 0, 0
             return True
         return False
 
-    def _advance(self, time: int) -> None:
+    def _advance(self, time: int, at: int | None) -> None:
         if self.time is None:
             self.time = time
         elif time > self.time:
             self._advances.append(time - self.time)
-            del self._advances[:-ADVANCES]
+            self._steps.append(0 if at is None or self._arrived is None else at - self._arrived)
+            for kept in (self._advances, self._steps):
+                del kept[:-ADVANCES]
             self.time = time
 
     def state(self) -> dict[str, Any]:
@@ -139,6 +226,7 @@ class Reference:
         return {
             "time": self.time,
             "advances": list(self._advances),
+            "arrived": [self._arrived, list(self._steps), self._silence.state()],
             "jump": [self._behind, self._rows, self._pages],
         }
 
@@ -146,4 +234,10 @@ class Reference:
         """Continue from an earlier `state()`."""
         self.time = state["time"]
         self._advances = list(state["advances"])
+        if "arrived" in state:
+            self._arrived, steps, silence = state["arrived"]
+            self._silence.restore(silence)
+        else:
+            steps = [0] * len(self._advances)
+        self._steps = list(steps)
         self._behind, self._rows, self._pages = state["jump"]

@@ -58,7 +58,8 @@ def drop_ratio(
     stream's age (0.8 if rows do not come later and later). The age counts from the oldest rows of the first page.
     When rows begin to come later than before, there is such a pause again, until the wait is at most 0.6 of the
     time since. A jump of time far ahead is believed only when three pages and 5 % of the rows confirm it, so a
-    corrupt timestamp does no harm.
+    corrupt timestamp does no harm. If nothing came for as long, as in a night, it is believed at once, unless rows
+    were held back in that silence or in the one before.
 
     Args:
         p: the share that may be lost: 0.01 or "1%".

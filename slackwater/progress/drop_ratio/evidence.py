@@ -98,7 +98,7 @@ class Evidence:
         assert arrival.highest is not None
         self._found = {}
         place, old = self.place, self.reference.time
-        self.jumped = self.reference.pass_arrival(arrival)
+        self.jumped = self.reference.pass_arrival(arrival, arrival.at)
         now = self.reference.time
         assert now is not None
         self.new_cell = not self.places or place // self._cell_length > self.places[-1] // self._cell_length
@@ -109,7 +109,7 @@ class Evidence:
         ranks, shares = ranks_of(arrival.timed)
         late = np.full(len(ranks), -np.inf) if base is None else float(base) - _times(arrival, ranks)
         self.lateness.add(late, shares * arrival.timed, self.new_cell)
-        moved = 0 if old is None or self.jumped else now - old
+        moved = 0 if old is None or self.jumped or self.reference.after_silence else now - old
         if self.new_cell:
             self.places.append(place)
             self.before.append(MIN_TICK if met is None else met)

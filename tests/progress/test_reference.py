@@ -1,0 +1,131 @@
+"""What the reference makes of a silence: a night is no jump, an outage with rows held back is one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.reference import PAGES, Reference
+from slackwater.progress.time import TimeDomain
+from slackwater.testing import arrivals as make
+from slackwater.testing.trial import Case, Outcome, Paged, run
+from slackwater.windows.spec import WindowSpec
+
+SECOND = 1_000_000
+
+
+def awake(reference: Reference, begin: int, end: int, pace: int = 1) -> list[int | None]:
+    """A page each tenth tick, with a row of its time; the reference behind each of them."""
+    return [page(reference, at, [at * pace]) for at in range(begin, end, 10)]
+
+
+def page(reference: Reference, at: int, times: Iterable[int]) -> int | None:
+    spread = np.sort(np.array(list(times), dtype=np.float64))
+    reference.pass_page(int(spread[-1]), len(spread), lambda: spread, at)
+    return reference.time
+
+
+def after_a_night() -> Reference:
+    """One that has seen a day, a night of 500 ticks and the morning."""
+    reference = Reference()
+    awake(reference, 0, 200)
+    awake(reference, 700, 900)
+    return reference
+
+
+def test_the_first_night_passes_for_a_jump() -> None:
+    reference = Reference()
+    awake(reference, 0, 200)
+    assert awake(reference, 700, 700 + 10 * PAGES) == [190, 190, 720]
+
+
+@pytest.mark.parametrize("pace", [1, 7], ids=["clock", "sequence numbers, 7 a tick"])
+def test_behind_the_second_night_the_first_row_is_believed_at_once(pace: int) -> None:
+    reference = Reference()
+    for begin in (0, 700):
+        awake(reference, begin, begin + 200, pace)
+    assert page(reference, 1400, [1400 * pace]) == 1400 * pace
+    assert reference.after_silence
+    page(reference, 1410, [1410 * pace])
+    assert not reference.after_silence
+
+
+def test_a_time_further_ahead_than_the_night_was_long_is_not_believed() -> None:
+    reference = after_a_night()
+    assert page(reference, 1400, [2000]) == 890
+
+
+def test_a_late_row_in_the_evening_does_not_make_the_night_shorter() -> None:
+    """It moves time a little, long after its own time; the night has begun by then."""
+    reference = after_a_night()
+    page(reference, 1000, [893])
+    assert page(reference, 1400, [1400]) == 1400
+
+
+def test_rows_that_were_held_back_make_it_an_outage() -> None:
+    reference = after_a_night()
+    assert page(reference, 1400, [1000, 1100, 1200, 1300, 1400]) == 890
+
+
+def test_behind_an_outage_the_next_night_is_not_trusted_and_the_one_behind_it_is() -> None:
+    reference = after_a_night()
+    page(reference, 1400, [1000, 1100, 1200, 1300, 1400])
+    awake(reference, 1410, 1600)
+    assert awake(reference, 2100, 2130) == [1590, 1590, 2120]
+    awake(reference, 2130, 2300)
+    assert page(reference, 2800, [2800]) == 2800
+
+
+def test_rows_that_are_as_old_as_the_evening_were_not_held_back() -> None:
+    reference = after_a_night()
+    assert page(reference, 1400, [880, 885, 890, 1400]) == 1400
+
+
+@pytest.mark.parametrize("pages", [0, 1, 2, 3])
+def test_a_restored_reference_goes_on_with_what_it_knows_of_silences(pages: int) -> None:
+    whole, again = Reference(), Reference()
+    awake(whole, 0, 200)
+    awake(whole, 700, 700 + 10 * pages)
+    again.restore(json.loads(json.dumps(whole.state())))
+    for reference in (whole, again):
+        awake(reference, 700 + 10 * pages, 900)
+    assert page(again, 1400, [1400]) == page(whole, 1400, [1400]) == 1400
+
+
+def test_a_state_that_knows_nothing_of_silences_is_restored() -> None:
+    state, again = after_a_night().state(), Reference()
+    del state["arrived"]
+    again.restore(state)
+    assert page(again, 1400, [1400]) == 890
+
+
+# --- drop_ratio behind a silence
+
+
+def tried(delay: make.Delay, **options: tuple[float, float]) -> Outcome:
+    rows = make.arrivals(delay, seconds=600, seed=301, **options)  # type: ignore[arg-type]
+    paged = Paged.cut(rows["arrival"].to_numpy(), rows["time"].to_numpy(), SECOND)
+    case = Case.of(paged, WindowSpec(10 * SECOND, 10 * SECOND))
+    return run(drop_ratio(0.01).tracker(TimeDomain.TIMESTAMP), case)
+
+
+def test_windows_behind_the_second_gap_close_with_the_first_rows_behind_it() -> None:
+    """Rows are made from 0 to 90, from 120 to 210, from 240 to 330 and so on; they come 2 seconds late."""
+    outcome = tried(make.exponential(2), gaps=(120, 30))
+    ats, beats = outcome.case.paged.ats, outcome.heartbeats[1:]
+
+    def closed(end: int) -> int:
+        """The second in which the windows up to an end close."""
+        return int(ats[np.searchsorted(beats, end * SECOND - 1)] // SECOND)
+
+    assert closed(100) == 122, "the first gap passes for a jump: three pages"
+    assert [closed(end) for end in (220, 340, 460)] == [240, 360, 480]
+    assert outcome.worst(100) <= 0.01
+
+
+def test_outages_lose_no_more_than_before() -> None:
+    assert tried(make.outages(make.exponential(1), 120, 20)).worst(100) <= 0.01
