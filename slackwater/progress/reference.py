@@ -234,10 +234,7 @@ class Reference:
         """Continue from an earlier `state()`."""
         self.time = state["time"]
         self._advances = list(state["advances"])
-        if "arrived" in state:
-            self._arrived, steps, silence = state["arrived"]
-            self._silence.restore(silence)
-        else:
-            steps = [0] * len(self._advances)
+        self._arrived, steps, silence = state["arrived"]
         self._steps = list(steps)
+        self._silence.restore(silence)
         self._behind, self._rows, self._pages = state["jump"]

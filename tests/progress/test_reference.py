@@ -96,13 +96,6 @@ def test_a_restored_reference_goes_on_with_what_it_knows_of_silences(pages: int)
     assert page(again, 1400, [1400]) == page(whole, 1400, [1400]) == 1400
 
 
-def test_a_state_that_knows_nothing_of_silences_is_restored() -> None:
-    state, again = after_a_night().state(), Reference()
-    del state["arrived"]
-    again.restore(state)
-    assert page(again, 1400, [1400]) == 890
-
-
 # --- drop_ratio behind a silence
 
 

@@ -64,6 +64,7 @@ def drop_ratio(
     Args:
         p: the share that may be lost: 0.01 or "1%".
         stretch: over what the share is kept: a number of pages, or a length of arrival time, as in "10 minutes".
+            Where rows come late in backlogs, some dozens of these should fall into it.
         timeout: after so long a silence the stream is taken to have sent all (S1 section 3.4).
 
     >>> drop_ratio("1%").describe()
