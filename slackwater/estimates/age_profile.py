@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from slackwater.estimates.guesses import (
     share_in,
 )
 from slackwater.estimates.season import Season
+from slackwater.estimates.small_arrays import finite, side_by_side, within
 from slackwater.estimates.traffic import Pace, Traffic
 from slackwater.progress.sources import Ints
 
@@ -148,6 +150,7 @@ class AgeProfile:
         left = [s.left(window) for s in self._seasons]
         guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
         center = seen.copy()
+        rows = np.arange(len(keys))
         missing, pace = np.zeros(len(keys)), self._traffic.pace(seen[:, 0], own[:, 0], traffic)
         for j, growth in enumerate(self._columns):
             if growth in SUMS:
@@ -160,10 +163,10 @@ class AgeProfile:
             choice = self._choice(j, own[:, j])
             if growth in SUMS and self._intervals[j].best(PACED) // UNITS == BY_PACE:
                 choice[pace.known & ~pace.usual] = BY_PACE
-            center[:, j] = np.take_along_axis(guesses[:, j], choice[:, None], axis=1)[:, 0]
+            center[:, j] = guesses[rows, j, choice]
             if j == 0:
-                missing = np.nan_to_num(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
-        unit = self._units(seen, np.nan_to_num(center[:, 0] - seen[:, 0]), own)
+                missing = finite(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
+        unit = self._units(seen, finite(center[:, 0] - seen[:, 0]), own)
         spread = self._spread(own) / self._level()[:, None]
         low, high = self._bounds(keys, seen, guesses, spread, unit, pace)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy(), traffic)
@@ -237,12 +240,12 @@ class AgeProfile:
         """Of a window unlike those before, intervals that expect the usual say nothing."""
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
         outside = self._groups.outside(keys, self._outside)
+        all_groups: list[tuple[list[int], Any]] = [(self._kinds, slice(None))]
+        unlike = all_groups if pace.usual.all() else self._by_pace(pace)
         for j, growth in enumerate(self._columns):
             interval = self._intervals[j]
             if interval.ready:
-                unlike = ~pace.usual & (growth in SUMS)
-                sets = (self._kinds, ~unlike), (PACED, unlike & pace.known), (self._unusual, unlike & ~pace.known)
-                for kinds, mine in (some for some in sets if some[1].any()):
+                for kinds, mine in unlike if growth in SUMS else all_groups:
                     some, weights = interval.weights(kinds)
                     guess, scale = np.divmod(some, UNITS)
                     scales = spread[mine, j][:, guess] * unit[mine, j][:, scale]
@@ -257,6 +260,12 @@ class AgeProfile:
             elif growth is Growth.FALLS:
                 low[:, j], high[:, j] = np.minimum(low[:, j], seen[:, j]), np.minimum(high[:, j], seen[:, j])
         return low, high
+
+    def _by_pace(self, pace: Pace) -> list[tuple[list[int], Any]]:
+        """The kinds of intervals of a sum, each with the groups that they are for."""
+        unlike = ~pace.usual
+        sets = (self._kinds, pace.usual), (PACED, unlike & pace.known), (self._unusual, unlike & ~pace.known)
+        return [(kinds, mine) for kinds, mine in sets if mine.any()]
 
     def learn(
         self, window: int, said: Guess, final: Floats, curve: Floats, behind: int, most: int = MOST_GROUPS
@@ -309,7 +318,7 @@ class AgeProfile:
         """What the groups' histories get of a window."""
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.abs(final) / final[:, :1]
-            missing = np.clip(1 - guess.seen[:, :1] / final[:, :1], 0, 1) + np.zeros_like(final)
+            missing = within(1 - guess.seen[:, :1] / final[:, :1], 0, 1) + np.zeros_like(final)
             # Where most errors are nothing, the others are many times their mean.
             own = self._groups.of(guess.keys)
             changed = (own[:, :, CHANGED] + 1) / (own[:, :, LONG] + 1)
@@ -324,7 +333,7 @@ class AgeProfile:
         varied = np.abs(guess.seen - own[:, :, LONG_SEEN] / np.maximum(own[:, :, LONG], 1.0))
         lasting = [one, guess.seen, final, (final != guess.seen) * 1.0, np.where(own[:, :, LONG] > 0, varied, 0.0)]
         parts = [one, guess.seen, final, size, missing, *lasting]
-        figures = np.concatenate([np.stack(parts, axis=2), off], axis=2)
+        figures = np.concatenate([side_by_side(parts), off], axis=2)
         if self.windows <= BLIND:  # errors of those who know nothing: it takes long to forget them
             figures[:, :, LONG:] = 0.0
         return figures
@@ -340,7 +349,7 @@ class AgeProfile:
         rows = float(guess.traffic[0, 0]) if new else np.nan
         for season in self._seasons:
             faster = season.faster(np.array([float(window)]))[0]
-            first = np.nan_to_num(guess.seen + (guess.guesses[:, :, 0] - guess.seen) * faster).sum(axis=0)
+            first = finite(guess.seen + (guess.guesses[:, :, 0] - guess.seen) * faster).sum(axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 shares = np.nansum(final, axis=0) / first - 1
             weight = min(float(first[0] / max(usual, 1.0)), 4.0)

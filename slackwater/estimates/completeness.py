@@ -70,7 +70,7 @@ class Curve:
         ages = (time - 1 - last_ticks) / self._slide
         followed = (last_ticks // self._slide % self._every == 0) & (last_ticks >= self._begin) & (ages >= KNOTS[0])
         followed &= ~self._closed(last_ticks)
-        places = np.searchsorted(KNOTS, ages[followed]).clip(max=len(KNOTS) - 1)
+        places = np.minimum(np.searchsorted(KNOTS, ages[followed]), len(KNOTS) - 1)
         for last, place, rows in zip(
             last_ticks[followed].tolist(), places.tolist(), pairs[followed].tolist(), strict=True
         ):

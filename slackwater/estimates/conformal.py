@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.estimates.completeness import Floats
+from slackwater.estimates.small_arrays import finite, within
 from slackwater.progress.sources import Ints
 
 #: No interval before so many errors of so many windows are known.
@@ -68,7 +69,7 @@ def moved(
     """
     most = STEP * (OF_OTHERS if others else 1.0) / (1 + behind / LATER)
     step = most * np.minimum(known / SETTLED, 1.0) * (target - missed)
-    return np.asarray(np.clip(outside + np.nan_to_num(step), LEAST_OUTSIDE, MOST_OUTSIDE * target))
+    return within(outside + finite(step), LEAST_OUTSIDE, MOST_OUTSIDE * target)
 
 
 def _beyond(outside: Floats, least: float) -> Floats:
@@ -136,15 +137,16 @@ class Conformal:
 
     def _wider(self) -> Floats:
         """By what share intervals are wider because few errors are known, by kind."""
-        together = np.sin(np.pi / 2 * self._same / (self._windows + ALONE)).clip(0, LONGEST)
+        together = within(np.sin(np.pi / 2 * self._same / (self._windows + ALONE)), 0, LONGEST)
         run = (1 + together) / (1 - together)
         return np.asarray(np.minimum(FEW * run / self._learned, MOST_WIDER))
 
     def _reach(self, share: Floats, distances: Floats, draw_in: NDArray[np.bool_]) -> Floats:
         """How far an end is that leaves such a share of distances outside, which increase, by share and kind."""
         count = len(distances)
-        far = _beyond(share, 1 / (count + 1))[:, None] * self._at(1 - share, distances)
-        near = TIMES * self._at(1 - OF_SHARE * share, distances)
+        both = self._at(np.concatenate([1 - share, 1 - OF_SHARE * share]), distances)
+        far = _beyond(share, 1 / (count + 1))[:, None] * both[: len(share)]
+        near = TIMES * both[len(share) :]
         telling = np.where(draw_in, np.minimum(count * share / TELLING, 1.0), 1.0)[:, None]
         surprise = (near > 0) & (far > near)
         near = np.where(surprise, near, 1.0)
@@ -152,7 +154,7 @@ class Conformal:
 
     def _at(self, shares: Floats, ordered: Floats) -> Floats:
         """The errors below which such shares lie, by share and kind."""
-        places = (shares * (len(ordered) + 1) - 1).clip(0, len(ordered) - 1)
+        places = within(shares * (len(ordered) + 1) - 1, 0, len(ordered) - 1)
         floor = places.astype(np.int64)
         part = (places - floor)[:, None]
         return np.asarray(ordered[floor] * (1 - part) + ordered[np.minimum(floor + 1, len(ordered) - 1)] * part)

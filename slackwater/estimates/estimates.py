@@ -87,14 +87,16 @@ class Estimates:
         """
         windows, keys, numbers = self._numbers(values)
         guess, completeness = self._guess(windows, keys, numbers, now, timed)
-        made: list[pl.Expr | pl.Series] = [pl.col(a.name).alias(seen(a.name)) for a in self._kernel.aggregates]
+        made = [values[a.name].alias(seen(a.name)) for a in self._kernel.aggregates]
         for a in self._kernel.aggregates:
             if a not in self._measured:
-                made += [pl.lit(None, pl.Float64).alias(n) for n in (low(a.name), high(a.name))]
+                made += [_floats(n, np.full(values.height, np.nan)) for n in (low(a.name), high(a.name))]
         for j, a in enumerate(self._measured, 1):
             made += [cast_to_type(values[a.name], numbers[:, j], guess.center[:, j])]
             made += [_floats(low(a.name), guess.low[:, j]), _floats(high(a.name), guess.high[:, j])]
-        answer = values.with_columns(*made, _floats(COMPLETENESS, completeness))
+        made += [_floats(COMPLETENESS, completeness)]
+        # Columns, not a query of polars: that would take longer than all guesses of a few groups.
+        answer = pl.DataFrame([*{s.name: s for s in (*values.get_columns(), *made)}.values()])
         if self._own_measure is not None:
             self._own_measure.early(answer, now)
         return answer
@@ -142,12 +144,14 @@ class Estimates:
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""
         names = [ROWS, *(a.name for a in self._measured)]
-        numbers = values.select(pl.col(names).cast(pl.Float64).fill_null(np.nan)).to_numpy(writable=True)
+        numbers = np.empty((values.height, len(names)), order="F")
+        for j, name in enumerate(names):
+            numbers[:, j] = values[name].cast(pl.Float64).to_numpy()
         numbers[~(np.abs(numbers) < _HUGE)] = np.nan
         keys = np.zeros(values.height, np.uint64)
         if self._kernel.keys:
             # The hash changes with the version of polars at most; then groups begin anew.
-            keys = values.select(self._kernel.keys).hash_rows(seed=5).to_numpy()
+            keys = values[self._kernel.keys].hash_rows(seed=5).to_numpy()
         return values[WINDOW].cast(pl.Int64).to_numpy(), keys, numbers
 
     def final(self, values: pl.DataFrame, now: int, ended: bool = False) -> None:

@@ -48,7 +48,7 @@ class GroupHistory:
         """Where groups are, and whether they are there."""
         if not len(self._keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
-        places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return places, self._keys[places] == keys
 
     def of(self, keys: Keys) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
+from slackwater.estimates.small_arrays import finite, side_by_side
 from slackwater.estimates.traffic import Pace
 
 #: Guesses beside those of seasons; the first is taken until others have been closer.
@@ -90,7 +91,7 @@ def guess_sum(
     for faster, left in seasons:
         by_season = (seen + simple * faster) * (1 + left) - seen
         rests.append(np.maximum(by_season, 0.0) if growth is Growth.COUNTS else by_season)
-    return np.asarray(seen[:, None] + np.nan_to_num(np.stack(rests, axis=1)))
+    return seen[:, None] + finite(side_by_side(rests))
 
 
 def guess_shift(seen: Floats, missing: Floats, own: Floats, guesses: int) -> Floats:

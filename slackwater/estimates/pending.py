@@ -35,7 +35,7 @@ class Waiting:
     def nearer(self, other: Waiting) -> Waiting:
         """One answer for each group of both, the one nearer to the age wanted; itself if that changes nothing."""
         mine, keys = self.guess.keys, other.guess.keys
-        places = np.searchsorted(mine, keys).clip(max=len(mine) - 1)
+        places = np.minimum(np.searchsorted(mine, keys), len(mine) - 1)
         known = mine[places] == keys
         better = ~known | (other.off < self.off[places])
         if not better.any():
@@ -120,7 +120,7 @@ class Pending:
         matched = []
         for level, waiting in list(self._windows.get(window, {}).items()):
             mine = waiting.guess.keys
-            places = np.searchsorted(keys, mine, sorter=order).clip(max=len(keys) - 1)
+            places = np.minimum(np.searchsorted(keys, mine, sorter=order), len(keys) - 1)
             found = keys[order[places]] == mine
             if found.any():
                 matched.append((level, waiting.take(np.flatnonzero(found)), order[places[found]]))

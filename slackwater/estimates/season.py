@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.estimates.completeness import Floats
+from slackwater.estimates.small_arrays import finite, within
 
 #: So many waves fit into a season, the longest first; into one of several days also some of a day.
 WAVES = 4
@@ -52,8 +53,11 @@ class Waves:
         self._found: Floats | None = None
 
     def _basis(self, window: float) -> Floats:
-        angles = window * self._turns
-        return np.concatenate([[1.0], np.cos(angles), np.sin(angles)])
+        angles, basis = window * self._turns, np.ones(len(self._square))
+        half = 1 + len(angles)
+        np.cos(angles, out=basis[1:half])
+        np.sin(angles, out=basis[half:])
+        return basis
 
     def at(self, windows: Floats) -> Floats:
         """The values by window and column."""
@@ -62,7 +66,7 @@ class Waves:
         # One by one: a product of many rows is rounded otherwise, and a restart asks for other rows at once.
         if (windows == windows[0]).all():  # Most prods ask for the groups of one window.
             row = self._basis(float(windows[0])) @ self._found
-            return np.broadcast_to(row, (len(windows), len(row)))
+            return np.repeat(row[None], len(windows), axis=0)
         each, places = np.unique(windows, return_inverse=True)
         return np.stack([self._basis(window) @ self._found for window in each.tolist()])[places]
 
@@ -116,11 +120,11 @@ class Season:
     def faster(self, windows: Floats) -> Floats:
         """How many times as fast the missing rows of windows come as those that are here."""
         here, later = self._rate.at(windows)[:, 0], self._rate.at(windows + self._later)[:, 0]
-        return np.exp(later - here).clip(1 / FASTER, FASTER)
+        return within(np.exp(later - here), 1 / FASTER, FASTER)
 
     def left(self, windows: Floats) -> Floats:
         """By what share final values exceed what the rate promises, by window and column."""
-        return self._left.at(windows).clip(-FAR_OFF, FAR_OFF)
+        return within(self._left.at(windows), -FAR_OFF, FAR_OFF)
 
     def learn(self, window: int, rows: float, shares: Floats, weight: float) -> None:
         """A window had so many rows when it was answered, and its final values exceeded the promise by such shares.
@@ -129,7 +133,7 @@ class Season:
         """
         if rows > 0:
             self._rate.learn(window, np.log([rows]), 1.0)
-        self._left.learn(window, np.nan_to_num(shares).clip(-FAR_OFF, FAR_OFF), weight)
+        self._left.learn(window, within(finite(shares), -FAR_OFF, FAR_OFF), weight)
 
     def _waves(self) -> tuple[Waves, Waves]:
         return self._rate, self._left

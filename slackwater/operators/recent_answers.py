@@ -16,6 +16,8 @@ from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_CO
 GROUPS = 8
 #: So many windows of them are kept: the latest.
 WINDOWS = 48
+#: So many answers wait at the most until they are gone through, in so many tables.
+WAITING_ROWS, WAITING_TABLES = 2_000, 64
 
 
 class RecentAnswers:
@@ -30,13 +32,29 @@ class RecentAnswers:
         self._timestamps = False
         """Whether windows end at timestamps."""
         self._shown: dict[str, Any] | None = None
+        self._waiting: list[pa.Table] = []
+        """Answers that nobody has asked for yet."""
 
     def take(self, rows: pa.Table) -> None:
-        """Some answers have come; rows without a window, as a projection may leave them, are passed over."""
-        names = rows.schema.names
-        if not {WINDOW_END, KIND} <= set(names) or not rows.num_rows:
+        """Some answers have come; rows without a window, as a projection may leave them, are passed over.
+
+        Nobody may look before many more come. So they wait, a few at the most, and are gone through together.
+        """
+        if not {WINDOW_END, KIND} <= set(rows.schema.names) or not rows.num_rows:
             return
         self._values = self._values or _numbers(rows.schema, self._keys)
+        self._waiting.append(rows)
+        self._shown = None
+        if sum(table.num_rows for table in self._waiting) > WAITING_ROWS or len(self._waiting) > WAITING_TABLES:
+            self._go_through()
+
+    def _go_through(self) -> None:
+        """Keep what is to be shown of the answers that wait."""
+        if not self._waiting:
+            return
+        # Early answers have more columns than final ones.
+        rows, self._waiting = pa.concat_tables(self._waiting, promote_options="default"), []
+        names = rows.schema.names
         wanted = [n for v in self._values for n in (v, low(v), high(v), seen(v)) if n in names]
         about = [n for n in (WINDOW_END, KIND, EMITTED_AT, COMPLETENESS) if n in names]
         keys = [k for k in self._keys if k in names]
@@ -44,10 +62,9 @@ class RecentAnswers:
         text = pl.concat_str([pl.col(k).cast(pl.String).fill_null("null") for k in keys], separator=", ")
         frame = frame.with_columns((text if keys else pl.lit("all")).alias("__group"))
         self._follow(frame["__group"])
-        wanted_rows = pl.col("__group").is_in(self._groups)
-        if frame.height > WINDOWS:
-            wanted_rows &= pl.col(WINDOW_END).rank("dense", descending=True) <= WINDOWS
-        here = frame.filter(wanted_rows)
+        here = frame.filter(pl.col("__group").is_in(self._groups))
+        if here.height > WINDOWS:
+            here = here.filter(pl.col(WINDOW_END).rank("dense", descending=True) <= WINDOWS)
         self._timestamps = frame.schema[WINDOW_END] == pl.Datetime
         # As whole numbers: Python's datetime ends with the year 9999, windows do not.
         ticks = {n: pl.col(n).dt.epoch("us") for n in about if frame.schema[n] == pl.Datetime}
@@ -56,7 +73,6 @@ class RecentAnswers:
             self._keep(row)
         for end in sorted(self._kept)[:-WINDOWS]:
             del self._kept[end]
-        self._shown = None
 
     def _follow(self, groups: pl.Series) -> None:
         if len(self._groups) < GROUPS:
@@ -77,6 +93,7 @@ class RecentAnswers:
 
     def figures(self) -> dict[str, Any]:
         """The answers, the oldest window first. The same object until others have come."""
+        self._go_through()
         if self._shown is None:
             windows = [
                 {"window_end": _text(end, self._timestamps), "group": group, **kept}

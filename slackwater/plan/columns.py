@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa
 import sqlglot
@@ -91,16 +92,14 @@ def _used(names: list[str], wanted: list[str] | None) -> set[str]:
     return {name for name in names if name.lower() in used} or {names[0]}
 
 
-def _identifiers(sql: str) -> Iterator[str]:
+@lru_cache(maxsize=1_024)
+def _identifiers(sql: str) -> frozenset[str]:
     """Every name in an expression that could be a column; a star where the text cannot be read."""
     if sql == "*":
-        return
+        return frozenset()
     try:
         tree = sqlglot.parse_one(sql, dialect="spark")
     except sqlglot.errors.SqlglotError:
-        yield "*"
-        return
-    for identifier in tree.find_all(exp.Identifier):
-        yield identifier.name
-    if tree.find(exp.Subquery, exp.Star) is not None:
-        yield "*"
+        return frozenset("*")
+    names = {identifier.name for identifier in tree.find_all(exp.Identifier)}
+    return frozenset(names | {"*"} if tree.find(exp.Subquery, exp.Star) is not None else names)

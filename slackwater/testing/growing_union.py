@@ -43,8 +43,11 @@ class GrowingUnion(OrderedUnion):
             self._clock.advance(self._cost * element.measure().rows)
         if not isinstance(element, ArrowPage) or self._growth == 1:
             return element
-        rows, copies = rows_of(element.payload()), round(self._growth)
-        grown = pl.concat([rows] * copies) if copies else rows.gather_every(round(1 / self._growth))
+        rows, copies, every = rows_of(element.payload()), round(self._growth), round(1 / self._growth)
+        if copies:
+            grown = pl.concat([rows] * copies)
+        else:  # of a page of a few rows the first is the only one: that needs no query of polars
+            grown = rows.head(1) if rows.height <= every else rows.gather_every(every)
         page = ArrowPage(grown, element.number, element.measure().at, "t")
         page.measure()
         return page

@@ -107,8 +107,10 @@ def _told(
     panes_of, rows_of = (counts[c].cast(pl.Int64).to_numpy() for c in ("pane", "rows"))
     names, lost_of = counts["source"].to_list(), np.array(lost, dtype=np.int64)
     by = RowsBySource(names, panes_of, rows_of, lost_of, spec.rows_by_window)
-    whole = counts.group_by("pane").agg(pl.col("rows").sum()).sort("pane")
-    last_ticks, pairs = spec.rows_by_window(whole["pane"].to_numpy(), whole["rows"].cast(pl.Int64).to_numpy())
+    found, places = np.unique(panes_of, return_inverse=True)
+    whole = np.zeros(len(found), np.int64)
+    np.add.at(whole, places, rows_of)
+    last_ticks, pairs = spec.rows_by_window(found, whole)
     return Report("q", number, last_ticks, pairs, sum(lost), lambda: by), windows
 
 

@@ -45,7 +45,7 @@ class Kernel:
     aggregates: tuple[Aggregate, ...]
     source: str | None
 
-    @property
+    @cached_property
     def source_of(self) -> pl.Expr:
         """The source of a row with group columns, as the text that heartbeats name it by."""
         return pl.lit(None, pl.String) if self.source is None else source_text(pl.col(self.source))

@@ -91,7 +91,8 @@ class PaneRing:
             return None
         low, high = spec.panes(first)[0], spec.panes(last)[1]
         panes = pl.concat(self._parts(), how="vertical", rechunk=False)
-        panes = panes.filter(pl.col(PANE).is_between(low, high, closed="left"))
+        if span[0] < low or span[1] >= high:
+            panes = panes.filter(pl.col(PANE).is_between(low, high, closed="left"))
         if first == last:
             single = panes.with_columns(pl.lit(first, pl.Int64).alias(WINDOW))
             return self._kernel.merge(single.group_by([WINDOW, *self._kernel.keys]))

@@ -65,7 +65,7 @@ def ordered_values(kernel: PaneKernel, merged: pl.DataFrame) -> pl.DataFrame:
 
 def result_rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
     """Final results of windows with these values."""
-    return _rows(kernel, values.with_columns(pl.lit(1.0).alias(COMPLETENESS)), schema, emitted_at, "final")
+    return _rows(kernel, values, schema, emitted_at, "final")
 
 
 def early_rows(kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
@@ -74,14 +74,22 @@ def early_rows(kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, e
 
 
 def _rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int, kind: Kind) -> pa.Table:
-    start = pl.col(WINDOW) * kernel.spec.slide + kernel.spec.offset
-    named = values.with_columns(
+    # Columns, not queries of polars: those would take longer than all else that is done to a few rows.
+    start = values[WINDOW].cast(pl.Int64) * kernel.spec.slide + kernel.spec.offset
+    made = [
         start.alias(WINDOW_START),
         (start + kernel.spec.range).alias(WINDOW_END),
-        pl.lit(kind).alias(KIND),
-        pl.lit(emitted_at, pl.Int64).alias(EMITTED_AT),
-    )
-    return in_schema(named.select(schema.names), schema)
+        _constant(KIND, kind, pl.String, values.height),
+        _constant(EMITTED_AT, emitted_at, pl.Int64, values.height),
+    ]
+    if kind == "final":
+        made.append(_constant(COMPLETENESS, 1.0, pl.Float64, values.height))
+    columns = {column.name: column for column in (*values.get_columns(), *made)}
+    return in_schema(pl.DataFrame([columns[name] for name in schema.names]), schema)
+
+
+def _constant(name: str, value: object, kind: type[pl.DataType], rows: int) -> pl.Series:
+    return pl.Series(name, [value], kind).new_from_index(0, rows)
 
 
 def row_columns(kernel: Kernel) -> list[str]:

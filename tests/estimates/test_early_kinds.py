@@ -37,7 +37,7 @@ def test_every_group_has_the_coverage_that_was_asked_for(kind: str) -> None:
         assert worst.is_empty(), (column, worst)
 
 
-@pytest.mark.parametrize("kind", ["gaps", "correlated"])
+@pytest.mark.parametrize("kind", ["gaps", pytest.param("correlated", marks=pytest.mark.long)])
 def test_no_interval_scores_much_worse_than_a_plain_one(kind: str) -> None:
     for column in COLUMNS:
         scores = [judge(answers(kind, seed, 500), column).against_plain for seed in (11, 12)]

@@ -63,7 +63,7 @@ def test_a_prod_before_any_row_is_too_early_not_too_late() -> None:
     assert aggregate["early_results"] >= aggregate["windows"] - 12
 
 
-@pytest.mark.parametrize("accuracy", [0.8, 0.93])
+@pytest.mark.parametrize("accuracy", [pytest.param(0.8, marks=pytest.mark.long), 0.93])
 def test_windows_that_the_end_of_the_stream_closes_say_nothing_of_the_aim(accuracy: float) -> None:
     case = small(500)
     plan = arrow_plan(case.rows.head(1), case.range, case.slide, domain=TimeDomain.TIMESTAMP,

@@ -246,12 +246,16 @@ def asked_of_numbers(size: int, place: int | None) -> list[Any]:
     return [r["window_start"] for r in script.results if r["kind"] == "early"]
 
 
-@pytest.mark.parametrize(("size", "place"), [(20, 0), (20, 600), (1, 0), (1, 250)])
+@pytest.mark.parametrize(
+    ("size", "place"), [(20, 0), (20, 600), (1, 0), pytest.param(1, 250, marks=pytest.mark.long)]
+)
 def test_one_number_far_ahead_costs_no_early_answer(size: int, place: int) -> None:
     # In the first page of one row it is believed until others contradict it.
     assert asked_of_numbers(size, place)[-10:] == asked_of_numbers(size, None)[-10:]
 
 
+#: A prod for each window comes after prods without end, and after those that seek an accuracy.
+AT = (("every", "at"), ("held", "at"))
 SETTINGS = {
     "at": (sw.early(at=0.75), {7.5}),
     "sooner": (sw.early(at=0.25), {2.5}),
@@ -262,9 +266,13 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(
-    "second", ["at", "every", *(pytest.param(s, marks=pytest.mark.long) for s in ("sooner", "hour"))]
+    ("first", "second"),
+    [
+        pytest.param(first, second, marks=[] if second == "every" or (first, second) in AT else [pytest.mark.long])
+        for first in SETTINGS
+        for second in ("at", "every", "sooner", "hour")
+    ],
 )
-@pytest.mark.parametrize("first", SETTINGS)
 def test_after_a_restart_the_settings_are_those_that_are_written_then(first: str, second: str) -> None:
     sink = ListSink()
     plan = arrow_plan(SAMPLE, "10 seconds", "10 seconds", domain=TimeDomain.TIMESTAMP,

@@ -101,7 +101,9 @@ def assert_again(again: Taken, calm: Taken, dies_at: int) -> None:
 FIGURES = ("rows", "missing_time", "pages", "lateness", "heartbeat")
 
 
-@pytest.mark.parametrize("dies_at", range(FILES))
+@pytest.mark.parametrize(
+    "dies_at", [0, FILES - 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, FILES - 1))]
+)
 def test_after_a_kill_between_the_journal_and_the_mark_the_same_rows_come_again(
     spark: SparkSession, tmp_path: Path, payloads: list[Payload], dies_at: int
 ) -> None:

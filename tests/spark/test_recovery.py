@@ -80,7 +80,8 @@ def deaths(acts: Counter[str], source: random.Random) -> list[tuple[str, int]]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("seed", "lives", "processes"), [("16", 4, 1), pytest.param("7", 8, 2, marks=pytest.mark.long)]
+    ("seed", "lives", "processes"),
+    [("16", 3, 1), *(pytest.param(*more, marks=pytest.mark.long) for more in (("16", 4, 1), ("7", 8, 2)))],
 )
 def test_sigkill_anywhere_loses_nothing_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, seed: str, lives: int, processes: int

@@ -81,7 +81,9 @@ AGGREGATES = {"n": "count(*)", "total": "sum(v)", "mean": "avg(v)", "top": "max(
     ("window", "sql"),
     [
         ({"range": "20 seconds", "slide": "20 seconds"}, "'20 seconds'"),
-        ({"range": "30 seconds", "slide": "10 seconds"}, "'30 seconds', '10 seconds'"),
+        pytest.param(
+            {"range": "30 seconds", "slide": "10 seconds"}, "'30 seconds', '10 seconds'", marks=pytest.mark.long
+        ),
         ({"range": "7 seconds", "slide": "3 seconds"}, "'7 seconds', '3 seconds'"),
         (
             {"range": "20 seconds", "slide": "5 seconds", "offset": "2 seconds"},

@@ -114,9 +114,9 @@ STREAMS: list[dict[str, str]] = [{}, {"source": "k"}, {"source": "w", "punctuati
 @pytest.mark.parametrize(
     ("stream", "before"),
     [
-        (STREAMS[0], None),
         (STREAMS[1], "w > 1"),
         (STREAMS[2], None),
+        pytest.param(STREAMS[0], None, marks=pytest.mark.long),
         *(
             pytest.param(stream, before, marks=pytest.mark.long)
             for stream, before in zip(STREAMS, ("w > 1", None, "w > 1"), strict=True)
