@@ -53,7 +53,7 @@ class RecentAnswers:
         if not self._waiting:
             return
         # Early answers have more columns than final ones.
-        rows, self._waiting = pa.concat_tables(self._waiting, promote_options="default"), []
+        rows, self._waiting = pa.concat_tables(self._waiting, promote_options="permissive"), []
         names = rows.schema.names
         wanted = [n for v in self._values for n in (v, low(v), high(v), seen(v)) if n in names]
         about = [n for n in (WINDOW_END, KIND, EMITTED_AT, COMPLETENESS) if n in names]
