@@ -6,9 +6,10 @@ from datetime import date, timedelta
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
-from slackwater.operators.recent_answers import GROUPS, WINDOWS
+from slackwater.operators.recent_answers import GROUPS, WINDOWS, RecentAnswers
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
@@ -78,3 +79,17 @@ def test_a_window_beyond_the_years_of_python_does_not_end_the_query(day: date) -
     shown = [w["window_end"] for w in recent(Script(plan).page(rows).drain())["windows"]]
     assert len(shown) == 2 and all(text.endswith(("00:00:00", " us")) for text in shown)
     assert any(text.endswith(" us") for text in shown) == (day.year == 9999)
+
+
+def test_answers_from_a_journal_and_fresh_ones_wait_together_though_their_types_of_text_differ() -> None:
+    answers = RecentAnswers(["g"])
+    for end, text in ((10, pa.string()), (20, pa.large_string())):
+        answers.take(
+            pa.table(
+                {"g": pa.array(["a"], text), "n": [end], "window_end": [end], "kind": pa.array(["final"], text)}
+            )
+        )
+    assert [(w["window_end"], w["group"], w["final"]["values"]) for w in answers.figures()["windows"]] == [
+        ("10", "a", {"n": 10}),
+        ("20", "a", {"n": 20}),
+    ]
