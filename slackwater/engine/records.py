@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from slackwater.operators.recent_answers import RECENT
+
 T = TypeVar("T")
 
 #: A run weighs half as much as one that is so many runs younger.
@@ -175,9 +177,14 @@ class Snapshot:
         found: T = self._found[name]
         return found
 
+    def figures_alone(self) -> Snapshot:
+        """The same without the latest answers and what has been found: hundreds of these would be large."""
+        operators = {label: {k: v for k, v in of.items() if k != RECENT} for label, of in self.operators.items()}
+        return Snapshot(self.at, operators, self.strategy, self.choices)
+
 
 class History:
-    """The latest snapshot, and a bounded row of earlier ones."""
+    """The latest snapshot, and a bounded row of earlier ones: their figures alone."""
 
     def __init__(self) -> None:
         self.latest = Snapshot(0, {})
@@ -196,4 +203,4 @@ class History:
             self._waiting.popleft()()
         if seconds - self._kept >= APART_SECONDS:
             self._kept = seconds
-            self.past.append(snapshot)
+            self.past.append(snapshot.figures_alone())

@@ -12,6 +12,8 @@ import pyarrow as pa
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_COLUMNS, WINDOW_END, high, low, seen
 
+#: The name under which a sink shows them among its figures.
+RECENT = "recent"
 #: So many groups are followed: the first that have an answer.
 GROUPS = 8
 #: So many windows of them are kept: the latest.

@@ -10,7 +10,7 @@ from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
-from slackwater.operators.recent_answers import RecentAnswers
+from slackwater.operators.recent_answers import RECENT, RecentAnswers
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
@@ -137,7 +137,7 @@ class Sink(Unary):
 
     def metrics(self) -> dict[str, Any]:
         """Rows and commits so far, and the latest answers of windows."""
-        recent = {} if self._recent is None else {"recent": self._recent.figures()}
+        recent = {} if self._recent is None else {RECENT: self._recent.figures()}
         return {"rows": self._rows, "commits": self._next, **recent}
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import MOST_SNAPSHOTS, History, Measured, Ran, Snapshot
+from slackwater.operators.recent_answers import RECENT
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
@@ -35,6 +38,26 @@ def test_history_is_bounded_and_its_snapshots_lie_apart() -> None:
     assert history.latest.at == 20 * MOST_SNAPSHOTS - 1
     times = [snapshot.at for snapshot in history.past]
     assert all(later - earlier >= 10 for earlier, later in pairwise(times))
+
+
+def test_the_past_has_figures_and_neither_answers_nor_what_was_found() -> None:
+    history, held = History(), weakref.WeakSet[_Large]()
+    for second in range(5):
+        answers, found = _Large(), _Large()
+        held |= {answers, found}
+        snapshot = Snapshot(second, {"q/sink": {"rows": second, RECENT: answers}}, "fifo")
+        history.publish(snapshot, float(second))
+        assert history.latest.once("found", lambda kept=found: kept) is found
+    del answers, found, snapshot
+    gc.collect()
+    assert [(past.at, past.of("q/sink"), past.strategy) for past in history.past] == [
+        (second, {"rows": second}, "fifo") for second in range(5)
+    ]
+    assert len(held) == 2 and history.latest.of("q/sink")[RECENT] in held, "those of the latest one"
+
+
+class _Large:
+    """Stands for what must not be kept for long."""
 
 
 def test_every_run_gives_a_record() -> None:
