@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--only", help="run only the streams with this text in their names")
     parser.add_argument("--held-out", action="store_true", help="only two kinds that nothing was chosen with")
     parser.add_argument("--rivals", action="store_true", help="also learned, max_delay and disorder_control")
-    parser.add_argument("--out", type=Path, default=_RESULTS / "progress.json", help="where to write the figures")
+    parser.add_argument("--out", type=Path, help="where to write the figures, if not to results/")
     parser.add_argument("--data", type=Path, default=_SHARED, help="the folder of the real streams")
     options = parser.parse_args()
     console = Console()
@@ -225,7 +225,7 @@ def main() -> None:
     streams = [stream for seed in options.seeds for stream in kinds(options.seconds, seed)]
     if not options.held_out:
         streams += real(options.data)
-    if not options.data.exists():
+    if not options.data.exists() and not options.held_out:
         console.print("[yellow]Of the real streams only flights is here.[/yellow]")
     measured = [
         values
@@ -234,10 +234,11 @@ def main() -> None:
         for values in measure(stream, options.rivals)
     ]
     show(console, measured)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
+    out = options.out or _RESULTS / ("progress_held_out.json" if options.held_out else "progress.json")
+    out.parent.mkdir(parents=True, exist_ok=True)
     about = {"p": P, "stretch": STRETCH, "seeds": options.seeds, "seconds": options.seconds}
-    options.out.write_text(json.dumps({**about, "measured": measured}, indent=1))
-    draw(measured, options.out)
+    out.write_text(json.dumps({**about, "measured": measured}, indent=1))
+    draw(measured, out)
     console.print("[dim]All figures are in the JSON file, the picture beside it.[/dim]")
 
 

@@ -29,6 +29,7 @@ _APART = frozenset(
         *("policy", "disorder", "held_back_by", "lost_by_window", "choices"),
     )
 )
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 #: Digits of a rate.
 _FINE = 4
 _RATES = {"rows_in": "rows_in_rate", "rows_out": "rows_out_rate", "runs": "runs_rate", "run_seconds": "busy"}
@@ -175,9 +176,14 @@ def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _text(value: Any) -> bytes:
     """As JSON; a number that JSON does not know becomes null."""
     try:
-        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, default=_other, option=_OPTIONS)
     except TypeError:  # a number of more than 64 bits, or half a character
         return json.dumps(_plain(value), default=str, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _other(value: Any) -> Any:
+    """What orjson does not know: a named tuple is a list, all else is told as text."""
+    return list(value) if isinstance(value, tuple) else str(value)
 
 
 def _plain(value: Any) -> Any:

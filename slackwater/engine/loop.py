@@ -169,8 +169,10 @@ class Loop:
         except Exception as error:
             future.set_exception(error)
         else:
-            self._publish()
-            future.set_result(value)
+            try:
+                self._publish()
+            finally:  # who asked must not wait for ever
+                future.set_result(value)
 
     def _work(self) -> None:
         try:

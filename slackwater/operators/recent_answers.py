@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_COLUMNS, WINDOW_END, high, low, seen
 
+_log = logging.getLogger(__name__)
 #: The name under which a sink shows them among its figures.
 RECENT = "recent"
 #: So many groups are followed: the first that have an answer.
@@ -40,7 +42,7 @@ class RecentAnswers:
     def take(self, rows: pa.Table) -> None:
         """Some answers have come; rows without a window, as a projection may leave them, are passed over.
 
-        Nobody may look before many more come. So they wait, a few at the most, and are gone through together.
+        They wait for the next snapshot, a few at the most, and are gone through together.
         """
         if not {WINDOW_END, KIND} <= set(rows.schema.names) or not rows.num_rows:
             return
@@ -51,17 +53,23 @@ class RecentAnswers:
             self._go_through()
 
     def _go_through(self) -> None:
-        """Keep what is to be shown of the answers that wait."""
-        if not self._waiting:
+        """Keep what is to be shown of the answers that wait; a failure of this ends nothing."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
             return
-        # Early answers have more columns than final ones.
-        rows, self._waiting = pa.concat_tables(self._waiting, promote_options="permissive"), []
+        try:
+            # Early answers have more columns than final ones.
+            self._keep_all(pa.concat_tables(waiting, promote_options="permissive"))
+        except Exception:
+            _log.warning("some of the latest answers cannot be shown on the live page", exc_info=True)
+
+    def _keep_all(self, rows: pa.Table) -> None:
         names = rows.schema.names
         wanted = [n for v in self._values for n in (v, low(v), high(v), seen(v)) if n in names]
         about = [n for n in (WINDOW_END, KIND, EMITTED_AT, COMPLETENESS) if n in names]
         keys = [k for k in self._keys if k in names]
         frame = pl.DataFrame(rows.select([*keys, *about, *wanted]))
-        text = pl.concat_str([pl.col(k).cast(pl.String).fill_null("null") for k in keys], separator=", ")
+        text = pl.concat_str([_words(frame[k]).fill_null("null") for k in keys], separator=", ")
         frame = frame.with_columns((text if keys else pl.lit("all")).alias("__group"))
         self._follow(frame["__group"])
         here = frame.filter(pl.col("__group").is_in(self._groups))
@@ -116,6 +124,13 @@ def _numbers(schema: pa.Schema, keys: Sequence[str]) -> list[str]:
         if f.name not in beside
         and (pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or pa.types.is_decimal(f.type))
     ]
+
+
+def _words(column: pl.Series) -> pl.Series:
+    """Its values as text; polars has none for lists and for bytes that are not text."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return pl.Series(column.name, [None if v is None else str(v) for v in column.to_list()], pl.String)
+    return column.cast(pl.String)
 
 
 def _number(value: Any) -> float | int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -48,6 +47,8 @@ class Silence:
 
     def end(self, begin: int, end: int) -> None:
         """A silence is over, between these times."""
+        if self.watched and self._held_back:  # the one before was too short ago to have been watched to its end
+            self.trusted = False
         self._from, self._to, self.watched = begin, end, PAGES
         self._rows = self._held_back = 0
 
@@ -76,8 +77,9 @@ class Silence:
 class Reference:
     """Follows the largest time; a jump must be confirmed by other rows, until then what lies behind it is ignored.
 
-    If nothing came for as long as time has gone on, it was a silence, such as a night. The first rows behind it are
-    believed at once, unless rows were held back in it or in the silence before.
+    If time had not advanced for as long as it jumps now, it was a silence, such as a night. The first rows behind
+    it are believed at once, unless rows were held back in it or in the silence before. Only times that go on with
+    the clock are told with `at`: sequence numbers stand in a silence.
 
     >>> r = Reference()
     >>> for time in range(0, 70, 10):
@@ -187,15 +189,13 @@ class Reference:
         self._advance(highest, at)
 
     def _went_on(self, highest: int, at: int) -> bool:
-        """Whether nothing came for so long that time, at its usual pace, may have come that far."""
-        if self.time is None or self._arrived is None or not any(self._steps):
+        """Whether nothing came for so long that the clock, since one of the last advances, has come that far."""
+        if self.time is None or self._arrived is None:
             return False
-        known = [(advance, step) for advance, step in zip(self._advances, self._steps, strict=True) if step]
-        pace = median(advance / step for advance, step in known)
-        # The last row before the silence may have come late; then time had been behind its pace.
-        behind = list(accumulate(step * pace - advance for advance, step in reversed(known[-LAST:])))
-        reached = self.time + (at - self._arrived) * pace + max(0.0, *behind)
-        return highest <= reached + JUMP * self.usual
+        # The last row before the silence may have come late; then time had been behind the clock.
+        last = zip(self._advances[-LAST:], self._steps[-LAST:], strict=True)
+        behind = max(accumulate((step - advance for advance, step in reversed([*last])), initial=0))
+        return highest <= self.time + (at - self._arrived) + behind + JUMP * self.usual
 
     def _jump(self, highest: int, rows: int, limit: int, times: Floats, at: int | None) -> bool:
         inside = int(np.searchsorted(times, float(limit), side="right"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from decimal import Decimal
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from slackwater.dashboard.board import Board, _text
@@ -42,6 +44,11 @@ def test_the_table_has_the_operators_of_the_graph_at_once(script: WatchedScript)
     assert set(json.loads(sections["operators"])) == set(json.loads(sections["graph"])["nodes"])
 
 
+class Point(NamedTuple):
+    x: int
+    y: float
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -49,6 +56,8 @@ def test_the_table_has_the_operators_of_the_graph_at_once(script: WatchedScript)
         ({"many": 2**70, "none": math.nan}, b'{"many":1180591620717411303424,"none":null}'),
         ("\udcff", b'"\\udcff"'),
         (Decimal("1.50"), b'"1.50"'),
+        ([np.float64(0.5), np.float64("nan"), np.int64(2)], b"[0.5,null,2]"),
+        (Point(1, 2.5), b"[1,2.5]"),
     ],
 )
 def test_a_section_is_json_whatever_figures_there_are(value: object, text: bytes) -> None:

@@ -93,3 +93,27 @@ def test_answers_from_a_journal_and_fresh_ones_wait_together_though_their_types_
         ("10", "a", {"n": 10}),
         ("20", "a", {"n": 20}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (pa.array([b"\xff", None]), ["b'\\xff'", "null"]),
+        (pa.array([[1, 2], None]), ["[1, 2]", "null"]),
+        (pa.array([{"a": 1}, None]), ["{'a': 1}", "null"]),
+    ],
+    ids=["bytes", "lists", "structs"],
+)
+def test_groups_that_are_no_text_are_shown(keys: pa.Array, shown: list[str]) -> None:
+    answers = RecentAnswers(["g"])
+    answers.take(pa.table({"g": keys, "n": [1, 2], "window_end": [10, 10], "kind": ["final", "final"]}))
+    assert answers.figures()["groups"] == shown
+
+
+def test_answers_that_cannot_be_shown_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    answers = RecentAnswers([])
+    for number in (pa.array([1]), pa.array(["one"])):  # as no query gives them
+        answers.take(pa.table({"n": number, "window_end": [10], "kind": ["final"]}))
+    assert answers.figures()["windows"] == [] and "cannot be shown" in caplog.text
+    answers.take(pa.table({"n": [3], "window_end": [20], "kind": ["final"]}))
+    assert [w["final"]["values"] for w in answers.figures()["windows"]] == [{"n": 3}]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.reference import PAGES, Reference
 from slackwater.progress.time import TimeDomain
@@ -18,9 +19,9 @@ from slackwater.windows.spec import WindowSpec
 SECOND = 1_000_000
 
 
-def awake(reference: Reference, begin: int, end: int, pace: int = 1) -> list[int | None]:
+def awake(reference: Reference, begin: int, end: int) -> list[int | None]:
     """A page each tenth tick, with a row of its time; the reference behind each of them."""
-    return [page(reference, at, [at * pace]) for at in range(begin, end, 10)]
+    return [page(reference, at, [at]) for at in range(begin, end, 10)]
 
 
 def page(reference: Reference, at: int, times: Iterable[int]) -> int | None:
@@ -43,20 +44,36 @@ def test_the_first_night_passes_for_a_jump() -> None:
     assert awake(reference, 700, 700 + 10 * PAGES) == [190, 190, 720]
 
 
-@pytest.mark.parametrize("pace", [1, 7], ids=["clock", "sequence numbers, 7 a tick"])
-def test_behind_the_second_night_the_first_row_is_believed_at_once(pace: int) -> None:
-    reference = Reference()
-    for begin in (0, 700):
-        awake(reference, begin, begin + 200, pace)
-    assert page(reference, 1400, [1400 * pace]) == 1400 * pace
+def test_behind_the_second_night_the_first_row_is_believed_at_once() -> None:
+    reference = after_a_night()
+    assert page(reference, 1400, [1400]) == 1400
     assert reference.after_silence
-    page(reference, 1410, [1410 * pace])
+    page(reference, 1410, [1410])
     assert not reference.after_silence
 
 
 def test_a_time_further_ahead_than_the_night_was_long_is_not_believed() -> None:
     reference = after_a_night()
     assert page(reference, 1400, [2000]) == 890
+
+
+def test_pages_that_come_in_bundles_do_not_make_the_night_longer() -> None:
+    """Ten pages at once, each hundred ticks: from one to the next time goes on 10 ticks, and the clock 1 or 91."""
+    reference = Reference()
+    for night in (0, 1000):
+        for at in range(night, night + 400, 100):
+            for n in range(10):
+                page(reference, at + 91 + n, [at + 10 * n])
+    assert reference.time == 1390
+    assert page(reference, 2000, [4000]) == 1390
+    assert page(reference, 2001, [1995]) == 1390 and not reference.after_silence, "the jump is not over yet"
+
+
+def test_outages_that_follow_at_once_are_not_trusted_for_that() -> None:
+    reference = after_a_night()
+    assert page(reference, 1400, [1400]) == 1400, "trusted"
+    page(reference, 1410, [1000, 1100, 1200, 1300])  # it was an outage
+    assert page(reference, 2000, [2000]) == 1400
 
 
 def test_a_late_row_in_the_evening_does_not_make_the_night_shorter() -> None:
@@ -122,3 +139,19 @@ def test_windows_behind_the_second_gap_close_with_the_first_rows_behind_it() -> 
 
 def test_outages_lose_no_more_than_before() -> None:
     assert tried(make.outages(make.exponential(1), 120, 20)).worst(100) <= 0.01
+
+
+def test_a_corrupt_number_behind_a_pause_is_not_believed() -> None:
+    """Sequence numbers stand in a pause, however long it is."""
+    tracker, dice = drop_ratio(0.01).tracker(TimeDomain.SEQUENCE), np.random.default_rng(5)
+    number, at, lost, rows = 0, 0, 0, 0
+    for place in range(600):
+        times = number + np.arange(dice.lognormal(3, 1) + 1).astype(np.int64)
+        number, at = int(times[-1]) + 1, at + SECOND
+        if place % 100 == 99:
+            at, times = at + 1800 * SECOND, np.append(times, number + 20_000)
+        lost += int((times <= tracker.heartbeat.tick).sum())
+        rows += len(times)
+        tracker.admit(place)
+        tracker.arrive(Arrival(len(times), 0, int(times.min()), int(times.max()), at, sketch=sketch_of(times)))
+    assert lost <= 0.01 * rows

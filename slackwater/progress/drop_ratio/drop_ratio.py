@@ -35,8 +35,9 @@ class DropRatio:
         """A fresh tracker."""
         by_time = isinstance(self.stretch, str)
         stretch = microseconds(self.stretch) if isinstance(self.stretch, str) else self.stretch
-        unit = 1_000_000 if domain is TimeDomain.TIMESTAMP else 1
-        return DropRatioBySource(partial(DropRatioTracker, self.p, stretch, by_time, self.timeout), unit)
+        timestamps = domain is TimeDomain.TIMESTAMP
+        one = partial(DropRatioTracker, self.p, stretch, by_time, self.timeout, timestamps)
+        return DropRatioBySource(one, 1_000_000 if timestamps else 1)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -58,8 +59,8 @@ def drop_ratio(
     stream's age (0.8 if rows do not come later and later). The age counts from the oldest rows of the first page.
     When rows begin to come later than before, there is such a pause again, until the wait is at most 0.6 of the
     time since. A jump of time far ahead is believed only when three pages and 5 % of the rows confirm it, so a
-    corrupt timestamp does no harm. If nothing came for as long, as in a night, it is believed at once, unless rows
-    were held back in that silence or in the one before.
+    corrupt timestamp does no harm. Timestamps that jump by no more than the time for which nothing newer came, as
+    in a night, are believed at once, unless rows were held back in that silence or in the one before.
 
     Args:
         p: the share that may be lost: 0.01 or "1%".

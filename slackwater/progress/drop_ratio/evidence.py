@@ -32,8 +32,8 @@ T = TypeVar("T")
 class Evidence:
     """The cells of the last stretch: how late their rows came, and what the pairs of each query needed."""
 
-    def __init__(self, stretch: int, by_time: bool) -> None:
-        self._stretch, self._by_time = stretch, by_time
+    def __init__(self, stretch: int, by_time: bool, timestamps: bool) -> None:
+        self._stretch, self._by_time, self._timestamps = stretch, by_time, timestamps
         self._cell_length = max(1, -(-stretch // CELLS))
         self.reference = Reference()
         self.lateness = Lateness(CELLS)
@@ -98,7 +98,7 @@ class Evidence:
         assert arrival.highest is not None
         self._found = {}
         place, old = self.place, self.reference.time
-        self.jumped = self.reference.pass_arrival(arrival, arrival.at)
+        self.jumped = self.reference.pass_arrival(arrival, arrival.at if self._timestamps else None)
         now = self.reference.time
         assert now is not None
         self.new_cell = not self.places or place // self._cell_length > self.places[-1] // self._cell_length

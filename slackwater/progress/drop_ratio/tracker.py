@@ -39,9 +39,9 @@ class DropRatioTracker(Tracker):
     what is still to come can be judged.
     """
 
-    def __init__(self, p: float, stretch: int, by_time: bool, timeout: int | None) -> None:
+    def __init__(self, p: float, stretch: int, by_time: bool, timeout: int | None, timestamps: bool) -> None:
         self._p, self._stretch, self._by_time, self._timeout = p, stretch, by_time, timeout
-        self._seen = Evidence(stretch, by_time)
+        self._seen = Evidence(stretch, by_time, timestamps)
         self._takes_in = True
         """Whether it is the one that keeps what it has seen up to date, also for those that share it."""
         self._lost: dict[str, LostPairs] = {}
