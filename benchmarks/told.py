@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.progress.drop_ratio.required_slack import AHEAD, UNSEEN, Floats, kept_free
+from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, Floats, kept_free
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing.trial import (
     Case,

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
+from slackwater.progress.drop_ratio.budget import kept_free
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
-from slackwater.progress.drop_ratio.required_slack import RequiredSlack, Rows, kept_free
+from slackwater.progress.drop_ratio.losses import Rows
+from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
 from slackwater.progress.time import TimeDomain

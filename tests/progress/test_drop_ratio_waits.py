@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Floats, Still
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
-from slackwater.progress.drop_ratio.required_slack import AHEAD, STANDS_FOR, Budget, Rows, Still
+from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make
 from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
@@ -122,3 +123,33 @@ def test_a_corrupt_time_in_the_first_page_makes_the_stream_no_older() -> None:
     arrived = tried_case.paged.ats.repeat(np.diff(tried_case.paged.begins))
     corrupt = Case.of(Paged.cut(arrived, times, SECOND), tried_case.spec)
     assert start(tried(corrupt)) == start(tried(tried_case))
+
+
+@pytest.mark.parametrize("seed", [101, 104])
+def test_the_trend_is_seen_before_losses_are_too_many_and_when_rows_come_sooner(seed: int) -> None:
+    """Delays that grow and shrink: what all cells of the last stretch say is too little, and then too much."""
+    tried_case = case(make.seasons(2, 150), seconds=600, seed=seed)
+    outcome, best = tried(tried_case), fixed(tried_case, hindsight(tried_case, P))
+    assert outcome.worst(100) <= P
+    assert outcome.waits().mean() <= 1.2 * best.waits().mean()
+
+
+def test_late_rows_in_the_newest_cells_ask_for_more_slack_than_the_same_rows_in_the_oldest() -> None:
+    rng = np.random.default_rng(4)
+    quick, slow = rng.exponential(1, (60, 100)), rng.exponential(2, (30, 100))
+    nothing_told = (np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+    grown, even, shrunk = (
+        Losses(_rows(values), np.full(90, 100.0), nothing_told, 90, 0.0, 10).slack(P, None)
+        for values in (np.vstack([quick, slow]), _dealt(quick, slow, rng), np.vstack([slow, quick]))
+    )
+    assert shrunk < 0.9 * even < even < 0.9 * grown
+
+
+def _dealt(quick: Floats, slow: Floats, rng: np.random.Generator) -> Floats:
+    cells = np.vstack([quick, slow])
+    rng.shuffle(cells)
+    return cells
+
+
+def _rows(values: Floats) -> Rows:
+    return Rows(values, np.ones(values.shape), np.full(len(values), np.inf), 90.0, 90.0)

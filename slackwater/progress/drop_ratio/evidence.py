@@ -13,9 +13,11 @@ import numpy as np
 from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.drop_ratio.budget import AHEAD, Still
 from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
+from slackwater.progress.drop_ratio.losses import Losses, Rows
 from slackwater.progress.drop_ratio.lost_pairs import sums_behind
-from slackwater.progress.drop_ratio.required_slack import AHEAD, Losses, RequiredSlack, Rows, Still
+from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.reference import Reference
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK

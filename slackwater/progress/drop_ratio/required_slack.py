@@ -1,60 +1,25 @@
-"""What slack a query needs to lose at most a share of its pairs: from its reports and its rows' lateness.
+"""What slack a query needs to lose at most a share of its pairs: what its reports tell of the last cells.
 
 With the reference M before a page, a pair of a window with last tick e is kept just when slack >= M - e. So reports
 tell exactly what any slack would have lost. Where only few windows close in a stretch, they say little; then the
-lateness of rows counts for more: a row that comes x behind M is lost, at slack s, to the windows that end in the
-last x - s ticks before it, which on average over the windows' places is the share min(x - s, RANGE) / RANGE.
+lateness of rows counts for more (`losses`).
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slackwater.progress.drop_ratio.lateness import LateRows
+from slackwater.progress.drop_ratio.budget import Floats
+from slackwater.progress.drop_ratio.losses import CLOSINGS, Losses, Rows
 from slackwater.progress.drop_ratio.lost_pairs import LostPairs
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 
-Floats = NDArray[np.float64]
-
-#: The share aimed at, of the share allowed.
-FULL = 0.955
-#: The part of a budget that is planned with: rows may begin to come later than those before.
-PLANNED = 0.94
-#: Standard deviations of the losses kept free: of the rest of a budget, at least of a whole one, of few closings.
-FREE, LEAST, FEW = 1.5, 0.5, 2.5
-#: In this part of a stretch losses cannot be answered, for they have not been seen; what chance does later can.
-UNSEEN = 0.2
-#: So many closings in a stretch count as much as the lateness of its rows.
-CLOSINGS = 10.0
-#: The rest of the budget must do for these parts of a stretch.
-AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
-_UNSEEN = np.minimum(1.0, UNSEEN / AHEAD)
-#: A row that only the newest cells of a young stream could show stands for at most so many.
-STANDS_FOR = 4.0
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
 _NONE: Floats = np.zeros(0)
-_TAIL: Floats = np.geomspace(1e-5, 1, 160)
-
-
-def kept_free(budget: Floats | float, dispersion: Floats | float, deviations: float) -> Floats:
-    """What may be expected to be lost, so that with so many standard deviations it is still within the budget."""
-    budget = np.maximum(budget, 0.0)
-    half = deviations * deviations * dispersion / 2
-    found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * (budget + half / 2)))
-    return found
-
-
-def _kept_free(budget: float, deviations: float) -> float:
-    """The same of one budget, with a dispersion of 1: for a single number numpy takes ten times as long."""
-    budget, half = max(budget, 0.0), deviations * deviations / 2
-    return max(0.0, budget + half - deviations * math.sqrt(budget + half / 2))
 
 
 class RequiredSlack:
@@ -176,148 +141,6 @@ class RequiredSlack:
         return query, lost
 
 
-class Rows:
-    """The lateness of rows in some cells, as all queries see it."""
-
-    def __init__(
-        self,
-        values: Floats,
-        rows: Floats,
-        spans: Floats,
-        advance: float,
-        stretch: float,
-        late: LateRows | None = None,
-    ) -> None:
-        self.late = LateRows.of(values, rows) if late is None else late
-        """The rows that are late, the least late first."""
-        self.totals: Floats = rows.sum(1)
-        """All rows of each cell."""
-        self.spans = spans
-        """How far the reference had moved, before each cell, since lateness could be seen; inf if long enough."""
-        self.advance = advance
-        """How far the reference moves in a stretch."""
-        self._stretch = stretch
-        """Cells in a stretch, as far as is known."""
-        self._least = float(spans.min())
-
-    def stands_for(self, values: Floats, pairs: Floats) -> Floats:
-        """How many rows one row of each lateness stands for: only some of the cells could have shown it.
-
-        The values are in order.
-        """
-        if not len(values) or self._least >= values[-1]:
-            return np.ones(len(values))  # every cell could have shown every value
-        spans, shown = _in_order(self.spans, pairs)
-        # Cells that could show a value and those behind it; the last could show none.
-        could = np.append(shown[::-1].cumsum()[::-1], 0.0)
-        found = np.minimum(STANDS_FOR, float(pairs.sum()) / np.maximum(could, 1e-9))
-        ends = values.searchsorted(spans, side="right")
-        steps: Floats = found.repeat(np.diff(ends, prepend=0, append=len(values)))
-        return steps
-
-    def stretch_share(self, pairs: Floats) -> float:
-        """Pairs of a stretch, if it were all like these cells."""
-        return float(pairs.sum()) * self._stretch / max(1, len(pairs))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Still:
-    """The stretches to come, each of which ends when a part of AHEAD has passed; whatever was lost."""
-
-    pairs: float
-    """Pairs of a stretch."""
-    first: Ints
-    """The first cell that will not have left the stretch by then."""
-    staying: Floats
-    """Pairs of the last stretch that will not have left it by then."""
-    to_come: Floats
-    """Pairs that will have come by then, at least."""
-
-
-class Budget:
-    """What may still be lost in the stretches to come: each ends when a part of AHEAD has passed."""
-
-    def __init__(self, still: Still, lost: Floats) -> None:
-        self._still = still
-        self._lost = lost
-        """Lost of the pairs that stay."""
-
-    def share(self, share: float, dispersion: float) -> float:
-        """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
-        allowed = PLANNED * share * (self._still.staying + self._still.to_come)
-        rest = kept_free(allowed - self._lost, dispersion * _UNSEEN, FREE)
-        return float((rest / (AHEAD * max(self._still.pairs, 1e-9))).min())
-
-
-class Losses:
-    """The share that each slack would lose, by some cells of a query. It does not depend on the share allowed."""
-
-    def __init__(
-        self,
-        rows: Rows,
-        pairs: Floats,
-        needs: tuple[Floats, Floats, Ints],
-        closings: float,
-        exact: float,
-        length: int,
-    ) -> None:
-        self._rows, self._pairs, self._closings, self._length = rows, pairs, closings, length
-        self._exact = exact
-        """How much what reports tell counts beside the lateness of rows; nothing where it is not asked for."""
-        late = rows.late
-        # A row stands for as many pairs as the rows of its cell do on average.
-        self._weights: Floats = late.rows * (pairs / np.maximum(rows.totals, 1e-9))[late.cells]
-        self._needs, self._counts, self._cells = needs
-        by_pair = _in_order(self._needs, self._counts)
-        self._tried = tried = _tried((late.values, self._weights), by_pair)
-        weights = self._weights * rows.stands_for(late.values, pairs)
-        lost = (1 - exact) * _by_lateness(late.values, weights, tried, length)
-        if exact:
-            lost = lost + exact * _beyond(by_pair[0], by_pair[1] * rows.stands_for(by_pair[0], pairs), tried)
-        self._kept: Floats = -np.maximum.accumulate((lost / pairs.sum())[::-1])[::-1]
-        """The share that each slack loses at least, negative: so they are in order."""
-        self._dispersions: dict[float, float] = {}
-
-    def slack(self, share: float, budget: Budget | None) -> float:
-        """The slack that loses the share at most, also of the budget where there is one."""
-        if len(self._tried) == 1:
-            return 0.0
-        # A stretch may hold one closing more than the average does.
-        closings = self._closings
-        lumps = min(20.0, max(1.0, math.ceil(closings - 0.25) / closings))
-        whole = self._rows.stretch_share(self._pairs) * share
-        free = max(LEAST, FEW * (CLOSINGS / (closings + CLOSINGS)) ** 2)
-        aim = share / lumps * _kept_free(whole, free) / max(whole, 1e-9)
-        slack = self._least(FULL * aim)
-        if budget is None:
-            return slack
-        return max(slack, self._least(budget.share(share, self._dispersion(slack)) / lumps))
-
-    def _least(self, allowed: float) -> float:
-        """The least slack that loses no more; the longest where each does."""
-        place = int(self._kept.searchsorted(-allowed))
-        return float(self._tried[min(place, len(self._tried) - 1)])
-
-    def _dispersion(self, slack: float) -> float:
-        """Variance over mean of what is lost at this slack."""
-        if slack not in self._dispersions:
-            self._dispersions[slack] = self._dispersion_at(slack)
-        return self._dispersions[slack]
-
-    def _dispersion_at(self, slack: float) -> float:
-        rows, n = self._rows, len(self._pairs)
-        # Only rows that are later than the slack lose anything, and they are the last ones.
-        first = int(rows.late.values.searchsorted(slack, side="right"))
-        late = np.minimum(rows.late.values[first:] - slack, self._length) * self._weights[first:]
-        dispersion = (1 - self._exact) * _dispersion(np.bincount(rows.late.cells[first:], late, n) / self._length)
-        if self._exact:
-            lost = self._needs > slack
-            dispersion += self._exact * _dispersion(np.bincount(self._cells[lost], self._counts[lost], n))
-        # Bursts that come again and again are no chance: a late row seldom costs more than all of its windows.
-        most = 3 * max(1.0, float(self._pairs.sum()) / max(float(rows.totals.sum()), 1.0))
-        return min(dispersion, most)
-
-
 def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:
     if len(needs) <= MOST:
         return needs, counts
@@ -325,64 +148,3 @@ def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:
     step = np.exp2(np.floor(np.log2(needs))) / 64
     values, where = np.unique(np.ceil(needs / step) * step, return_inverse=True)
     return values, np.bincount(where, counts).astype(np.float64)
-
-
-def _in_order(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The values from the least on, each with its weight."""
-    order = values.argsort()
-    return values[order], weights[order]
-
-
-def _beyond(values: Floats, weights: Floats, bounds: Floats) -> Floats:
-    """The weight of the values, which are in order, above each bound."""
-    sums = _sums(weights)
-    found: Floats = sums[-1] - sums[values.searchsorted(bounds, side="right")]
-    return found
-
-
-def _sums(values: Floats) -> Floats:
-    """The sum of the first none, one, two and so on."""
-    sums = np.zeros(len(values) + 1)
-    np.cumsum(values, out=sums[1:])
-    return sums
-
-
-def _by_lateness(values: Floats, weights: Floats, slacks: Floats, length: int) -> Floats:
-    """Pairs lost at each slack to windows of this range, on average over their places; values are in order."""
-    sums, moments = _sums(weights), _sums(weights * values)
-
-    def excess(bound: Floats) -> Floats:
-        place = values.searchsorted(bound, side="right")
-        found: Floats = (moments[-1] - moments[place]) - bound * (sums[-1] - sums[place])
-        return found
-
-    lost: Floats = np.maximum(0.0, excess(slacks) - excess(slacks + length)) / length
-    return lost
-
-
-def _tried(*needed: tuple[Floats, Floats]) -> Floats:
-    """The slacks to choose from: none, and what rows and pairs would have needed, more of the long ones."""
-    found = [np.zeros(1)]
-    for values, weights in needed:
-        heard = weights[::-1].cumsum()
-        if len(values) and heard[-1] > 0:
-            found.append(values[::-1][np.minimum(heard.searchsorted(_TAIL * heard[-1]), len(values) - 1)])
-    tried = np.concatenate(found)
-    tried.sort()
-    new = np.ones(len(tried), bool)
-    np.greater(tried[1:], tried[:-1], out=new[1:])
-    several: Floats = tried[new]
-    return several
-
-
-def _dispersion(lost: NDArray[Any]) -> float:
-    """Variance over mean of what is lost, in blocks of four cells; by differences: a change is no variance."""
-    whole = len(lost) // 4 * 4
-    if whole < 8:
-        return 1.0
-    blocks = lost[-whole:].reshape(-1, 4).sum(1)
-    mean = float(blocks.sum()) / len(blocks)
-    if mean <= 0:
-        return 1.0
-    steps = blocks[1:] - blocks[:-1]
-    return max(1.0, float((steps * steps).sum()) / len(steps) / 2 / mean)

@@ -9,9 +9,10 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Known, Tracker
+from slackwater.progress.drop_ratio.budget import Budget
 from slackwater.progress.drop_ratio.evidence import CELLS, Evidence
 from slackwater.progress.drop_ratio.lost_pairs import LostPairs, sums_behind
-from slackwater.progress.drop_ratio.required_slack import Budget, RequiredSlack
+from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK
