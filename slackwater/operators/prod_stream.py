@@ -6,14 +6,16 @@ It holds no time back: nobody waits for it. Prods travel behind what waits on th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.columns import TIME
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.prod import Prod
 from slackwater.windows.kernel import Group
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
+from slackwater.windows.spec import WindowSpec
 
 #: Columns of a prod; the time of a row stands for the first where there is none.
 UNTIL, AT, WHERE, QUERY = "until", "at", "where", "query"
@@ -26,6 +28,12 @@ class Asked:
     until: int | None = None
     at: int | None = None
     where: str | None = None
+
+    def of(self, query: str, spec: WindowSpec) -> Prod:
+        """The prod for a query with these windows."""
+        if self.at is not None:
+            return replace(Prod.at(self.at, spec, self.where), query=query)
+        return Prod(self.until, None, self.where, query=query)
 
 
 #: Asks the query of this name, or all (None), and says how many it fits.

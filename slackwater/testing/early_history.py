@@ -274,5 +274,5 @@ def held(answers: pl.DataFrame, column: str) -> pl.DataFrame:
         runs = min(20, len(found) // RUN)
         error = _error(found, runs) if runs > 1 else None
         lines.append({"g": name, "windows": len(found), "held": float(found.mean()), "error": error})
-    types = {"g": answers.schema["g"], "windows": pl.UInt32, "held": pl.Float64, "error": pl.Float64}
-    return pl.DataFrame(lines, types).sort("g")
+    types = {"windows": pl.UInt32, "held": pl.Float64, "error": pl.Float64}
+    return pl.DataFrame(lines, {"g": answers.schema["g"], **types}).sort("g")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
@@ -97,9 +97,7 @@ def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
             check_condition(top, asked.where)
     except QueryError:
         return None
-    if asked.at is None:
-        return Prod(asked.until, None, asked.where, query=run.name)
-    return replace(Prod.at(asked.at, top.kernel.spec, asked.where), query=run.name)
+    return asked.of(run.name, top.kernel.spec)
 
 
 def _is_stamp(df: DataFrame, time: str) -> bool:
