@@ -5,7 +5,8 @@ Prints the tables of docs/disorder_control.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,16 @@ SECOND = 1_000_000
 STREAMS = ((1000, 0.5, 2.0), (100, 2.0, 10.0), (5, 2.0, 10.0))
 
 
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 #: Delays in seconds, at 1,000 rows a second.
-DELAYS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
+DELAYS: dict[str, Draw] = {
     "normal": lambda rng, n: np.minimum(np.abs(rng.normal(0, 0.5, n)), 2.0),
+    "uniform": lambda rng, n: rng.uniform(0, 2, n),
     "exponential": lambda rng, n: rng.exponential(1.0, n),
-    "log-normal": lambda rng, n: rng.lognormal(0, 1, n),
-    "Pareto 2.5": lambda rng, n: rng.pareto(2.5, n),
-    "Pareto 1.5": lambda rng, n: rng.pareto(1.5, n),
+    "log-normal, sigma 1": lambda rng, n: rng.lognormal(0, 1, n),
+    "log-normal, sigma 2": lambda rng, n: rng.lognormal(0, 2, n),
+    "Pareto 2": lambda rng, n: rng.pareto(2, n),
+    "Pareto 1.3": lambda rng, n: rng.pareto(1.3, n),
     "Pareto 1.1": lambda rng, n: rng.pareto(1.1, n),
 }
 
@@ -97,28 +101,45 @@ def steps() -> None:
     control.STEP = 8
 
 
-def tails() -> None:
-    """Shares of drops over three seeds and three page sizes, while the stream goes on and with the stragglers."""
-    print("| delays | DRATIO | while it goes on | with what comes after the last row |")
-    print("|---|---|---|---|")
+def tails(seeds: Sequence[int]) -> None:
+    """Shares of drops over seeds and three page sizes, while the stream goes on and with the stragglers."""
+    print("| delays | DRATIO | while it goes on | runs above | with what comes after the last row | runs above |")
+    print("|" + "---|" * 6)
     for name, delays in DELAYS.items():
-        for share in ("1%", "5%"):
-            found: dict[bool, list[float]] = {True: [], False: []}
-            for seed in range(3):
-                rng = np.random.default_rng(seed)
-                made = np.sort(rng.integers(0, ROWS * SECOND // 1000, ROWS))
-                times, arrived = delayed(made, delays(rng, ROWS))
-                for cut, rows in ((True, int(np.searchsorted(arrived, made[-1]))), (False, ROWS)):
-                    for page in (10, 100, 500):
-                        drops, _ = play(control.disorder_control(share), times[:rows], arrived[:rows], page)
-                        found[cut].append(100 * drops / rows)
-            shown = " | ".join(f"{min(f):.2f} to {max(f):.2f} %" for f in found.values())
-            print(f"| {name} | {share} | {shown} |", flush=True)
+        for percent in (1, 5):
+            cells = [_cell(found, percent) for found in _shares(delays, percent, seeds)]
+            print(f"| {name} | {percent}% |", *cells, flush=True)
+
+
+def _shares(delays: Draw, percent: int, seeds: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Dropped percent of each run, up to the last row that is made and up to the last that arrives."""
+    going_on: list[float] = []
+    to_the_end: list[float] = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        made = np.sort(rng.integers(0, ROWS * SECOND // 1000, ROWS))
+        times, arrived = delayed(made, delays(rng, ROWS))
+        for found, rows in ((going_on, int(np.searchsorted(arrived, made[-1]))), (to_the_end, ROWS)):
+            for page in (10, 100, 500):
+                drops, _ = play(control.disorder_control(f"{percent}%"), times[:rows], arrived[:rows], page)
+                found.append(100 * drops / rows)
+    return going_on, to_the_end
+
+
+def _cell(found: list[float], percent: int) -> str:
+    above = sum(share > percent for share in found)
+    return f"{min(found):.2f} to {max(found):.2f} % | {above or 'none'} of {len(found)} |"
 
 
 if __name__ == "__main__":
-    means()
-    print()
-    steps()
-    print()
-    tails()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many streams of each kind the last table has")
+    parser.add_argument("--first-seed", type=int, default=1000)
+    parser.add_argument("--only-tails", action="store_true", help="the last table alone")
+    options = parser.parse_args()
+    if not options.only_tails:
+        means()
+        print()
+        steps()
+        print()
+    tails(range(options.first_seed, options.first_seed + options.seeds))

@@ -6,6 +6,7 @@ It holds no time back: nobody waits for it. Prods travel behind what waits on th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.columns import TIME
@@ -14,12 +15,29 @@ from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.prod import Prod
 from slackwater.windows.kernel import Group
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
+from slackwater.windows.spec import WindowSpec
 
 #: Columns of a prod; the time of a row stands for the first where there is none.
-UNTIL, WHERE, QUERY = "until", "where", "query"
+UNTIL, AT, WHERE, QUERY = "until", "at", "where", "query"
 
-#: Sends a prod to the query of this name, or to all (None), and says how many it fits.
-Send = Callable[[str | None, Prod], int]
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a row asks for: windows that end by `until` or that contain `at`, and groups that meet `where`."""
+
+    until: int | None = None
+    at: int | None = None
+    where: str | None = None
+
+    def of(self, query: str, spec: WindowSpec) -> Prod:
+        """The prod for a query with these windows."""
+        if self.at is not None:
+            return replace(Prod.at(self.at, spec, self.where), query=query)
+        return Prod(self.until, None, self.where, query=query)
+
+
+#: Asks the query of this name, or all (None), and says how many it fits.
+Send = Callable[[str | None, Asked], int]
 
 
 class ProdStream(Unary):
@@ -42,14 +60,16 @@ class ProdStream(Unary):
             return
         asked = []
         for row in rows:
-            if self._by_time and row[TIME] is None:
+            at, until = row.get(f"__{AT}"), row.get(f"__{UNTIL}")
+            if self._by_time and at is None:
+                until = row[TIME]
+            if (self._by_time and at is None and until is None) or None not in (at, until):
                 self._refused += 1
                 continue
-            until = row[TIME] if self._by_time else row[f"__{UNTIL}"]
-            asked.append((row.get(f"__{QUERY}"), Prod(until, None, row.get(f"__{WHERE}"))))
-        for query, prod in dict.fromkeys(asked):
+            asked.append((row.get(f"__{QUERY}"), Asked(until, at, row.get(f"__{WHERE}"))))
+        for query, what in dict.fromkeys(asked):
             self._prods += 1
-            self._refused += self._send(query, prod) == 0
+            self._refused += self._send(query, what) == 0
 
     def state(self, whole: bool) -> State:
         """The counts; prods under way are on the arcs."""

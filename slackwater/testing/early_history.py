@@ -31,6 +31,8 @@ from slackwater.windows.spec import WindowSpec
 COLUMNS = ("n", "total", "mean", "top")
 #: The plain interval is made of so many errors, and given from so many on.
 LAST, FIRST = 100, 20
+#: A group's standard error is that of runs of at least so many windows.
+RUN = 12
 
 
 @dataclass
@@ -210,20 +212,18 @@ class Judged:
 
 def judge(answers: pl.DataFrame, column: str) -> Judged:
     """Compare with the plain interval, wherever both are there."""
-    both = plain(answers, column).filter(pl.col("plain_low").is_not_nan() & pl.col(f"{column}_low").is_not_null())
-    both = both.sort("prodded")
+    both = _both(answers, column)
     low, high, final, said, plain_low, plain_high, simple = (
         both[c].cast(pl.Float64).to_numpy()
         for c in (f"{column}_low", f"{column}_high", f"{column}_final", column, "plain_low", "plain_high", "plain")
     )
     outside = 0.1 if column == "top" else 0.05
     inside = (low <= final) & (final <= high)
-    runs = np.array([part.mean() for part in np.array_split(inside, 20)])
     score = winkler(low, high, final, outside).mean()
     return Judged(
         len(both),
         float(inside.mean()),
-        float(runs.std(ddof=1) / np.sqrt(len(runs))),
+        _error(inside, 20),
         float((high - low).mean()),
         float(score),
         float(score / winkler(plain_low, plain_high, final, outside).mean()),
@@ -233,13 +233,46 @@ def judge(answers: pl.DataFrame, column: str) -> Judged:
     )
 
 
+def _both(answers: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The answers with an interval and a plain one, in the order in which they were given."""
+    there = pl.col("plain_low").is_not_nan() & pl.col(f"{column}_low").is_not_null()
+    return plain(answers, column).filter(there).sort("prodded")
+
+
+def _error(inside: Any, runs: int) -> float:
+    """The standard error of a share: from means of runs of windows, for neighbours err together."""
+    means = np.array([run.mean() for run in np.array_split(inside, runs)])
+    return float(means.std(ddof=1) / np.sqrt(runs))
+
+
+def best(answers: pl.DataFrame, column: str) -> float:
+    """The score, for the same answers as `judge`, of one who knows how the rest of each group is distributed.
+
+    It is the best possible score of counts and sums where the rest does not depend on what is seen: where rows come
+    independently of each other, at a rate that stays.
+    """
+    scores = []
+    for group in _both(answers, column).partition_by("g"):
+        seen, final = (group[f"{column}_{part}"].cast(pl.Float64).to_numpy() for part in ("seen", "final"))
+        low, high = np.quantile(final - seen, [0.05, 0.95])
+        scores.append(winkler(seen + low, seen + high, final))
+    return float(np.concatenate(scores).mean())
+
+
 def _accuracy(answers: pl.DataFrame, column: str, early: str) -> float:
     said, final = (answers[c].cast(pl.Float64).to_numpy() for c in (early, f"{column}_final"))
     return float(accuracy(said, final).mean())
 
 
 def held(answers: pl.DataFrame, column: str) -> pl.DataFrame:
-    """By group, the number of intervals and the share of them that held the final value."""
+    """By group: the number of intervals, the share of them that held the final value, and its standard error."""
+    known = answers.filter(pl.col(f"{column}_low").is_not_null()).sort("prodded")
     inside = pl.col(f"{column}_final").is_between(pl.col(f"{column}_low"), pl.col(f"{column}_high"))
-    known = answers.filter(pl.col(f"{column}_low").is_not_null())
-    return known.group_by("g").agg(pl.len().alias("windows"), inside.mean().alias("held")).sort("g")
+    lines = []
+    for (name,), group in known.with_columns(inside=inside).partition_by("g", as_dict=True).items():
+        found = group["inside"].to_numpy()
+        runs = min(20, len(found) // RUN)
+        error = _error(found, runs) if runs > 1 else None
+        lines.append({"g": name, "windows": len(found), "held": float(found.mean()), "error": error})
+    types = {"windows": pl.UInt32, "held": pl.Float64, "error": pl.Float64}
+    return pl.DataFrame(lines, {"g": answers.schema["g"], **types}).sort("g")

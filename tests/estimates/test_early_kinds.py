@@ -18,7 +18,7 @@ from slackwater.estimates.completeness import Floats
 from slackwater.estimates.early import Early
 from slackwater.estimates.season import Season
 from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_history import COLUMNS, answer, held, history, judge
+from slackwater.testing.early_history import COLUMNS, answer, best, held, history, judge
 from slackwater.testing.early_kinds import KINDS, season
 from slackwater.testing.early_streams import START, Case, made, play, spread_out
 
@@ -210,3 +210,24 @@ def test_even_rows_that_become_fewer_are_not_taken_for_the_usual_number() -> Non
     assert (fewer["n"] - fewer["n_final"]).abs().max() <= 8, fewer  # type: ignore[operator]
     assert (fewer["n_high"] - fewer["n_low"]).min() > 0, fewer  # type: ignore[operator]
     assert judge(said, "n").against_plain < 0.5
+
+
+@pytest.mark.parametrize("column", ["n", "total"])
+def test_no_score_is_below_the_best_possible_one(column: str) -> None:
+    found = answers("offsets", 11, 640)
+    assert best(found, column) < judge(found, column).score < 1.1 * best(found, column)
+
+
+def test_the_standard_error_of_a_group_is_that_of_its_share() -> None:
+    rng = np.random.default_rng(1)
+    n = 6_000
+    final = np.where(rng.random(n) < 0.9, 0.5, 2.0)
+    rows = pl.DataFrame(
+        {"g": np.arange(n) % 3, "prodded": np.arange(n), "n_final": final, "n_low": 0.0, "n_high": 1.0}
+    )
+    few = rows.head(30).with_columns(g=pl.lit(9, pl.Int64))
+    by_group = held(pl.concat([rows, few]), "n")
+    assert by_group["windows"].to_list() == [2_000, 2_000, 2_000, 30]
+    expected = np.sqrt(0.9 * 0.1 / 2_000)
+    assert all(0.5 * expected < error < 1.7 * expected for error in by_group["error"][:3])
+    assert by_group["error"][3] is not None and held(rows.head(9), "n")["error"].null_count() == 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.errors import RunError
+from slackwater.operators import prod_stream
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
-from slackwater.operators.prod_stream import ProdStream
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
@@ -139,7 +138,7 @@ def test_a_prod_is_a_plain_value() -> None:
 
 # --- a stream of prods
 
-ASKED = {"until": pl.Int64, "where": pl.String, "query": pl.String, "t": pl.Int64}
+ASKED = {"until": pl.Int64, "at": pl.Int64, "where": pl.String, "query": pl.String, "t": pl.Int64}
 
 
 class Asked:
@@ -148,14 +147,14 @@ class Asked:
     def __init__(self, *columns: str, folder: str | None = None, sink: ListSink | None = None) -> None:
         journal = None if folder is None else FileJournal(fs.LocalFileSystem(), folder, sync=False)
         self.script = Script(counts(), journal, sink)
-        self._operator = ProdStream("source:ask", {c: f'"{c}"' for c in columns}, self._send)
+        self._operator = prod_stream.ProdStream("source:ask", {c: f'"{c}"' for c in columns}, self._send)
         self.script.executor.add(self._operator)
         self._labels = [n.label for n in self.script.executor.graph if n.label.startswith("q/")]
 
-    def _send(self, query: str | None, prod: Prod) -> int:
+    def _send(self, query: str | None, asked: prod_stream.Asked) -> int:
         if query not in (None, "q"):
             return 0
-        self.script.executor.prod(replace(prod, query="q"))
+        self.script.executor.prod(asked.of("q", self.script.plan.kernel.spec))
         return 1
 
     def ask(self, number: int, *rows: dict[str, Any]) -> list[tuple[int, str]]:
@@ -193,6 +192,15 @@ def test_without_a_column_for_it_the_time_of_a_row_says_until_when() -> None:
     assert asked.ask(0, {"t": 20}) == [(20, "a")]
     assert asked.ask(1, {"t": None}) == []
     assert asked.figures == {"prods": 1, "refused": 1}
+
+
+def test_a_row_may_ask_for_the_windows_that_contain_an_instant() -> None:
+    asked = Asked("until", "at")
+    asked.script.page(frame([[11, "a"], [24, "a"]]))
+    assert asked.ask(0, {"at": 21}) == [(30, "a")]
+    assert asked.ask(1, {"until": 30}) == [(20, "a"), (30, "a")]
+    assert asked.ask(2, {"until": 30, "at": 21}) == []
+    assert asked.figures == {"prods": 2, "refused": 1}
 
 
 def test_equal_prods_of_a_page_are_one() -> None:

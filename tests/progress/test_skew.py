@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from itertools import product as combinations
 from time import process_time
 
@@ -217,3 +218,16 @@ def test_tuples_that_do_not_come_make_no_timeout_unnecessary() -> None:
 def test_what_cannot_be_meant_is_refused(build: object, says: str) -> None:
     with pytest.raises(QueryError, match=says):
         build()  # type: ignore[operator]
+
+
+def test_a_closure_that_takes_long_says_how_to_go_without_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"s{k}" for k in range(12)]
+    bounds = {(a, b): (1, 1) for a, b in pairwise(names)}
+    quick = SkewMatrix.between(names, bounds).closure()
+    assert not caplog.records
+    monkeypatch.setattr("slackwater.progress.bounds.slow_closure.LONG", 0.0)
+    assert SkewMatrix.between(names, bounds).closure() == quick
+    (told,) = caplog.messages
+    assert "12 sources take long" in told and "indirect=False" in told

@@ -148,6 +148,26 @@ def test_a_stream_of_prods_is_replayed_beside_the_data(spark: SparkSession, tmp_
             assert (asked["prods"], asked["refused"]) == (4, 2)
 
 
+def test_a_row_of_a_stream_of_prods_may_ask_for_the_windows_that_contain_an_instant(spark: SparkSession) -> None:
+    """S5 section 3.1's "timestamp = t", for each query by its own windows."""
+    asks = spark.createDataFrame(
+        [(129, 112, None, "short"), (129, 112, None, "long"), (129, None, 120, "long"), (129, 112, 120, None)],
+        "asked BIGINT, at BIGINT, until BIGINT, query STRING",
+    ).selectExpr(*(f"timestamp_seconds({name}) AS {name}" for name in ("asked", "at", "until")), "query")
+    with sw.Session(spark) as s:
+        rows = readings(spark)
+        stream = s.stream("s", rows, time="time", arrival="seen", page="10 seconds", disorder=sw.bounded("1 hour"))
+        s.stream("ask", asks, time="asked", arrival="asked", role="prods")
+        kept = {"short": KeptRows(), "long": KeptRows()}
+        for name, range in (("short", "10 seconds"), ("long", "30 seconds")):
+            run = stream.window(range=range, slide="10 seconds").agg(v="sum(volume)").start(kept[name], name=name)
+        s.run_available()
+        ends = {name: [r[1] for r in said(k.results(), "v_seen") if r[0] == "early"] for name, k in kept.items()}
+        assert run.metrics()["prod_streams"]["ask"] == {"prods": 3, "refused": 1}
+    assert ends["short"] == [120]
+    assert ends["long"][:3] == [120, 130, 140] and max(ends["long"][3:]) == 120
+
+
 def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) -> None:
     asks = spark.createDataFrame([(119, 110, "sensor = 2")], "at BIGINT, Until BIGINT, WHERE STRING").selectExpr(
         "timestamp_seconds(at) AS at", "timestamp_seconds(Until) AS Until", "`WHERE`"

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from slackwater.errors import QueryError
+from slackwater.progress.bounds.slow_closure import told_if_slow
 from slackwater.progress.sources import LARGEST, Ints, index_of, lowered, per_source, source_names, whole
 
 #: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much (δ, or τ − δ).
@@ -302,7 +303,9 @@ class SkewMatrix:
         ]
         n = range(len(self.names))
         # A path is put together at the source with the largest number in its middle; a cycle gives nothing new.
-        for k, i, j in ((k, i, j) for k in n for i in n if i != k and timed[i][k] for j in n if j != k):
+        for k, i, j in (
+            (k, i, j) for k in told_if_slow(n) for i in n if i != k and timed[i][k] for j in n if j != k
+        ):
             timed[i][j] = _through(timed[i][j], timed[i][k], timed[k][j])
             wait, delta = timed[i][k][0]
             if wait == 0 and counted[k][j]:

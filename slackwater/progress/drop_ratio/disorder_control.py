@@ -169,8 +169,9 @@ class DisorderController(SilenceTracker):
         self._refreshed = now
         exact = max((p - share) / p, Fraction(-STEPS)) * self._distance / STEP
         by = ceil(exact) if exact > 0 else floor(exact)
-        # The heartbeat cannot go back; while the stream catches up with it, further delays would be too much.
-        if by > 0 or self._target() >= self._heartbeat:
+        # While the heartbeat stands, what is lost says nothing of the offset. It cannot go back either: while the
+        # stream catches up with it, further delays would be too much.
+        if not self._spent() if by > 0 else self._target() >= self._heartbeat:
             self._offset = max(-2 * self._distance, min(self._offset - by, self._distance))
 
     def state(self) -> dict[str, Any]:

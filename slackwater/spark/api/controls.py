@@ -10,8 +10,7 @@ from functools import partial
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError
-from slackwater.operators.prod import Prod
-from slackwater.operators.prod_stream import ProdStream
+from slackwater.operators.prod_stream import Asked, ProdStream
 from slackwater.spark.api.catalogue import Declared
 from slackwater.spark.api.plays import Play
 from slackwater.spark.api.prod_streams import Control, fitting
@@ -63,11 +62,11 @@ class Controls:
             if label in self._loop.executor.graph:
                 continue
 
-            def send(query: str | None, prod: Prod, control: Control = control) -> int:
-                runs = fitting(control, [r for r in self._runs.values() if r.play is play], query, prod)
-                for run in runs:
-                    self._loop.executor.prod(replace(prod, query=run.name))
-                return len(runs)
+            def send(query: str | None, asked: Asked, control: Control = control) -> int:
+                prods = fitting(control, [r for r in self._runs.values() if r.play is play], query, asked)
+                for prod in prods:
+                    self._loop.executor.prod(prod)
+                return len(prods)
 
             operator = ProdStream(label, control.columns, send)
             self._loop.interrupt(partial(self._add, operator, f"{_OWNER}{source}", play))

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType
 
 from slackwater.errors import QueryError
 from slackwater.operators.prod import Prod
-from slackwater.operators.prod_stream import QUERY, UNTIL, WHERE
+from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
 from slackwater.plan.nodes import StreamNode, WindowNode, answering
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
@@ -28,8 +28,8 @@ class Control:
     """A declared stream of prods."""
 
     node: StreamNode
-    domain: TimeDomain
-    """What its prods are times of."""
+    domains: dict[str, TimeDomain]
+    """What `until` and `at` are times of."""
     columns: dict[str, str]
     """Spark SQL of what a prod says, by column."""
 
@@ -51,7 +51,7 @@ def check_role(name: str, role: str | None, given: dict[str, object]) -> bool:
     return True
 
 
-def read_control(name: str, df: DataFrame, time: str | Internal | Latent) -> Control:
+def read_control(name: str, df: DataFrame, time: str | Internal | Latent, arrival: str | None) -> Control:
     """The stream of prods, or an error that says what to write."""
     if not isinstance(time, str):
         raise QueryError(
@@ -59,10 +59,12 @@ def read_control(name: str, df: DataFrame, time: str | Internal | Latent) -> Con
             f"column: write time='asked' for sw.{time.describe()}"
         )
     node = stream_node(name, df, time, None, bounded("0 seconds") if _is_stamp(df, time) else bounded(0))
-    domain, columns = node.domain, {}
+    domains, columns = {UNTIL: node.domain}, {}
     named = {column.lower(): column for column in df.columns}  # Spark does not look at capitals either
-    if UNTIL in named:
-        columns[UNTIL], domain = time_in_ticks(df, named[UNTIL], UNTIL)
+    for column in (UNTIL, AT):
+        # A column `at` that says when a prod was sent, or when it came, says nothing of windows.
+        if column in named and (column == UNTIL or named[column] not in (time, arrival)):
+            columns[column], domains[column] = time_in_ticks(df, named[column], column)
     for column in (WHERE, QUERY):
         if column not in named:
             continue
@@ -73,26 +75,29 @@ def read_control(name: str, df: DataFrame, time: str | Internal | Latent) -> Con
                 "rename it, or leave it out"
             )
         columns[column] = f"`{named[column]}`"
-    return Control(node, domain, columns)
+    return Control(node, domains, columns)
 
 
-def fitting(control: Control, runs: Iterable[Run], query: str | None, prod: Prod) -> list[Run]:
-    """The running queries that a prod is for."""
-    return [r for r in runs if r.active and query in (None, r.name) and _fits(control, r, prod)]
+def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked) -> list[Prod]:
+    """A prod for each of the running queries that are asked."""
+    mine = (run for run in runs if run.active and query in (None, run.name))
+    return [prod for run in mine if (prod := _prod(control, run, asked)) is not None]
 
 
-def _fits(control: Control, run: Run, prod: Prod) -> bool:
+def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
+    """The prod for a query; None if it does not fit."""
     top = answering(run.plan)
     if not isinstance(top, WindowNode):
-        return False
-    if prod.until is not None and control.domain != top.domain:
-        return False
+        return None
+    times = {UNTIL: asked.until, AT: asked.at}
+    if any(tick is not None and control.domains[name] != top.domain for name, tick in times.items()):
+        return None
     try:
-        if prod.where is not None:
-            check_condition(top, prod.where)
+        if asked.where is not None:
+            check_condition(top, asked.where)
     except QueryError:
-        return False
-    return True
+        return None
+    return asked.of(run.name, top.kernel.spec)
 
 
 def _is_stamp(df: DataFrame, time: str) -> bool:

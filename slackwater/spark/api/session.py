@@ -162,7 +162,8 @@ class Session(SpeaksSql):
             trigger: of a live stream: how often it is read, as in "5 seconds".
             role: with "prods" each row asks for early answers (S5 section 3.2): of the windows that end by the
                 column `until`, or by the row's time where there is no such column; of all open ones where `until`
-                is null. A column `where` restricts it to groups, a column `query` to one query. In a replay a prod
+                is null. Or of the windows that contain the column `at`, unless that is the stream's time or its
+                arrival. A column `where` restricts it to groups, a column `query` to one query. In a replay a prod
                 comes behind the pages that have arrived by the end of its own.
         """
         if name in self._catalogue:
@@ -170,7 +171,7 @@ class Session(SpeaksSql):
         check_frame(name, df)
         rows = moved_to(self._running.pages.spark, df)
         if check_role(name, role, {"disorder": disorder, "source": source}):
-            control = read_control(name, rows, time)
+            control = read_control(name, rows, time, arrival)
             declared = Declared(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
             self._catalogue.declare(declared)
             self._running.control(control, declared)
