@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from auctions import native, ours
 from auctions.events import House, write
 from auctions.queries import NOT_SAID, QUERIES, READS
 from auctions.truth import TRUTH, closed, differences
+from marked import put
 from measure import Clock
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -146,6 +146,26 @@ class Bench:
         cpu, all_cores = now.mine - before.mine, now.all - before.all  # type: ignore[operator]
         return Measured(seconds, rows, cpu, max(0.0, all_cores - cpu) / (now.wall - before.wall))
 
+    def about(self, house: House, pages: int, repeats: int) -> dict[str, Any]:
+        """What two runs must have in common, so that their figures can stand in one table."""
+        return {
+            "house": asdict(house),
+            "pages": pages,
+            "repeats": repeats,
+            "spark": self.spark.version,
+            "cores": os.cpu_count(),
+        }
+
+    def add(self, earlier: Path, about: dict[str, Any], names: list[str]) -> None:
+        """Take over what an earlier run has measured of other queries than these."""
+        whole = json.loads(earlier.read_text())
+        other = [key for key, value in about.items() if whole.get(key) != value]
+        if other:
+            sys.exit(f"{earlier} cannot be added to: it is of another run ({', '.join(other)})")
+        for name, sides in whole["figures"].items():
+            if name not in names:
+                self.figures[name] = {side: [Measured(**run) for run in runs] for side, runs in sides.items()}
+
     def others(self) -> list[float]:
         """How many cores other processes kept busy, by run."""
         runs = [run for sides in self.figures.values() for runs in sides.values() for run in runs]
@@ -204,20 +224,18 @@ def show(bench: Bench, names: list[str]) -> None:
         bench.console.print(f"[red]{error}[/red]")
 
 
-def rewrite(readme: Path, bench: Bench, names: list[str], house: House, pages: int, repeats: int) -> None:
-    """Put this run's figures between the two marks of a README."""
+def rewrite(readme: Path, bench: Bench, house: House, pages: int, repeats: int) -> None:
+    """Put the figures of all queries between the two marks of a README."""
+    if without := [name for name in QUERIES if set(bench.figures.get(name, {})) != {_NATIVE, _OURS}]:
+        sys.exit(f"{readme} stays as it is: it shows all queries, and there are no figures of {', '.join(without)}")
     others = bench.others()
     busy = f"; other processes kept {median(others):.2f} cores busy meanwhile" if others else ""
     head = (
         f"{house.events:,} events at {house.rate:,} a second, {pages} files a stream, repeats: {repeats}, "
         f"two cores, Spark {bench.spark.version}{busy}. Medians of the repeats, least and largest in brackets:"
     )
-    lines = [_HEAD, ["---"] * len(_HEAD), *rows_of(bench, names)]
-    made = "\n".join([_BEGIN, head, "", *(f"| {' | '.join(line)} |" for line in lines), _END])
-    text, marked = readme.read_text(), re.compile(re.escape(_BEGIN) + ".*" + re.escape(_END), re.DOTALL)
-    if not marked.search(text):
-        raise ValueError(f"{readme} has no lines {_BEGIN} and {_END}")
-    readme.write_text(marked.sub(lambda _: made, text))
+    lines = [_HEAD, ["---"] * len(_HEAD), *rows_of(bench, list(QUERIES))]
+    put(readme, _BEGIN, _END, "\n".join([head, "", *(f"| {' | '.join(line)} |" for line in lines)]))
 
 
 def main() -> None:
@@ -233,6 +251,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare answers only; measure nothing")
     parser.add_argument("--no-check", action="store_true", help="measure only")
     parser.add_argument("--out", type=Path, default=_HERE / "results" / "nexmark.json", help="figures as JSON")
+    parser.add_argument("--add", action="store_true", help="to the figures of other queries in the JSON file")
     parser.add_argument("--readme", action="store_true", help="put the figures into benchmarks/README.md")
     options = parser.parse_args()
     names = list(QUERIES) if options.only is None else options.only.split(",")
@@ -243,37 +262,37 @@ def main() -> None:
             sys.exit(f"there is no query {name}; there are: {', '.join(QUERIES)}")
     if options.check and options.no_check:
         parser.error("--check and --no-check together leave nothing to do")
-    if options.readme and (options.check or options.only is not None):
-        parser.error("--readme shows the figures of one complete run; leave out --check and --only")
+    if options.readme and (options.check or (options.only is not None and not options.add)):
+        parser.error("--readme shows the figures of all queries; leave out --check, and --only without --add")
     house = House(options.events, options.rate or max(1, options.events // 100), options.seed, options.delay)
 
-    console, begun = Console() if sys.stdout.isatty() else Console(width=160), time.monotonic()
+    console, begun = Console() if Console().is_terminal else Console(width=160), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="slackwater-nexmark-", ignore_cleanup_errors=True) as made:
         spark = embedded(master="local[2]", driver_memory="4g")
         try:
             bench = Bench(spark, console, Path(made))
+            about = bench.about(house, options.pages, options.repeats)
+            if options.add:
+                bench.add(options.out, about, names)
             if not options.no_check:
                 bench.check(names)
             if not options.check:
                 bench.measure(names, house, options.pages, options.repeats)
-            show(bench, names)
+            show(bench, [name for name in QUERIES if name in bench.figures])
             whole = {
-                "house": asdict(house),
-                "pages": options.pages,
+                **about,
                 "agreement": bench.agreement,
                 "figures": {
                     n: {s: [asdict(r) for r in rs] for s, rs in f.items()} for n, f in bench.figures.items()
                 },
                 "errors": bench.errors,
-                "spark": spark.version,
-                "cores": os.cpu_count(),
                 "total_seconds": time.monotonic() - begun,
             }
             options.out.parent.mkdir(parents=True, exist_ok=True)
             options.out.write_text(json.dumps(whole, indent=1) + "\n")
             console.print(f"It took {(time.monotonic() - begun) / 60:.1f} minutes.")
             if options.readme:
-                rewrite(_HERE / "README.md", bench, names, house, options.pages, options.repeats)
+                rewrite(_HERE / "README.md", bench, house, options.pages, options.repeats)
         finally:
             spark.stop()
     if bench.errors:

@@ -91,9 +91,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=_RESULTS, help="where to write the figures as JSON")
     options = parser.parse_args()
     repeats = options.repeats or (1 if options.quick else 3)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=150)
+    console = Console() if Console().is_terminal else Console(width=150)
     with tempfile.TemporaryDirectory(prefix="slackwater-prodding-", ignore_cleanup_errors=True) as made:
         folder = Path(made)
         files = generate(folder / "files", 2 if options.quick else 16, rows=1_000_000, seconds=1_000, seed=1)

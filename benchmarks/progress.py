@@ -218,9 +218,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write the figures, if not to results/")
     parser.add_argument("--data", type=Path, default=_SHARED, help="the folder of the real streams")
     options = parser.parse_args()
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=170)
+    console = Console() if Console().is_terminal else Console(width=170)
     kinds = held_out if options.held_out else synthetic
     streams = [stream for seed in options.seeds for stream in kinds(options.seconds, seed)]
     if not options.held_out:

@@ -163,9 +163,7 @@ def main() -> None:
     if not cases:
         sys.exit(f"no case has {options.only!r} in its name; there are: {', '.join(CASES)}")
     count = max(1, options.pages or (5 if options.quick else 30))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=180)
+    console = Console() if Console().is_terminal else Console(width=180)
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     found = [measure(case, n, count) for case in cases for n in (10, 1_000, 100_000)]
     show(found, console)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import agree
 from cases import BATCH, FAST, GOALS, NATIVE, OURS, Case, Goal
+from marked import put
 from measure import Figures, python_peak
 from report import Report
 from rich.console import Console
@@ -118,11 +118,7 @@ def _held(held: bool | None) -> str:
 
 def rewrite(readme: Path, report: Report) -> None:
     """Put this run's figures between the two marks of a README."""
-    text = readme.read_text()
-    marked = re.compile(re.escape(_BEGIN) + ".*" + re.escape(_END), re.DOTALL)
-    if not marked.search(text):
-        raise ValueError(f"{readme} has no lines {_BEGIN} and {_END}")
-    readme.write_text(marked.sub(lambda _: f"{_BEGIN}\n{markdown(report)}\n{_END}", text))
+    put(readme, _BEGIN, _END, markdown(report))
 
 
 def markdown(report: Report) -> str:

@@ -117,9 +117,7 @@ def main() -> None:
         sys.exit(f"no case has {options.only!r} in its name; there are: {', '.join(c.name for c in FULL)}")
     repeats = max(1, options.repeats or (1 if options.quick else 3))
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = Console() if Console().is_terminal else Console(width=160)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
         folder = Path(made)

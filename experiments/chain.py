@@ -221,9 +221,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=SHARED, help="the folder of real traces")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for figures and pictures")
     options = parser.parse_args()
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = Console() if Console().is_terminal else Console(width=160)
     options.out.mkdir(parents=True, exist_ok=True)
     found: list[dict[str, Any]] = []
     pictures: list[str] = []

@@ -98,9 +98,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the arrivals")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for figures")
     options = parser.parse_args()
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = Console() if Console().is_terminal else Console(width=160)
     options.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {"seed": options.seed}
     if options.virtual:

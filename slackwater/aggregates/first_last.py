@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import polars as pl
 
@@ -21,6 +21,16 @@ class _AtTime(RunningPartial):
     """A value and its time."""
 
     fields: tuple[str, ...] = ("_t", "_v")
+    extreme: ClassVar[str]
+    """Spark's function that finds the time; with `_by` behind it, the one that finds the value."""
+
+    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
+        place = given(f"struct({TIME}, {self.argument})", kept)
+        return f"{self.extreme}({given(TIME, kept)})", f"{self.extreme}_by({given(self.argument, kept)}, {place})"
+
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        t, v = columns
+        return f"{self.extreme}({t})", f"{self.extreme}_by({v}, struct({t}, {v}))"
 
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         return pl.col(TIME), argument
@@ -40,9 +50,7 @@ class _AtTime(RunningPartial):
 class First(_AtTime):
     """The value at the smallest time; of simultaneous rows the smallest value, so that order does not matter."""
 
-    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
-        place = given(f"struct({TIME}, {self.argument})", kept)
-        return f"min({given(TIME, kept)})", f"min_by({given(self.argument, kept)}, {place})"
+    extreme = "min"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return pl.col(TIME).min(), argument.sort_by([pl.col(TIME), argument]).first()
@@ -50,10 +58,6 @@ class First(_AtTime):
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         t, v = (pl.col(c) for c in columns)
         return t.min(), v.sort_by([t, v]).first()
-
-    def merge_sql(self, *columns: str) -> tuple[str, ...]:
-        t, v = columns
-        return f"min({t})", f"min_by({v}, struct({t}, {v}))"
 
     def running(
         self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
@@ -71,9 +75,7 @@ class First(_AtTime):
 class Last(_AtTime):
     """The value at the largest time; of simultaneous rows the largest value, so that order does not matter."""
 
-    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
-        place = given(f"struct({TIME}, {self.argument})", kept)
-        return f"max({given(TIME, kept)})", f"max_by({given(self.argument, kept)}, {place})"
+    extreme = "max"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return pl.col(TIME).max(), argument.sort_by([pl.col(TIME), argument]).last()
@@ -81,10 +83,6 @@ class Last(_AtTime):
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         t, v = (pl.col(c) for c in columns)
         return t.max(), v.sort_by([t, v]).last()
-
-    def merge_sql(self, *columns: str) -> tuple[str, ...]:
-        t, v = columns
-        return f"max({t})", f"max_by({v}, struct({t}, {v}))"
 
     def running(
         self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -16,25 +17,33 @@ _NAN = pl.lit(float("nan"))
 
 
 @dataclass(frozen=True)
-class Min(RunningPartial):
-    """The smallest value; NaN is above every number, as in Spark."""
+class _Extreme(RunningPartial):
+    """One of the values: of a row its own, and of many by a function of Spark's."""
 
     fixed_size = True
+    function: ClassVar[str]
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
-        return (f"min({given(self.argument, kept)})",)
+        return (f"{self.function}({given(self.argument, kept)})",)
+
+    def merge_sql(self, *columns: str) -> tuple[str, ...]:
+        return (f"{self.function}({columns[0]})",)
+
+    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
+        return (argument,)
+
+
+@dataclass(frozen=True)
+class Min(_Extreme):
+    """The smallest value; NaN is above every number, as in Spark."""
+
+    function = "min"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (argument.min(),)
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).min(),)
-
-    def merge_sql(self, *columns: str) -> tuple[str, ...]:
-        return (f"min({columns[0]})",)
-
-    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
-        return (argument,)
 
     def running(
         self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
@@ -54,25 +63,16 @@ class Min(RunningPartial):
 
 
 @dataclass(frozen=True)
-class Max(RunningPartial):
+class Max(_Extreme):
     """The largest value; NaN is above every number, as in Spark."""
 
-    fixed_size = True
-
-    def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
-        return (f"max({given(self.argument, kept)})",)
+    function = "max"
 
     def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
         return (argument.nan_max(),)
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).nan_max(),)
-
-    def merge_sql(self, *columns: str) -> tuple[str, ...]:
-        return (f"max({columns[0]})",)
-
-    def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
-        return (argument,)
 
     def running(
         self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool

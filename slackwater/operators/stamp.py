@@ -17,7 +17,31 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.progress.time_kinds import StampTracker
 
 
-class Stamp(Unary):
+class TimeByClock(Unary):
+    """An operator whose time is the clock's: it tells it when that lets something out, and not before."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self._tracker = StampTracker()
+
+    def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
+        """The clock itself, if that lets something out."""
+        if self.due(now, wanted):
+            self._tracker.tick(now)
+            emit(Punctuation(self._tracker.heartbeat))
+
+    def due(self, now: int, wanted: Wanted) -> bool:
+        """Whether the clock is where it is wanted; also while others are busy, as in a burst there is no lull."""
+        wake = self.wake_for(wanted)
+        return wake is not None and wake <= now
+
+    def wake_for(self, wanted: Wanted) -> int | None:
+        """When it will be there."""
+        tick = wanted(self._tracker.heartbeat.tick)
+        return None if tick is None else self._tracker.reaches(tick)
+
+
+class Stamp(TimeByClock):
     """All rows of a page get one stamp: they are simultaneous."""
 
     answers: ClassVar[bool] = True
@@ -25,7 +49,6 @@ class Stamp(Unary):
     def __init__(self, label: str, clock: Clock) -> None:
         super().__init__(label)
         self._clock = clock
-        self._tracker = StampTracker()
         self._last = MIN_TICK
         """The last stamp."""
 
@@ -40,22 +63,6 @@ class Stamp(Unary):
         if time.heartbeat in (Heartbeat.NONE, Heartbeat.END):
             return time
         return Punctuation(Heartbeat(max(MIN_TICK, self._last + time.heartbeat.tick)))
-
-    def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
-        """The clock itself, if that lets something out."""
-        if self.due(now, wanted):
-            self._tracker.tick(now)
-            emit(Punctuation(self._tracker.heartbeat))
-
-    def due(self, now: int, wanted: Wanted) -> bool:
-        """Whether the clock is where it is wanted."""
-        wake = self.wake_for(wanted)
-        return wake is not None and wake <= now
-
-    def wake_for(self, wanted: Wanted) -> int | None:
-        """When it will be there."""
-        tick = wanted(self._tracker.heartbeat.tick)
-        return None if tick is None else self._tracker.reaches(tick)
 
     def state(self, whole: bool) -> State:
         """What was promised, and the last stamp."""

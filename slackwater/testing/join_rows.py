@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from slackwater.columns import TIME, UNTIL
-from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own, with_added
-from slackwater.windows.frames import frame_of
+from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added
+from slackwater.testing.two_sides import TwoSides
 
 
-class JoinRows:
-    """All rows of both sides in two frames."""
+class JoinRows(TwoSides):
+    """Every row with its end."""
 
     def __init__(self, node: JoinNode) -> None:
-        self._node = node
-        self._rows: list[pl.DataFrame | None] = [None, None]
+        super().__init__(node)
         self._added: list[pl.DataFrame | None] = [None, None]
-        self._next = self._given = 0
 
     def add(self, side: int, page: Any, after: int) -> int:
         """Take the rows above a heartbeat."""
@@ -31,19 +27,14 @@ class JoinRows:
         rows, alive = page.with_time(), self._node.sides[side]
         if alive.range is not None:
             rows = rows.with_columns((pl.col(TIME) + alive.range).alias(UNTIL))
-        kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
-        names = self._node.kept[side].names
-        places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
-        self._next += kept.height
-        hidden = [pl.col(c).alias(of_side(side, c)) for c in (TIME, UNTIL)]
-        self._added[side] = kept.select(*names, *hidden, places)
-        return rows.height - kept.height
+        added = self._added[side] = self._in_time(side, rows, after, TIME, UNTIL)
+        return rows.height - added.height
 
     def pairs(self, side: int, at: int) -> ArrowPage | None:
         """The added page with the rows of the other side."""
         sides = [self._rows[0], self._rows[1]]
         sides[side] = self._added[side]
-        return self._page(self._matched(*sides), later(), at)
+        return self._page(self._matched(*sides), later(), None, at)
 
     def partnered(self, side: int, at: int) -> ArrowPage | None:
         """Rows of the left side that have a partner now, and had none before."""
@@ -51,7 +42,7 @@ class JoinRows:
         found = self._having_partner(left, right)
         if side == 1 and found is not None:
             found = _without(found, self._having_partner(found, self._rows[1]))
-        return self._page(found, own(0), at)
+        return self._page(found, own(0), None, at)
 
     def lone(self, side: int, after: int, until: int, at: int) -> ArrowPage | None:
         """Rows that have stayed without a partner."""
@@ -66,7 +57,7 @@ class JoinRows:
         lone = (
             due if matched is None else due.join(matched, on=of_side(side, ID), how="anti", maintain_order="left")
         )
-        return self._page(missing(lone, self._node.kept[1 - side]), own(side), at)
+        return self._page(lone, own(side), 1 - side, at)
 
     def settle_page(self) -> None:
         """What was added counts."""
@@ -96,31 +87,6 @@ class JoinRows:
         ends = rows[of_side(side, UNTIL)] - 1
         return ends.filter(ends > after).min()  # type: ignore[return-value]
 
-    def state(self, whole: bool) -> State:
-        """All of it."""
-        tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}
-        return State({"next": self._next, "given": self._given}, tables)
-
-    def restore(self, states: Sequence[State]) -> None:
-        """The last one."""
-        self._next, self._given = states[-1].values["next"], states[-1].values["given"]
-        self._rows = [None, None]
-        for side, table in states[-1].tables.items():
-            self._rows[int(side)] = frame_of(table)
-
-    def counted(self) -> int:
-        """Pages know their rows at once."""
-        return 0
-
-    def settle(self) -> None:
-        """There is nothing outside."""
-
-    @property
-    def size(self) -> dict[str, int]:
-        """Rows of both sides."""
-        rows = [0 if rows is None else rows.height for rows in self._rows]
-        return {"left_rows": rows[0], "right_rows": rows[1]}
-
     def _matched(self, left: pl.DataFrame | None, right: pl.DataFrame | None) -> pl.DataFrame | None:
         """Pairs that are alive at the same time and meet the condition."""
         if left is None or right is None or not left.height or not right.height:
@@ -136,13 +102,6 @@ class JoinRows:
         if left is None or matched is None:
             return None
         return left.join(matched, on=of_side(0, ID), how="semi", maintain_order="left")
-
-    def _page(self, rows: pl.DataFrame | None, hidden: Sequence[pl.Expr], at: int) -> ArrowPage | None:
-        if rows is None or not rows.height:
-            return None
-        self._given += 1
-        made = [pl.sql_expr(sql).alias(name) for name, sql in self._node.columns]
-        return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
 
 
 def _without(rows: pl.DataFrame, others: pl.DataFrame | None) -> pl.DataFrame:

@@ -12,17 +12,15 @@ from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.pairs import ID, in_schema, later, meeting, missing, of_side, own, with_added
-from slackwater.windows.frames import frame_of
+from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added
+from slackwater.testing.two_sides import TwoSides
 
 
-class OrderedRowsHere:
-    """All rows of both sides in two frames; UNTIL is null as long as nobody knows it."""
+class OrderedRowsHere(TwoSides):
+    """Every row without its end, which is null as long as nobody knows it."""
 
     def __init__(self, node: JoinNode) -> None:
-        self._node = node
-        self._rows: list[pl.DataFrame | None] = [None, None]
-        self._next = self._given = 0
+        super().__init__(node)
         self._released = MIN_TICK
         self.undecided: int | None = None
 
@@ -30,13 +28,9 @@ class OrderedRowsHere:
         """Take the rows above a heartbeat."""
         assert isinstance(page, ArrowPage)
         rows = page.with_time()
-        kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
-        names = self._node.kept[side].names
-        places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
-        self._next += kept.height
-        added = kept.select(*names, pl.col(TIME).alias(of_side(side, TIME)), places)
+        added = self._in_time(side, rows, after, TIME)
         self._rows[side] = with_added(self._rows[side], added)
-        return rows.height - kept.height
+        return rows.height - added.height
 
     def release(self, before: int, upto: int, at: int) -> list[ArrowPage]:
         """Try all pairs; those of before are out already."""
@@ -76,29 +70,13 @@ class OrderedRowsHere:
 
     def state(self, whole: bool) -> State:
         """All of it."""
-        tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}
-        return State({"next": self._next, "given": self._given, "at": [self._released, self.undecided]}, tables)
+        rows = super().state(whole)
+        return State({**rows.values, "at": [self._released, self.undecided]}, rows.tables)
 
     def restore(self, states: Sequence[State]) -> None:
         """The last one."""
-        values = states[-1].values
-        self._next, self._given, (self._released, self.undecided) = values["next"], values["given"], values["at"]
-        self._rows = [None, None]
-        for side, table in states[-1].tables.items():
-            self._rows[int(side)] = frame_of(table)
-
-    def counted(self) -> int:
-        """Pages know their rows at once."""
-        return 0
-
-    def settle(self) -> None:
-        """There is nothing outside."""
-
-    @property
-    def size(self) -> dict[str, int]:
-        """Rows of both sides."""
-        rows = [0 if rows is None else rows.height for rows in self._rows]
-        return {"left_rows": rows[0], "right_rows": rows[1]}
+        super().restore(states)
+        self._released, self.undecided = states[-1].values["at"]
 
     def _until(self, side: int, upto: int) -> pl.DataFrame:
         """The rows that a heartbeat has passed, each with its end as far as it is known by then."""
@@ -127,15 +105,6 @@ class OrderedRowsHere:
             [passed.filter(needed).drop(of_side(side, UNTIL)), rows.filter(pl.col(of_side(side, TIME)) > upto)]
         )
         self._rows[side] = keep
-
-    def _page(self, rows: pl.DataFrame, hidden: Sequence[pl.Expr], lacks: int | None, at: int) -> ArrowPage | None:
-        if not rows.height:
-            return None
-        self._given += 1
-        if lacks is not None:
-            rows = missing(rows, self._node.kept[lacks])
-        made = [pl.sql_expr(sql).alias(name) for name, sql in self._node.columns]
-        return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
 
 
 def _decided(side: int, upto: int) -> pl.Expr:

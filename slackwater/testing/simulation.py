@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slackwater.engine.executor import Executor
-from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary, Wanted
+from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.operators.stamp import TimeByClock
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.time_kinds import StampTracker
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.ordered_union import OrderedUnion
 
@@ -112,12 +112,8 @@ class Outcome:
         return self.memory[found] if found >= 0 else 0
 
 
-class _Source(Unary):
+class _Source(TimeByClock):
     """Lets pages in; its time is the clock's, so that a join need not wait for a stream that is silent."""
-
-    def __init__(self, label: str) -> None:
-        super().__init__(label)
-        self._tracker = StampTracker()
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send it on."""
@@ -125,22 +121,6 @@ class _Source(Unary):
 
     def output(self, times: object) -> None:
         """Its pages tell the time."""
-
-    def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
-        """Nothing will come below the clock any more."""
-        if self.due(now, wanted):
-            self._tracker.tick(now)
-            emit(Punctuation(self._tracker.heartbeat))
-
-    def due(self, now: int, wanted: Wanted) -> bool:
-        """Also while others are busy: in a burst there is no lull."""
-        wake = self.wake_for(wanted)
-        return wake is not None and wake <= now
-
-    def wake_for(self, wanted: Wanted) -> int | None:
-        """When the clock is where it is wanted."""
-        tick = wanted(self._tracker.heartbeat.tick)
-        return None if tick is None else self._tracker.reaches(tick)
 
 
 class _Work:

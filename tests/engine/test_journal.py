@@ -112,10 +112,7 @@ def test_the_process_may_die_again_and_again(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(journal_files, "_SMALLEST_WHOLE", whole_at):
         world = World(query(stream.slack), stream.pages, Path(folder), commit_every)
-        for death in deaths:
-            world.live(Fate(death), again)
-        script = world.live(Fate(), again)
-        assert script is not None
+        script = world.outlive(deaths, again)
         assert_undisturbed(world, script, undisturbed(world.pages, stream.slack))
 
 

@@ -157,6 +157,14 @@ class World:
         except Died:
             return None
 
+    def outlive(self, deaths: Sequence[int], again: int = 0) -> Script:
+        """Lives that end after so many steps each, then one that goes on to the end."""
+        for death in deaths:
+            self.live(Fate(death), again)
+        script = self.live(Fate(), again)
+        assert script is not None
+        return script
+
     def read(self, fate: Fate, again: int = 0) -> Script:
         """All pages from the first that is not safe, or some before it."""
         script = self.start(fate)

@@ -25,6 +25,7 @@ from slackwater.testing import ArrowPage, Script
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.running_clock import Running
 from tests.kit.streams import SAMPLE, assert_same_rows, finals, frame
 from tests.kit.streams_of_samples import A, B, C, plan, union, where, windows
 
@@ -193,17 +194,6 @@ def test_a_row_of_an_idle_stream_that_keeps_to_its_bound_is_not_late() -> None:
 
 
 # --- a clock that goes on by itself
-
-
-class Running(ManualClock):
-    """Goes on by a microsecond whenever somebody looks, as a real clock does."""
-
-    def now(self) -> int:
-        self.advance(1)
-        return super().now()
-
-    def until(self, instant: int) -> float | None:
-        return max(0.0, (instant - self._now) / 1e6)
 
 
 def quiet_and_busy(query: Any, clock: ManualClock) -> Script:

@@ -27,6 +27,7 @@ from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.running_clock import Running
 from tests.kit.streams import SAMPLE, assert_same_rows, finals, frame
 from tests.kit.streams_of_samples import A, B, plan, select, union, where, windows
 
@@ -109,17 +110,6 @@ def test_only_the_end_of_a_window_wakes_the_session() -> None:
     assert run.metrics()["source:b"]["heartbeat"] == 10 * SECOND - 1
     assert [r["n"] for r in run.results] == [1]
     assert run.executor.wake_at() is None
-
-
-class Running(ManualClock):
-    """Goes on by a microsecond whenever somebody looks, as a real clock does."""
-
-    def now(self) -> int:
-        self.advance(1)
-        return super().now()
-
-    def until(self, instant: int) -> float | None:
-        return max(0.0, (instant - self._now) / 1e6)
 
 
 @pytest.mark.parametrize("kind", [INTERNAL, LATENT, {"a": sw.internal(), "b": sw.bounded("0 seconds")}])

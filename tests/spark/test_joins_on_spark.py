@@ -20,7 +20,7 @@ from tests.kit.joins import join_of, renamed
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, plan, windows
 from tests.spark.test_both_page_kinds import comparable
-from tests.spark.test_union_on_spark import SPARK, played, replayed, scattered, write
+from tests.spark.test_union_on_spark import live, played, replayed, scattered, write
 
 pytestmark = pytest.mark.spark
 
@@ -89,11 +89,7 @@ def test_a_join_goes_on_from_a_journal(spark: SparkSession, tmp_path: Path) -> N
 
     def session_of(*steps: tuple[str, int, pl.DataFrame]) -> dict[str, Any]:
         with sw.Session(spark, journal=tmp_path / "journal") as session:
-            streams = {}
-            for name in ("a", "b"):
-                (tmp_path / name).mkdir(exist_ok=True)
-                df = spark.readStream.schema(SPARK).parquet(str(tmp_path / name))
-                streams[name] = session.stream(name, df, time="t", disorder=sw.bounded(0))
+            streams = live(session, tmp_path)
             left = streams["a"].select("t", "g").window(range=10)
             right = streams["b"].select("g", u="t").window(range=10)
 

@@ -79,10 +79,7 @@ def test_spilled_rows_outlive_the_process(
 ) -> None:
     with tempfile.TemporaryDirectory() as made, spilling(Path(made), cell_rows, limit):
         world = World(plan(window, stream.slack, groups, CHEAP), stream.pages, Path(made), commit_every)
-        for death in deaths:
-            world.live(Fate(death), again)
-        script = world.live(Fate(), again)
-        assert script is not None
+        script = world.outlive(deaths, again)
         left = cells_left(Path(made))
     assert_undisturbed(world, script)
     assert left == []

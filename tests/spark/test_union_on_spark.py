@@ -152,8 +152,17 @@ def test_early_answers_come_through_a_union(spark: SparkSession) -> None:
 
 
 def write(folder: Path, number: int, rows: pl.DataFrame) -> None:
-    folder.mkdir(exist_ok=True)
     pq.write_table(rows.to_arrow(), folder / f"{number}.parquet")
+
+
+def live(session: sw.Session, folder: Path) -> dict[str, sw.Stream]:
+    """Streams `a` and `b` of the files that come into two folders."""
+    streams = {}
+    for name in ("a", "b"):
+        (folder / name).mkdir(exist_ok=True)
+        df = session.spark.readStream.schema(SPARK).parquet(str(folder / name))
+        streams[name] = session.stream(name, df, time="t", disorder=sw.bounded(0))
+    return streams
 
 
 def test_live_streams_go_on_from_a_journal(spark: SparkSession, tmp_path: Path) -> None:
@@ -162,11 +171,7 @@ def test_live_streams_go_on_from_a_journal(spark: SparkSession, tmp_path: Path) 
 
     def session_of(steps: list[tuple[str, int, pl.DataFrame]]) -> dict[str, Any]:
         with sw.Session(spark, journal=tmp_path / "journal") as session:
-            streams = {}
-            for name in ("a", "b"):
-                (tmp_path / name).mkdir(exist_ok=True)
-                df = spark.readStream.schema(SPARK).parquet(str(tmp_path / name))
-                streams[name] = session.stream(name, df, time="t", disorder=sw.bounded(0))
+            streams = live(session, tmp_path)
             both = streams["a"].where("h > 0").union(streams["b"])
 
             def keep(df: DataFrame, commit_id: int) -> None:

@@ -23,9 +23,7 @@ from slackwater.plan import logical as L
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.disorder import Disorder, SourceHeartbeats
-from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.learned.learned import learned
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.heartbeats import Heartbeats
@@ -33,6 +31,7 @@ from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script
 from slackwater.windows.spec import WindowSpec
 from tests.kit.labels import LEVELS
+from tests.kit.policies_by_source import POLICIES
 from tests.kit.rolling_oracle import recompute
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, plan, union, windows
@@ -42,12 +41,6 @@ AGGREGATES: dict[str, Any] = {
     "total": ("sum(x)", lambda rows: sum(r["x"] for r in rows)),
 }
 TEXTS = {name: text for name, (text, _) in AGGREGATES.items()}
-POLICIES: dict[str, Disorder] = {
-    "bounded": bounded(6),
-    "learned": learned(window=9, tmax="4 us", unit="2 us"),
-    "drop_ratio": drop_ratio("20%", stretch=10),
-    "punctuated": punctuated("i"),
-}
 
 
 def all_but(one: str) -> list[Any]:

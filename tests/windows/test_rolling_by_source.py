@@ -21,10 +21,9 @@ from slackwater.operators import rolling_by_source
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.learned.learned import learned
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
+from tests.kit.policies_by_source import POLICIES
 from tests.kit.rolling_oracle import recompute
 from tests.kit.streams import SAMPLE, frame
 
@@ -35,12 +34,6 @@ AGGREGATES: dict[str, Any] = {
     "high": ("max(x)", lambda rows: max(r["x"] for r in rows)),
 }
 TEXTS = {name: text for name, (text, _) in AGGREGATES.items()}
-POLICIES: dict[str, Disorder] = {
-    "bounded": bounded(6),
-    "learned": learned(window=9, tmax="4 us", unit="2 us"),
-    "drop_ratio": drop_ratio("20%", stretch=10),
-    "punctuated": punctuated("i"),
-}
 KINDS = {"range": {"range": 7}, "rows": {"rows": 3}}
 #: Each policy comes with one kind of window here, and with the other one in the long run.
 FIRST = {("bounded", "range"), ("learned", "rows"), ("drop_ratio", "range"), ("punctuated", "rows")}

@@ -16,29 +16,25 @@ from slackwater.columns import TIME, UNTIL
 from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MIN_TICK
-from slackwater.spark.pages.cell_files import CellFile, CellFiles
+from slackwater.spark.pages.cell_files import CellFile
 from slackwater.spark.pages.expressions import named
-from slackwater.spark.pages.made import Made, later, of_side, own
+from slackwater.spark.pages.made import later, of_side, own
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.two_sides import TwoSides
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
 
 #: Files of fewer bytes are sent to all tasks, which spares the shuffle of the other side.
 _FEW = 32 * 2**20
-_NAMES = ("left", "right")
 
 
-class JoinCells:
+class JoinCells(TwoSides):
     """What a join keeps, on the journal's file system."""
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
-        place = pages.root.child("spill").child(label.replace("/", "-"))
-        self._node = node
-        self._pages = pages
-        self._sides = [CellFiles(place.child(n), pages, a.longest) for n, a in zip(_NAMES, node.sides, strict=True)]
+        super().__init__(label, node, pages, [side.longest for side in node.sides])
         self._added: list[list[CellFile]] = [[], []]
-        self._made = Made(node, pages, self._sides)
 
     def add(self, side: int, page: Any, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
@@ -110,30 +106,13 @@ class JoinCells:
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
-        values = states[-1].values
-        self._made.given = values["given"]
-        for cells, kept in zip(self._sides, values["sides"], strict=True):
-            cells.restore(kept)
-
-    def counted(self) -> int:
-        """As pages have been run."""
-        return self._made.counted()
-
-    def settle(self) -> None:
-        """Delete what is needed no more."""
-        for cells in self._sides:
-            cells.settle()
+        super().restore(states)
+        self._made.given = states[-1].values["given"]
 
     @property
     def size(self) -> dict[str, int]:
-        """Rows and bytes of both sides; some may be needed no more."""
-        left, right = self._sides
-        return {
-            "left_rows": left.rows,
-            "right_rows": right.rows,
-            "state_bytes": left.bytes + right.bytes,
-            "files": len(left.files) + len(right.files),
-        }
+        """Rows, bytes and files of both sides; some may be needed no more."""
+        return {**super().size, "files": sum(len(cells.files) for cells in self._sides)}
 
     def _brought(self, side: int) -> tuple[int, int]:
         """Which side has got how many new rows."""

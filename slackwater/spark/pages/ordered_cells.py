@@ -16,10 +16,10 @@ from slackwater.columns import PLACE, TIME, UNTIL
 from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
-from slackwater.spark.pages.cell_files import CellFiles
 from slackwater.spark.pages.expressions import named
-from slackwater.spark.pages.made import Made, later, of_side, own
+from slackwater.spark.pages.made import later, of_side, own
 from slackwater.spark.pages.spark_page import SparkPage
+from slackwater.spark.pages.two_sides import TwoSides
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
@@ -28,18 +28,14 @@ if TYPE_CHECKING:
 _PAGE = "__page"
 #: What is kept of it beside its columns.
 _HIDDEN = (TIME, _PAGE, PLACE)
-_NAMES = ("left", "right")
 
 
-class OrderedCells:
+class OrderedCells(TwoSides):
     """What such a join keeps, on the journal's file system."""
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
-        place = pages.root.child("spill").child(label.replace("/", "-"))
-        self._node = node
         longest = max(1, *(side.longest for side in node.sides))
-        self._sides = [CellFiles(place.child(name), pages, longest) for name in _NAMES]
-        self._made = Made(node, pages, self._sides)
+        super().__init__(label, node, pages, [longest, longest])
         self._came = 0
         self._released = MIN_TICK
         self.undecided: int | None = None
@@ -82,25 +78,8 @@ class OrderedCells:
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
-        values = states[-1].values
-        self._released, self.undecided, self._came, self._made.given = values["at"]
-        for cells, kept in zip(self._sides, values["sides"], strict=True):
-            cells.restore(kept)
-
-    def counted(self) -> int:
-        """As pages have been run."""
-        return self._made.counted()
-
-    def settle(self) -> None:
-        """Delete what is needed no more."""
-        for cells in self._sides:
-            cells.settle()
-
-    @property
-    def size(self) -> dict[str, int]:
-        """Rows and bytes of both sides."""
-        left, right = self._sides
-        return {"left_rows": left.rows, "right_rows": right.rows, "state_bytes": left.bytes + right.bytes}
+        super().restore(states)
+        self._released, self.undecided, self._came, self._made.given = states[-1].values["at"]
 
     def _passed(self, side: int, upto: int) -> DataFrame | None:
         """The rows that a heartbeat has passed, each with its end as far as it is known by then."""

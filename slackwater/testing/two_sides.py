@@ -1,0 +1,69 @@
+"""The rows that a join keeps of its two inputs, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from slackwater.columns import TIME
+from slackwater.operators.operator import State
+from slackwater.plan.nodes import JoinNode
+from slackwater.progress.time import MIN_TICK
+from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.pairs import ID, in_schema, missing, of_side
+from slackwater.windows.frames import frame_of
+
+
+class TwoSides:
+    """All rows of both sides in two frames."""
+
+    def __init__(self, node: JoinNode) -> None:
+        self._node = node
+        self._rows: list[pl.DataFrame | None] = [None, None]
+        self._next = self._given = 0
+
+    def state(self, whole: bool) -> State:
+        """All of it."""
+        tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}
+        return State({"next": self._next, "given": self._given}, tables)
+
+    def restore(self, states: Sequence[State]) -> None:
+        """The last one."""
+        self._next, self._given = states[-1].values["next"], states[-1].values["given"]
+        self._rows = [None, None]
+        for side, table in states[-1].tables.items():
+            self._rows[int(side)] = frame_of(table)
+
+    def counted(self) -> int:
+        """Pages know their rows at once."""
+        return 0
+
+    def settle(self) -> None:
+        """There is nothing outside."""
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows of both sides."""
+        rows = [0 if rows is None else rows.height for rows in self._rows]
+        return {"left_rows": rows[0], "right_rows": rows[1]}
+
+    def _in_time(self, side: int, rows: pl.DataFrame, after: int, *hidden: str) -> pl.DataFrame:
+        """The rows above a heartbeat, numbered, with hidden columns under names of their side."""
+        kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
+        places = pl.int_range(self._next, self._next + kept.height, dtype=pl.Int64).alias(of_side(side, ID))
+        self._next += kept.height
+        columns = [pl.col(c).alias(of_side(side, c)) for c in hidden]
+        return kept.select(*self._node.kept[side].names, *columns, places)
+
+    def _page(
+        self, rows: pl.DataFrame | None, hidden: Sequence[pl.Expr], lacks: int | None, at: int
+    ) -> ArrowPage | None:
+        """Rows as a page; the columns of the side that it lacks are null."""
+        if rows is None or not rows.height:
+            return None
+        self._given += 1
+        if lacks is not None:
+            rows = missing(rows, self._node.kept[lacks])
+        made = [pl.sql_expr(sql).alias(name) for name, sql in self._node.columns]
+        return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
