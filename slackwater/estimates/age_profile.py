@@ -341,11 +341,12 @@ class AgeProfile:
             season.learn(window, rows, shares, shifts, weight)
 
     def _shifts(self, guess: Guess, final: Floats) -> Floats:
-        """By how many scales late rows moved values, over all groups, by column."""
+        """By how many scales late rows moved averages, over all groups, by column; extremes know no season."""
         most = WILD * self._level()
+        settles = np.array([growth is Growth.SETTLES for growth in self._columns])
         with np.errstate(divide="ignore", invalid="ignore"):
             by = within((final - guess.seen) / (guess.spread[:, :, 0] * guess.unit[:, :, USUAL]), -most, most)
-        return np.asarray(np.nansum(by, axis=0) / np.maximum(np.isfinite(by).sum(axis=0), 1))
+        return np.where(settles, np.nansum(by, axis=0) / np.maximum(np.isfinite(by).sum(axis=0), 1), 0.0)
 
     def _learn_intervals(self, errors: Floats, scales: Floats, behind: int, new: bool) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
