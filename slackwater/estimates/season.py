@@ -106,7 +106,7 @@ class Season:
     array([1.  , 1.04, 1.  , 0.96])
     >>> season.left(np.array([0])).round(2)
     array([[0.09]])
-    >>> season.shift(np.array([0])).round(1)
+    >>> season.shift(np.array([288])).round(1)
     array([[1.9]])
     """
 
