@@ -5,7 +5,8 @@
 
 The real `Estimates` answers histories of windows (`slackwater/testing/early_history.py`), prodded at half a slide.
 With `--held-out` these are of what nothing was chosen with: two kinds of streams, and http.
-Seeds 1 to 14, 101 to 104, 201 to 204, 301 to 304, 401 to 404 and 601 to 612 were used to choose, or looked at.
+Seeds 1 to 14, 101 to 104, 201 to 204, 301 to 304, 401 to 404, 601 to 612 and 901 to 904 were used to choose, or
+looked at.
 """
 
 from __future__ import annotations

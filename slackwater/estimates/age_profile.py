@@ -7,7 +7,6 @@ beside that. The rows that are missing are those of this window, or as many as u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from slackwater.aggregates.growth import Growth
 from slackwater.estimates.arrival_variance import ArrivalVariance
 from slackwater.estimates.completeness import FADE, Floats
 from slackwater.estimates.conformal import Conformal, moved
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.group_history import (
     CHANGED,
     COUNT,
@@ -30,10 +30,10 @@ from slackwater.estimates.group_history import (
     Keys,
 )
 from slackwater.estimates.guesses import (
-    AS_USUAL,
-    BY_PACE,
+    EXPECTING,
     FROM_CURVE,
     GUESSES,
+    PACED,
     SHIFTS,
     SUMS,
     guess_shift,
@@ -42,7 +42,7 @@ from slackwater.estimates.guesses import (
 )
 from slackwater.estimates.season import Season
 from slackwater.estimates.small_arrays import finite, side_by_side, within
-from slackwater.estimates.traffic import Pace, Traffic
+from slackwater.estimates.traffic import AS_USUAL, BY_PACE, AfterChanges, Pace, Traffic
 from slackwater.progress.sources import Ints
 
 #: By how much an other guess must have been closer, and over how many windows.
@@ -65,44 +65,9 @@ SLOWER = 0.2
 #: large others have been since: else intervals lag behind a day, too narrow in the morning and too wide at night.
 UNITS, USUAL = 2, 0
 #: Kinds of intervals that go by the pace, and that of the first guess.
-PACED = [BY_PACE * UNITS, BY_PACE * UNITS + 1, *range(UNITS)]
+FIRST_KINDS = [*range(UNITS)]
+PACED_KINDS = [PACED * UNITS, PACED * UNITS + 1, *FIRST_KINDS]
 _SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
-
-
-@dataclass
-class Guess:
-    """Early answers of one age, by group and column; the first column is the number of rows."""
-
-    keys: Keys
-    seen: Floats
-    guesses: Floats
-    """By group, column and guess."""
-    center: Floats
-    """The guess that was taken; `fit_to_type` makes it fit its type and its interval."""
-    unit: Floats
-    """By group, column and kind of unit."""
-    spread: Floats
-    """How many units errors have, by group, column and guess; not less is known of them than when it was said."""
-    low: Floats
-    high: Floats
-    known: Floats
-    """How many windows of the group are known; with few of them the interval is that of other groups."""
-    traffic: Floats
-    """Rows of all groups, in the window and in its last slide."""
-
-    def take(self, places: Ints) -> Guess:
-        """Some of the groups."""
-        return Guess(self.keys[places], *(part[places] for part in self.parts()))
-
-    def parts(self) -> list[Floats]:
-        """All but the keys."""
-        ends = [self.low, self.high, self.known, self.traffic]
-        return [self.seen, self.guesses, self.center, self.unit, self.spread, *ends]
-
-    @property
-    def rest(self) -> Floats:
-        """Rows that are believed to be missing."""
-        return np.asarray(self.center[:, 0] - self.seen[:, 0])
 
 
 class AgeProfile:
@@ -126,11 +91,12 @@ class AgeProfile:
         """The last window that it has learned from."""
         self._common = np.zeros((len(columns), OFF + self._guesses))
         self._traffic = Traffic()
+        self._changes = AfterChanges(len(columns))
         self._arrivals = ArrivalVariance()
         self._outside = np.full(len(columns), self._target)
         self._groups = GroupHistory(len(columns), OFF + self._guesses)
         self._kinds = [*range(self._guesses * UNITS)]
-        self._unusual = [kind for kind in self._kinds if kind // UNITS not in AS_USUAL]
+        self._unusual = [kind for kind in self._kinds if kind // UNITS not in EXPECTING]
         """Kinds of intervals, and those that do not expect what was usual."""
         self._intervals = [Conformal(len(self._kinds)) for _ in columns]
         self._seasons = [Season(length, days, span, len(columns)) for length, days in seasons]
@@ -141,35 +107,40 @@ class AgeProfile:
         return self.windows >= TRIED
 
     def guess(self, window: Floats, keys: Keys, seen: Floats, curve: Floats, traffic: Floats) -> Guess:
-        """Estimates of final values, given what is seen, the completeness by the curve, and the rows of all groups.
-
-        The latter are those of the window, and of its last slide.
-        """
+        """Estimates of final values, given what is seen, the completeness by the curve and the traffic figures."""
         own = self._groups.of(keys)
         faster = [s.faster(window) for s in self._seasons]
         left = [s.left(window) for s in self._seasons]
+        shifts = [s.shift(window) for s in self._seasons]
         guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
         center = seen.copy()
         rows = np.arange(len(keys))
         missing, pace = np.zeros(len(keys)), self._traffic.pace(seen[:, 0], own[:, 0], traffic)
+        spread, unit = self._spread(own) / self._level()[:, None], np.ones((*seen.shape, UNITS))
         for j, growth in enumerate(self._columns):
+            by_pace = self._changes.best(j) == BY_PACE
             if growth in SUMS:
                 values = None if j == 0 else (center[:, 0] - seen[:, 0]) * seen[:, j] / seen[:, 0]
                 seasons = [(f, more[:, j]) for f, more in zip(faster, left, strict=True)]
                 share = share_in(own[:, j], self._common[j], curve, rows=j == 0)
-                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, pace, seasons)
+                mine = self._pace(j, pace)
+                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, mine, by_pace, seasons)
             elif growth in SHIFTS:
-                guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], self._guesses)
+                scale = spread[:, j, 0] * unit[:, j, USUAL]
+                guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], [by[:, j] * scale for by in shifts])
             choice = self._choice(j, own[:, j])
-            if growth in SUMS and self._intervals[j].best(PACED) // UNITS == BY_PACE:
-                choice[pace.known & ~pace.usual] = BY_PACE
+            if growth in SUMS and by_pace and self._intervals[j].best(PACED_KINDS) // UNITS == PACED:
+                choice[pace.known & ~pace.usual] = PACED
             center[:, j] = guesses[rows, j, choice]
             if j == 0:
                 missing = finite(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
-        unit = self._units(seen, finite(center[:, 0] - seen[:, 0]), own)
-        spread = self._spread(own) / self._level()[:, None]
+                unit = self._units(seen, finite(center[:, 0] - seen[:, 0]), own)
         low, high = self._bounds(keys, seen, guesses, spread, unit, pace)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy(), traffic)
+
+    def _pace(self, j: int, pace: Pace) -> Pace:
+        """The pace of a count or sum, if windows unlike those before have gone by it."""
+        return pace.as_usual() if self._changes.best(j) == AS_USUAL else pace
 
     def completeness(self, guess: Guess, curve: Floats) -> Floats:
         """The share of each group's rows that is probably in; not a number where nothing is known."""
@@ -241,11 +212,11 @@ class AgeProfile:
         low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
         outside = self._groups.outside(keys, self._outside)
         all_groups: list[tuple[list[int], Any]] = [(self._kinds, slice(None))]
-        unlike = all_groups if pace.usual.all() else self._by_pace(pace)
         for j, growth in enumerate(self._columns):
             interval = self._intervals[j]
             if interval.ready:
-                for kinds, mine in unlike if growth in SUMS else all_groups:
+                usual = growth not in SUMS or bool(self._pace(j, pace).usual.all())
+                for kinds, mine in all_groups if usual else self._by_pace(j, pace):
                     some, weights = interval.weights(kinds)
                     guess, scale = np.divmod(some, UNITS)
                     scales = spread[mine, j][:, guess] * unit[mine, j][:, scale]
@@ -261,10 +232,11 @@ class AgeProfile:
                 low[:, j], high[:, j] = np.minimum(low[:, j], seen[:, j]), np.minimum(high[:, j], seen[:, j])
         return low, high
 
-    def _by_pace(self, pace: Pace) -> list[tuple[list[int], Any]]:
+    def _by_pace(self, j: int, pace: Pace) -> list[tuple[list[int], Any]]:
         """The kinds of intervals of a sum, each with the groups that they are for."""
         unlike = ~pace.usual
-        sets = (self._kinds, pace.usual), (PACED, unlike & pace.known), (self._unusual, unlike & ~pace.known)
+        paced = PACED_KINDS if self._changes.best(j) == BY_PACE else FIRST_KINDS
+        sets = (self._kinds, pace.usual), (paced, unlike & pace.known), (self._unusual, unlike & ~pace.known)
         return [(kinds, mine) for kinds, mine in sets if mine.any()]
 
     def learn(
@@ -306,6 +278,7 @@ class AgeProfile:
             share[~known.any(axis=0)] = np.nan
             self._outside = moved(self._outside, self._target, share, self._common[:, LONG], behind)
         figures = self._figures(guess, final, errors, scales, blind)
+        self._learn_changes(guess, final, figures)
         self._groups.learn(guess.keys, figures, fade, outside, most)
         self._learn_common(figures, fade)
         if new and self.windows > BLIND:
@@ -338,6 +311,17 @@ class AgeProfile:
             figures[:, :, LONG:] = 0.0
         return figures
 
+    def _learn_changes(self, guess: Guess, final: Floats, figures: Floats) -> None:
+        """How far off windows unlike those before were: by their pace, by what was seen of them, and as usual."""
+        own = self._groups.of(guess.keys)
+        pace = self._traffic.pace(guess.seen[:, 0], own[:, 0], guess.traffic)
+        unlike = pace.known & ~pace.usual
+        if unlike.any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                as_usual = np.abs(final - own[:, :, FINAL] / own[:, :, COUNT]) / guess.unit[:, :, USUAL]
+            errors = [figures[:, :, OFF + PACED], figures[:, :, OFF], as_usual]
+            self._changes.learn(side_by_side(errors)[unlike])
+
     def _learn_common(self, figures: Floats, fade: Floats) -> None:
         for j in range(len(self._columns)):
             usable = figures[np.isfinite(figures[:, j]).all(axis=1), j]
@@ -347,13 +331,22 @@ class AgeProfile:
     def _learn_seasons(self, window: int, guess: Guess, final: Floats, new: bool) -> None:
         usual = self._common[0, FINAL] / self._common[0, COUNT] * len(final)
         rows = float(guess.traffic[0, 0]) if new else np.nan
+        shifts = self._shifts(guess, final)
         for season in self._seasons:
             faster = season.faster(np.array([float(window)]))[0]
             first = finite(guess.seen + (guess.guesses[:, :, 0] - guess.seen) * faster).sum(axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 shares = np.nansum(final, axis=0) / first - 1
             weight = min(float(first[0] / max(usual, 1.0)), 4.0)
-            season.learn(window, rows, shares, weight)
+            season.learn(window, rows, shares, shifts, weight)
+
+    def _shifts(self, guess: Guess, final: Floats) -> Floats:
+        """By how many scales late rows moved averages, over all groups, by column; extremes know no season."""
+        most = WILD * self._level()
+        settles = np.array([growth is Growth.SETTLES for growth in self._columns])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by = within((final - guess.seen) / (guess.spread[:, :, 0] * guess.unit[:, :, USUAL]), -most, most)
+        return np.where(settles, np.nansum(by, axis=0) / np.maximum(np.isfinite(by).sum(axis=0), 1), 0.0)
 
     def _learn_intervals(self, errors: Floats, scales: Floats, behind: int, new: bool) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -372,7 +365,7 @@ class AgeProfile:
     # --- the journal
 
     def _arrays(self) -> list[Floats]:
-        return [self._common, self._arrivals.sums, self._outside, self._traffic.sums]
+        return [self._common, self._arrivals.sums, self._outside, self._traffic.sums, self._changes.sums]
 
     def pack(self) -> tuple[list[Ints], list[Floats]]:
         """All that a restart needs."""

@@ -135,6 +135,16 @@ class Curve:
             return np.full(len(ages), np.nan)
         return np.interp(ages, KNOTS, self._arrived / self._all)
 
+    def of_slide(self, age: float) -> float:
+        """The share of a single slide's rows that are in at an age; it is counted from the slide's end.
+
+        A window is the slides in it. A slide later it has one more and one less of them: the difference between
+        both is that of a slide's rows at two ages.
+        """
+        span = self._range / self._slide
+        steps = np.arange(age, max(KNOTS[-1], age + span), span)
+        return min(max(1 - span * float((self.at(steps + 1) - self.at(steps)).sum()), 0.0), 1.0)
+
     def state(self) -> dict[str, Any]:
         """As JSON values."""
         return {

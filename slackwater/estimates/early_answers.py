@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.aggregates.growth import Growth
-from slackwater.estimates.age_profile import AgeProfile, Guess
+from slackwater.estimates.age_profile import AgeProfile
 from slackwater.estimates.completeness import Floats
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import fit_to_type
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
 from slackwater.estimates.guesses import GUESSES
 from slackwater.estimates.pending import Pending, Waiting
+from slackwater.estimates.traffic import FIGURES
 from slackwater.progress.sources import Ints
 
 #: History of an age this many places away is better than none.
@@ -187,9 +189,10 @@ class EarlyAnswers:
 
     def _answer_again(self, ints: Ints, floats: Floats) -> None:
         (window, level, now), (off, curve) = ints[:3].tolist(), floats[:2].tolist()
-        keys, seen = ints[3:].view(np.uint64), floats[4:].reshape(-1, len(self._columns))
+        traffic, seen = floats[2 : 2 + FIGURES], floats[2 + FIGURES :].reshape(-1, len(self._columns))
+        keys = ints[3:].view(np.uint64)
         n = len(keys)
-        traffic = np.tile(floats[2:4], (n, 1))
+        traffic = np.tile(traffic, (n, 1))
         guess, _ = self.guess(level, np.full(n, float(window)), keys, seen, np.full(n, curve), traffic)
         self.answered(window, level, now, off, curve, guess)
 

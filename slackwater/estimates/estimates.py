@@ -13,15 +13,16 @@ from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.types import is_number
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
-from slackwater.estimates.age_profile import Guess
 from slackwater.estimates.completeness import Curve, Floats
 from slackwater.estimates.early import Early
 from slackwater.estimates.early_answers import EarlyAnswers
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import cast_to_type
 from slackwater.estimates.group_history import Keys
 from slackwater.estimates.measure import Measure
 from slackwater.estimates.pending import Waiting
 from slackwater.estimates.prod_timing import BEHIND, ProdTiming
+from slackwater.estimates.small_arrays import side_by_side
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.reference import Reference
 from slackwater.progress.sources import Ints
@@ -134,12 +135,25 @@ class Estimates:
         return np.asarray((float(time - spec.offset - spec.range) - windows * float(spec.slide)) / spec.slide)
 
     def _traffic(self, windows: Ints, ages: Floats) -> Floats:
-        """Rows of all groups in each window, and in the last slide of it that has begun some time ago."""
+        """The figures of `Traffic`, by window; its last slide is the last one that has begun some time ago."""
         spec = self._kernel.spec
+        slides = -(-spec.range // spec.slide)
         begun = np.floor(windows + spec.range / spec.slide + ages - _BEGUN).astype(np.int64)
-        newest = np.clip(begun, windows, windows + -(-spec.range // spec.slide) - 1)
-        rows = [[self._curve.rows(self._last(w)) for w in some.tolist()] for some in (windows, newest)]
-        return np.array(rows, np.float64).T
+        newest = np.clip(begun, windows, windows + slides - 1)
+        rows, lately, after = (
+            np.array([self._curve.rows(self._last(w)) for w in some.tolist()])
+            for some in (windows, newest, windows + slides)
+        )
+        before = np.maximum(rows - (lately - after), 0.0)
+        each = zip(ages.tolist(), (windows + slides - newest).tolist(), strict=True)
+        return side_by_side([rows, lately, before, np.array([self._of_before(*one) for one in each])])
+
+    def _of_before(self, age: float, last: int) -> float:
+        """The share of the rows to come that is usually of other slides than the last ones of a window."""
+        span = self._kernel.spec.range / self._kernel.spec.slide
+        rest = span * (1 - float(self._curve.at(np.array([age]))[0]))
+        late = sum(1 - self._curve.of_slide(age + k) for k in range(last))
+        return min(max(1 - late / rest, 0.0), 1.0) if rest > 0 else 0.0
 
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""

@@ -20,9 +20,9 @@ from slackwater.estimates.traffic import Pace
 #: Guesses beside those of seasons; the first is taken until others have been closer.
 GUESSES = 6
 #: Those of a count or sum that expect what was usual.
-AS_USUAL = (2, 3, 4)
+EXPECTING = (2, 3, 4)
 #: That which goes by the rows of the last slide.
-BY_PACE = 5
+PACED = 5
 #: History of all groups counts for so many windows of one group's own; the curve for so many of these.
 COMMON = 4.0
 FROM_CURVE = 2.0
@@ -60,6 +60,7 @@ def guess_sum(
     own: Floats,
     values: Floats | None,
     pace: Pace,
+    by_pace: bool,
     seasons: Sequence[tuple[Floats, Floats]],
 ) -> Floats:
     """Guesses of a count or sum by group; the first is what is seen over the mean completeness.
@@ -72,6 +73,7 @@ def guess_sum(
         values: of the rows that are missing, if they are like those that are here; None for the rows themselves.
         pace: what the rows of these windows say about those to come; where they are unlike those before, nothing
             usual can be expected.
+        by_pace: whether such windows go by their pace, or by what is seen of them.
         seasons: for each, how much faster the missing rows come than those that are here, and by what share final
             values exceed even that.
     """
@@ -82,11 +84,12 @@ def guess_sum(
     paced = pace.share * (own[:, LONG_FINAL] - own[:, LONG_SEEN]) / np.maximum(own[:, LONG], 1.0)
     paced = np.where(pace.known, paced, simple)
     weight = own[:, COUNT] + FROM_CURVE
-    usual = np.where(pace.alike, (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * by_share) / weight, paced)
+    instead = paced if by_pace else simple
+    usual = np.where(pace.alike, (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * by_share) / weight, instead)
     whole = (own[:, FINAL] + FROM_CURVE * (seen + by_share)) / weight - seen  # as much in all as usual
     if growth is Growth.COUNTS:
         whole = np.maximum(whole, 0.0)
-    whole = np.where(pace.usual, whole, paced)
+    whole = np.where(pace.usual, whole, instead)
     rests = [simple, by_share, usual, (simple + usual) / 2, whole, paced]
     for faster, left in seasons:
         by_season = (seen + simple * faster) * (1 + left) - seen
@@ -94,13 +97,18 @@ def guess_sum(
     return seen[:, None] + finite(side_by_side(rests))
 
 
-def guess_shift(seen: Floats, missing: Floats, own: Floats, guesses: int) -> Floats:
-    """Guesses of a value that late rows may move: as it is seen, by as much as usual, or by the rows missing."""
-    made = np.repeat(seen[:, None], guesses, axis=1)
+def guess_shift(seen: Floats, missing: Floats, own: Floats, seasons: Sequence[Floats]) -> Floats:
+    """Guesses of a value that late rows may move: as it is seen, by as much as usual, or by the rows missing.
+
+    And by as much as each season says.
+    """
+    made = np.repeat(seen[:, None], GUESSES + len(seasons), axis=1)
     change = own[:, FINAL] - own[:, SEEN]
     made[:, 1] += change / (own[:, COUNT] + FROM_CURVE)
     made[:, 2] += change * missing / (own[:, MISSING] + FROM_CURVE * np.maximum(missing, LEAST))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (own[:, FINAL] + FROM_CURVE * seen) / (own[:, SEEN] + FROM_CURVE * seen)
     made[:, 3] *= np.where((ratio > 0.5) & (ratio < 2), ratio, 1.0)
+    for place, shift in enumerate(seasons, GUESSES):
+        made[:, place] += shift
     return made

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.estimates.age_profile import UNITS, Guess
+from slackwater.estimates.age_profile import UNITS
 from slackwater.estimates.completeness import Floats
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.group_history import Keys
+from slackwater.estimates.traffic import FIGURES
 from slackwater.progress.sources import Ints
 
 #: So many groups of one answer are compared with their final values, always the same ones.
@@ -159,7 +161,7 @@ class Pending:
         n = len(at)
         one = (n, columns)
         by_guess = (*one, guesses)
-        shapes = [(n,), one, by_guess, one, (*one, UNITS), by_guess, one, one, one, (n, 2)]
+        shapes = [(n,), one, by_guess, one, (*one, UNITS), by_guess, one, one, one, (n, FIGURES)]
         cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
         parts = [p.reshape(s).copy() for p, s in zip(np.split(floats, cuts), shapes, strict=True)]
         self._put(window, level, Waiting(at, parts[0], Guess(keys.view(np.uint64), *parts[1:])))

@@ -21,6 +21,8 @@ WINDOWS = 256.0
 LEVEL, RIDGE = 1e-6, 3.0
 #: What is left is held back more: it is known from the missing rows alone, and those are few.
 RIDGE_LEFT = 30.0
+#: Averages are moved by late rows alone, whatever the rate: there a season has more to explain.
+RIDGE_SHIFT = 10.0
 #: What is off by more than this share is not for a season to explain. A rate becomes at most so many times as large
 #: within a window.
 FAR_OFF = 0.5
@@ -99,11 +101,13 @@ class Season:
     >>> season = Season(144, 1, span=3, columns=1)
     >>> for window in range(288):
     ...     rows = 100 - 66 * np.cos(2 * np.pi * window / 144)
-    ...     season.learn(window, rows, np.array([0.1]), 1.0)
+    ...     season.learn(window, rows, np.array([0.1]), np.array([2.0]), 1.0)
     >>> season.faster(np.array([0, 36, 72, 108])).round(2)
     array([1.  , 1.04, 1.  , 0.96])
     >>> season.left(np.array([0])).round(2)
     array([[0.09]])
+    >>> season.shift(np.array([288])).round(1)
+    array([[1.9]])
     """
 
     def __init__(self, length: float, days: int, span: float, columns: int) -> None:
@@ -112,10 +116,13 @@ class Season:
             waves += [days * k for k in range(1, WAVES_OF_A_DAY + 1)]
         some = np.array(sorted(set(waves)), np.float64)
         self._length = length
+        self._first = np.inf
+        """The first window that it has learned from."""
         self._later = span / 2
         # Between windows nothing is known of waves that are shorter than two of them.
         self._rate = Waves(some[2 * some < length], length, 1, LEVEL, RIDGE)
         self._left = Waves(some, length, columns, RIDGE_LEFT, RIDGE_LEFT)
+        self._shift = Waves(some, length, columns, RIDGE_SHIFT, RIDGE_SHIFT)
 
     def faster(self, windows: Floats) -> Floats:
         """How many times as fast the missing rows of windows come as those that are here."""
@@ -126,27 +133,38 @@ class Season:
         """By what share final values exceed what the rate promises, by window and column."""
         return within(self._left.at(windows), -FAR_OFF, FAR_OFF)
 
-    def learn(self, window: int, rows: float, shares: Floats, weight: float) -> None:
+    def shift(self, windows: Floats) -> Floats:
+        """By how much late rows move values that are no sums, by window and column.
+
+        It is nothing until a whole season has passed: before that the waves only follow what was last.
+        """
+        passed = windows - self._first >= self._length
+        return np.where(passed[:, None], self._shift.at(windows), 0.0)
+
+    def learn(self, window: int, rows: float, shares: Floats, shifts: Floats, weight: float) -> None:
         """A window had so many rows when it was answered, and its final values exceeded the promise by such shares.
 
-        The rows are not a number if they are not known.
+        Late rows moved values by such shifts. The rows are not a number if they are not known.
         """
+        self._first = min(self._first, window)
         if rows > 0:
             self._rate.learn(window, np.log([rows]), 1.0)
         self._left.learn(window, within(finite(shares), -FAR_OFF, FAR_OFF), weight)
+        self._shift.learn(window, finite(shifts), weight)
 
-    def _waves(self) -> tuple[Waves, Waves]:
-        return self._rate, self._left
+    def _waves(self) -> tuple[Waves, Waves, Waves]:
+        return self._rate, self._left, self._shift
 
     def pack(self) -> Floats:
         """All that a restart needs."""
-        return np.concatenate([[self._length], *(a.ravel() for w in self._waves() for a in w.arrays)])
+        return np.concatenate([[self._length, self._first], *(a.ravel() for w in self._waves() for a in w.arrays)])
 
     def unpack(self, packed: Floats) -> None:
         """Continue from an earlier `pack()`, unless that was of another season."""
         sizes = [a.size for w in self._waves() for a in w.arrays]
-        if packed[0] != self._length or len(packed) != 1 + sum(sizes):
+        if packed[0] != self._length or len(packed) != 2 + sum(sizes):
             return
-        parts = iter(np.split(packed[1:], np.cumsum(sizes)[:-1]))
+        self._first = float(packed[1])
+        parts = iter(np.split(packed[2:], np.cumsum(sizes)[:-1]))
         for waves in self._waves():
             waves.restore(*(next(parts).reshape(a.shape).copy() for a in waves.arrays))

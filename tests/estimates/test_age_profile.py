@@ -12,14 +12,16 @@ import pyarrow as pa
 import pytest
 
 from slackwater.aggregates.growth import Growth
-from slackwater.estimates.age_profile import AgeProfile, Guess
+from slackwater.estimates.age_profile import AgeProfile
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.conformal import LATEST
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import fit_to_type
+from slackwater.estimates.traffic import FIGURES
 
 COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
 ONE = np.zeros(1, np.uint64)
-UNKNOWN = np.full((1, 2), np.nan)
+UNKNOWN = np.full((1, FIGURES), np.nan)
 
 
 def windows_of(rng: np.random.Generator, count: int, overlap: int, later: int) -> tuple[Floats, Floats]:

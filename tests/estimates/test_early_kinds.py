@@ -138,16 +138,18 @@ def test_a_season_that_is_named_is_learned_and_another_begins_anew() -> None:
     known, other = Season(24, 1, 2, columns=1), Season(30, 1, 2, columns=1)
     for window in range(240):
         wave = np.sin(2 * np.pi * window / 24)
-        known.learn(window, 100 * np.exp(wave), np.array([0.2 * wave]), 1.0)
+        known.learn(window, 100 * np.exp(wave), np.array([0.2 * wave]), np.array([wave]), 1.0)
     places = np.arange(30.0)
     assert known.left(np.array([246.0]))[0, 0] == pytest.approx(0.17, abs=0.03)  # it is held back
     rises = np.exp(np.sin(2 * np.pi * (places + 1) / 24) - np.sin(2 * np.pi * places / 24))
     assert known.faster(places) == pytest.approx(rises, abs=0.02)
     other.unpack(known.pack())
     assert not other.left(places).any() and (other.faster(places) == 1).all()
+    assert known.shift(np.array([246.0]))[0, 0] == pytest.approx(0.92, abs=0.05)
     again = Season(24, 1, 2, columns=1)
     again.unpack(known.pack())
     assert np.array_equal(again.left(places), known.left(places))
+    assert np.array_equal(again.shift(places + 240), known.shift(places + 240))
     assert np.array_equal(again.faster(places), known.faster(places))
 
 

@@ -1,0 +1,61 @@
+"""Early answers where something changes: the pace of a stream, its delays, or who sends by day and by night."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from slackwater.testing.arrivals import SECOND
+from slackwater.testing.early_history import answer, history, judge
+from slackwater.testing.early_kinds import KINDS, Random
+from slackwater.testing.early_streams import START, Case, dense, made, spread_out
+
+DAY = 24 * 3_600 * SECOND
+
+
+def test_averages_expect_the_rows_that_were_made_before_a_silence() -> None:
+    """With seed 603 the last two windows alone made the score 1.05: nothing was thought to be missing in them."""
+    said = answer(history(KINDS["correlated"](600, np.random.default_rng(603))))
+    assert judge(said, "mean").against_plain < 1.02
+    last = said.sort("prodded").tail(2)
+    assert (last["mean_high"] - last["mean_low"]).min() > 15  # type: ignore[operator]
+
+
+def test_a_stream_that_always_varies_goes_by_the_usual() -> None:
+    """S5's seconds are independent of each other: a slide with many rows says nothing of what comes after it."""
+    case = dense(5_000, np.random.default_rng(5))
+    judged = judge(answer(history(case)), "n")
+    assert judged.error_against_plain < 0.97 and judged.against_plain < 0.97
+
+
+def test_where_only_delays_change_the_usual_number_of_rows_is_expected() -> None:
+    """Delays of 1 and 8 seconds take turns: few rows of the last slide are here, but as many as ever will be."""
+    rng = np.random.default_rng(6)
+    times = spread_out(np.full(12_000, 5.0), rng)
+    delays = rng.exponential(np.where(times // 2_000 % 2, 8.0, 1.0)).clip(max=59.0)
+    how = {"slack": "60 seconds", "page": 2_500_000}
+    judged = judge(answer(history(made(times, np.ones(len(times)), delays, **how))), "n")
+    assert judged.error_against_plain < 0.58 and judged.against_plain < 0.75
+
+
+def two_shifts(days: int, rng: Random) -> Case:
+    """Machines send at once, most at ten in the morning; people send minutes later, most after midnight."""
+    hour = (START // SECOND + 60 * np.arange(days * 1_440)) % 86_400 / 3_600
+    quick, slow = (np.exp(-0.5 * (((hour - at + 12) % 24 - 12) / 3) ** 2) for at in (10, 1))
+    machines, people = spread_out(4 + 30 * quick, rng), spread_out(3 + 18 * slow, rng)
+    delays = [rng.exponential(0.5, len(machines)).clip(max=6), rng.gamma(2, 3, len(people)).clip(max=39)]
+    values = [rng.normal(70, 20, len(machines)), rng.normal(40, 15, len(people))]
+    times = np.concatenate([machines, people]) * 60
+    how = {"range": "30 minutes", "slide": "10 minutes", "slack": "40 minutes", "page": 150 * SECOND}
+    return made(times, np.concatenate(values), np.concatenate(delays) * 60, **how)
+
+
+def test_averages_know_the_time_of_the_day() -> None:
+    """Late rows lower an average by 0.5 in the morning and by 1.8 at night."""
+    said = answer(history(two_shifts(7, np.random.default_rng(31))))
+    later = said.filter(pl.col("prodded") >= pl.col("prodded").min() + 2 * DAY)
+    part = pl.col("prodded") // (DAY // 6) % 6
+    by_part = later.group_by(part).agg((pl.col("mean_final") - pl.col("mean")).mean())
+    assert by_part.height == 6
+    assert by_part["mean_final"].abs().max() < 0.3, by_part  # type: ignore[operator]
+    assert judge(later, "mean").error_against_plain < 0.4
