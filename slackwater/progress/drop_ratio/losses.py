@@ -28,8 +28,8 @@ NEWEST, LEAST = 0.3, 10
 #: It is seen at a slack that loses so many times the share allowed: more is lost there, so it is known better.
 #: Further out the trend is stronger, by this power.
 SEEN_AT, FURTHER = 3.0, 1.3
-#: More losses count as a trend only beyond so many standard deviations. Either way it is at most this factor.
-GROWN, MOST = 0.7, 2.0
+#: More losses, or fewer, count as a trend only beyond so many standard deviations; and it is at most this factor.
+GROWN, SHRUNK, MOST = 0.7, 0.25, 2.0
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
 
 
@@ -139,8 +139,11 @@ class Losses:
         found = float(lost[-newest:].sum())
         if expected <= 0:
             return 1.0
+        dispersion = self._dispersion(slack)
         if found > expected:
-            found = max(expected, found - GROWN * math.sqrt(self._dispersion(slack) * found))
+            found = max(expected, found - GROWN * math.sqrt(dispersion * found))
+        else:
+            found = min(expected, found + SHRUNK * math.sqrt(dispersion * expected))
         return min(MOST, max(1 / MOST, found / expected))
 
     def _dispersion(self, slack: float) -> float:
