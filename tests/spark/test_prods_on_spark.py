@@ -168,6 +168,37 @@ def test_a_row_of_a_stream_of_prods_may_ask_for_the_windows_that_contain_an_inst
     assert ends["long"][:3] == [120, 130, 140] and max(ends["long"][3:]) == 120
 
 
+@pytest.mark.parametrize("time", ["AT", "timestamp_micros(unix_micros(at))"])
+def test_a_column_that_says_when_a_prod_came_is_no_instant_of_windows(spark: SparkSession, time: str) -> None:
+    asks = spark.createDataFrame([(119,)], "at BIGINT").selectExpr("timestamp_seconds(at) AS at")
+    with sw.Session(spark) as s:
+        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds")
+        s.stream("ask", asks, time=time, arrival="at", role="prods")
+        kept = KeptRows()
+        windows.agg(v="sum(volume)").start(kept)
+        s.run_available()
+        assert {r[1] for r in said(kept.results(), "v_seen") if r[0] == "early"} == {110}
+
+
+def test_an_instant_out_of_reach_is_in_no_window(spark: SparkSession) -> None:
+    rows = spark.range(10).selectExpr("id AS n", "id AS x", "timestamp_seconds(id) AS came")
+    asks = spark.range(1).selectExpr("5L AS asked", f"{2**63 - 1}L AS at", "CAST(NULL AS BIGINT) AS until")
+    asks = asks.selectExpr("*", "timestamp_seconds(asked) AS came")
+    with sw.Session(spark) as s:
+        stream = s.stream("s", rows, time="n", arrival="came", page="2 seconds", disorder=sw.bounded(100))
+        s.stream("ask", asks, time="asked", arrival="came", page="2 seconds", role="prods")
+        kept = KeptRows()
+        stream.window(range=4, slide=2).agg(v="sum(x)").start(kept)
+        s.run_available()
+        assert [r for r in kept.results().to_pylist() if r["kind"] == "early"] == []
+
+
+def test_an_instant_of_another_type_is_refused_with_what_to_do(spark: SparkSession) -> None:
+    asks = spark.createDataFrame([(5, "soon")], "asked BIGINT, at STRING")
+    with sw.Session(spark) as s, pytest.raises(sw.QueryError, match="convert it in the DataFrame, or rename it"):
+        s.stream("ask", asks, time="asked", role="prods")
+
+
 def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) -> None:
     asks = spark.createDataFrame([(119, 110, "sensor = 2")], "at BIGINT, Until BIGINT, WHERE STRING").selectExpr(
         "timestamp_seconds(at) AS at", "timestamp_seconds(Until) AS Until", "`WHERE`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
 from slackwater.plan.nodes import StreamNode, WindowNode, answering
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import LAST_TIME, TimeDomain
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.spark.api.declare import stream_node
 from slackwater.spark.api.prods import check_condition
@@ -62,9 +63,8 @@ def read_control(name: str, df: DataFrame, time: str | Internal | Latent, arriva
     domains, columns = {UNTIL: node.domain}, {}
     named = {column.lower(): column for column in df.columns}  # Spark does not look at capitals either
     for column in (UNTIL, AT):
-        # A column `at` that says when a prod was sent, or when it came, says nothing of windows.
-        if column in named and (column == UNTIL or named[column] not in (time, arrival)):
-            columns[column], domains[column] = time_in_ticks(df, named[column], column)
+        if column in named and not (column == AT and _says_when(named[column], time, arrival)):
+            columns[column], domains[column] = _ticks(name, df, named[column], column)
     for column in (WHERE, QUERY):
         if column not in named:
             continue
@@ -76,6 +76,29 @@ def read_control(name: str, df: DataFrame, time: str | Internal | Latent, arriva
             )
         columns[column] = f"`{named[column]}`"
     return Control(node, domains, columns)
+
+
+def _says_when(column: str, *times: str | None) -> bool:
+    """Whether a column says when a prod was sent, or when it came: then it says nothing of windows."""
+    word = re.compile(rf"\b{re.escape(column)}\b", re.IGNORECASE)  # Spark does not look at capitals either
+    return any(word.search(text) for text in times if text is not None)
+
+
+def _ticks(name: str, df: DataFrame, column: str, what: str) -> tuple[str, TimeDomain]:
+    """Spark SQL of a time that a prod says, and its domain."""
+    try:
+        ticks, domain = time_in_ticks(df, f"`{column}`", what)
+    except QueryError:
+        kind = df.schema[column].dataType.simpleString()
+        raise QueryError(
+            f"stream {name!r}: the column {column!r} of a stream of prods is of type {kind}; it says for which "
+            "windows, by a timestamp, a date, a whole number or a decimal of at most 18 digits: convert it in the "
+            "DataFrame, or rename it"
+        ) from None
+    if what == AT:
+        # An instant out of reach is in no window; null would ask for others.
+        ticks = f"CASE WHEN `{column}` IS NOT NULL THEN coalesce({ticks}, {LAST_TIME}L) END"
+    return ticks, domain
 
 
 def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked) -> list[Prod]:

@@ -162,9 +162,9 @@ class Session(SpeaksSql):
             trigger: of a live stream: how often it is read, as in "5 seconds".
             role: with "prods" each row asks for early answers (S5 section 3.2): of the windows that end by the
                 column `until`, or by the row's time where there is no such column; of all open ones where `until`
-                is null. Or of the windows that contain the column `at`, unless that is the stream's time or its
-                arrival. A column `where` restricts it to groups, a column `query` to one query. In a replay a prod
-                comes behind the pages that have arrived by the end of its own.
+                is null. Or of the windows that contain the column `at`, unless the stream's time or its arrival
+                is made of it. A column `where` restricts it to groups, a column `query` to one query. In a replay
+                a prod comes behind the pages that have arrived by the end of its own.
         """
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
