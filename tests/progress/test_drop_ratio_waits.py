@@ -131,24 +131,26 @@ def test_the_trend_is_seen_before_losses_are_too_many_and_when_rows_come_sooner(
     tried_case = case(make.seasons(2, 150), seconds=600, seed=seed)
     outcome, best = tried(tried_case), fixed(tried_case, hindsight(tried_case, P))
     assert outcome.worst(100) <= P
-    assert outcome.waits().mean() <= 1.2 * best.waits().mean()
+    assert outcome.waits().mean() <= 1.25 * best.waits().mean()
 
 
-def test_late_rows_in_the_newest_cells_ask_for_more_slack_than_the_same_rows_in_the_oldest() -> None:
+def test_a_lull_between_bursts_is_no_trend() -> None:
+    """Bursts every 50 pages: what is quiet now was quiet before, and was followed by a burst."""
+    tried_case = case(make.exponential(2), (1, 1), seconds=700, rate=80, seed=7100, bursts=(50, 10))
+    assert tried(tried_case).worst(100, 100) <= P
+
+
+def test_late_rows_in_the_newest_cells_ask_for_more_slack_and_in_the_oldest_for_less() -> None:
     rng = np.random.default_rng(4)
-    quick, slow = rng.exponential(1, (60, 100)), rng.exponential(2, (30, 100))
+    quick, slow = rng.exponential(1, (60, 100)), rng.exponential(2, (60, 100))
+    grown, shrunk = np.vstack([quick, slow[:30]]), np.vstack([slow, quick[:30]])
+    assert _slack(grown) > 1.1 * _slack(rng.permutation(grown))
+    assert _slack(shrunk) < 0.9 * _slack(rng.permutation(shrunk))
+
+
+def _slack(values: Floats) -> float:
     nothing_told = (np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
-    grown, even, shrunk = (
-        Losses(_rows(values), np.full(90, 100.0), nothing_told, 90, 0.0, 10).slack(P, None)
-        for values in (np.vstack([quick, slow]), _dealt(quick, slow, rng), np.vstack([slow, quick]))
-    )
-    assert shrunk < 0.9 * even < even < 0.9 * grown
-
-
-def _dealt(quick: Floats, slow: Floats, rng: np.random.Generator) -> Floats:
-    cells = np.vstack([quick, slow])
-    rng.shuffle(cells)
-    return cells
+    return Losses(_rows(values), np.full(len(values), 100.0), nothing_told, 90, 0.0, 10).slack(P, None)
 
 
 def _rows(values: Floats) -> Rows:

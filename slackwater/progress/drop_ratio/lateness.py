@@ -26,7 +26,7 @@ SHARES: Floats = np.diff(_EDGES)
 #: Later than before: so many standard deviations (the least number of rows beyond what was expected is 3).
 LATER = 5.0
 #: Sooner than before: so many, over at least SETTLED cells.
-SOONER, SETTLED = 6.0, 32
+SOONER, SETTLED = 6.0, 16
 #: A change is over when the newest rows are so many standard deviations later at most, and this part has come.
 OVER, CAME = 2.0, 0.7
 #: Rows are missing when so many times those that came have not.

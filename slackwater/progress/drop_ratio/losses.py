@@ -30,6 +30,8 @@ NEWEST, LEAST = 0.3, 10
 SEEN_AT, FURTHER = 3.0, 1.3
 #: More losses, or fewer, count as a trend only beyond so many standard deviations; and it is at most this factor.
 GROWN, SHRUNK, MOST = 0.7, 0.25, 2.0
+#: What may still be lost is divided by the trend, but by no less than this: it must not be spent on a lull.
+LULL = 0.7
 _TAIL: Floats = np.geomspace(1e-5, 1, 160)
 
 
@@ -120,7 +122,7 @@ class Losses:
         slack = self._least(aim / trend)
         if budget is None:
             return slack
-        return max(slack, self._least(budget.share(share, self._dispersion(slack)) / lumps / trend))
+        return max(slack, self._least(budget.share(share, self._dispersion(slack)) / lumps / max(trend, LULL)))
 
     def _least(self, allowed: float) -> float:
         """The least slack that loses no more; the longest where each does."""
@@ -139,6 +141,10 @@ class Losses:
         found = float(lost[-newest:].sum())
         if expected <= 0:
             return 1.0
+        sums = _sums(lost)
+        before = sums[newest : n - newest + 1] - sums[: max(0, n - 2 * newest + 1)]
+        if len(before) and before.min() <= found <= before.max():
+            return 1.0  # as many cells before them lost as little, or as much: late rows that come and go
         dispersion = self._dispersion(slack)
         if found > expected:
             found = max(expected, found - GROWN * math.sqrt(dispersion * found))
