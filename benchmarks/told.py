@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, Floats, kept_free
+from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, kept_free
+from slackwater.progress.drop_ratio.lateness import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing.trial import (
     Case,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Floats, Still
+from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Still
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
+from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
 from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slackwater.progress.drop_ratio.lateness import Floats
 from slackwater.progress.sources import Ints
-
-Floats = NDArray[np.float64]
 
 #: The part of a budget that is planned with: rows may begin to come later than those before.
 PLANNED = 0.94
@@ -28,6 +27,12 @@ def kept_free(budget: Floats | float, dispersion: Floats | float, deviations: fl
     half = deviations * deviations * dispersion / 2
     found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * (budget + half / 2)))
     return found
+
+
+def kept_free_of_one(budget: float, deviations: float) -> float:
+    """The same of one budget, with a dispersion of 1: for a single number numpy takes ten times as long."""
+    budget, half = max(budget, 0.0), deviations * deviations / 2
+    return max(0.0, budget + half - deviations * math.sqrt(budget + half / 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.progress.drop_ratio.budget import Budget, Floats
-from slackwater.progress.drop_ratio.lateness import LateRows
+from slackwater.progress.drop_ratio.budget import Budget, kept_free_of_one
+from slackwater.progress.drop_ratio.lateness import Floats, LateRows
 from slackwater.progress.sources import Ints
 
 #: Standard deviations of the losses that are kept free where windows close seldom.
@@ -117,7 +117,7 @@ class Losses:
         lumps = min(20.0, max(1.0, math.ceil(closings - 0.25) / closings))
         whole = self._rows.stretch_share(self._pairs) * share
         free = FEW * (CLOSINGS / (closings + CLOSINGS)) ** 2
-        aim = share / lumps * _kept_free(whole, free) / max(whole, 1e-9)
+        aim = share / lumps * kept_free_of_one(whole, free) / max(whole, 1e-9)
         trend = self._trend(self._least(SEEN_AT * aim)) ** FURTHER
         slack = self._least(aim / trend)
         if budget is None:
@@ -142,8 +142,8 @@ class Losses:
         if expected <= 0:
             return 1.0
         sums = _sums(lost)
-        before = sums[newest : n - newest + 1] - sums[: max(0, n - 2 * newest + 1)]
-        if len(before) and before.min() <= found <= before.max():
+        before = sums[newest : n - newest + 1] - sums[: n - 2 * newest + 1]
+        if before.min() <= found <= before.max():
             return 1.0  # as many cells before them lost as little, or as much: late rows that come and go
         dispersion = self._dispersion(slack)
         if found > expected:
@@ -231,9 +231,3 @@ def _dispersion(lost: NDArray[Any]) -> float:
         return 1.0
     steps = blocks[1:] - blocks[:-1]
     return max(1.0, float((steps * steps).sum()) / len(steps) / 2 / mean)
-
-
-def _kept_free(budget: float, deviations: float) -> float:
-    """The same of one budget, with a dispersion of 1: for a single number numpy takes ten times as long."""
-    budget, half = max(budget, 0.0), deviations * deviations / 2
-    return max(0.0, budget + half - deviations * math.sqrt(budget + half / 2))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.progress.drop_ratio.budget import Floats
+from slackwater.progress.drop_ratio.lateness import Floats
 from slackwater.progress.drop_ratio.losses import CLOSINGS, Losses, Rows
 from slackwater.progress.drop_ratio.lost_pairs import LostPairs
 from slackwater.progress.report import Report
