@@ -345,7 +345,7 @@ class AgeProfile:
             weight = min(float(first[0] / max(usual, 1.0)), 4.0)
             season.learn(window, rows, shares, shifts, weight, behind)
         for width in self._widths:
-            width.learn(window, self._sizes(guess, final) * width.at(np.array([float(window)]))[0])
+            width.learn(window, self._sizes(guess, final) * width.at(np.array([float(window)]))[0], behind)
 
     def _shifts(self, guess: Guess, final: Floats) -> Floats:
         """By how many scales late rows moved averages, over all groups, by column; extremes know no season."""

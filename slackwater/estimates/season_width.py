@@ -17,6 +17,8 @@ LEVEL, RIDGE = 1e-6, 10.0
 #: The variance of an error's size beside its squared mean, if errors are normal: waves that are no larger than it
 #: makes them by chance say nothing.
 OF_CHANCE = 0.57
+#: Where errors are known later than this share of a season, they come in long runs, and tell of what was long ago.
+LATE = 0.25
 #: Intervals become at most so many times as wide.
 WIDER = 2.0
 
@@ -32,7 +34,7 @@ class SeasonWidth:
 
     >>> width = SeasonWidth(24, columns=1)
     >>> for window in range(240):
-    ...     width.learn(window, np.array([1 + 0.5 * np.sin(2 * np.pi * window / 24)]))
+    ...     width.learn(window, np.array([1 + 0.5 * np.sin(2 * np.pi * window / 24)]), behind=1)
     >>> width.at(np.array([246.0, 252.0, 258.0])).round(1)[:, 0]
     array([1.3, 1. , 0.7])
     """
@@ -54,10 +56,10 @@ class SeasonWidth:
             more_than_chance = np.maximum(1 - chance / varies, 0.0)
         return within(1 + finite(more_than_chance * (self._waves.at(windows) / mean - 1)), 1 / WIDER, WIDER)
 
-    def learn(self, window: int, errors: Floats) -> None:
-        """A window's errors, in scales that know no season, by column."""
+    def learn(self, window: int, errors: Floats, behind: int) -> None:
+        """A window's errors, in scales that know no season, by column; so many have been answered since."""
         self._first = min(self._first, window)
-        if window - self._first >= self._length:
+        if window - self._first >= self._length and behind <= LATE * self._length:
             self._waves.learn(window, finite(errors), 1.0)
 
     def pack(self) -> Floats:
