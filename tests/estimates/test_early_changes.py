@@ -115,7 +115,7 @@ def test_intervals_are_wider_where_errors_have_been_larger_and_chance_is_not_tak
 
 
 @pytest.mark.parametrize(("windows", "behind"), [(144, 4), (1_440, 60)])
-def test_nothing_is_wider_before_a_season_has_passed_or_where_errors_are_known_late(windows: int, behind: int) -> None:
+def test_nothing_is_wider_before_a_season_has_passed_or_where_errors_come_late(windows: int, behind: int) -> None:
     """Quakes become final a day later, and windows overlap twenty times: averages scored worse by a tenth."""
     width = SeasonWidth(144, columns=1)
     for window in range(windows):
