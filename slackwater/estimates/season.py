@@ -131,17 +131,18 @@ class Lasting:
         lasts = products / np.maximum(lately + NOT_LASTING * left / np.maximum(count, 1.0), 1e-300)
         return within(lasts, 0, 1) * self._lately()
 
-    def learn(self, window: int, left: Floats, behind: int) -> None:
-        """So much was left of a window; so many windows have been answered since."""
+    def learn(self, window: int, left: Floats, behind: int, weight: float = 1.0) -> None:
+        """So much was left of a window; so many have been answered since. One with few rows counts for less."""
         windows = self._known[:, 0]
         if len(windows) and window <= windows[-1]:  # other groups of it have been learned before
             return
         place = int(np.searchsorted(windows, window - 1 - behind, side="right")) - 1
         if place >= 0:  # what was known when it was answered
             was = self._known[place, 1:]
-            self._sums = (1 - 1 / LASTED) * self._sums + [was * left, left**2, was**2, np.ones_like(was)]
+            figures = [was * left, left**2, was**2, np.ones_like(was)]
+            self._sums = (1 - 1 / LASTED) * self._sums + weight * np.array(figures)
         lately = self._lately()
-        row = np.concatenate([[window], lately + (left - lately) / LATELY])
+        row = np.concatenate([[window], lately + min(weight, 1.0) / LATELY * (left - lately)])
         self._known = np.concatenate([self._known[1 - REMEMBERED :], row[None]])
 
     def pack(self) -> Floats:
@@ -220,7 +221,7 @@ class Season:
             self._rate.learn(window, np.log([rows]), 1.0)
         shares, shifts, place = within(finite(shares), -FAR_OFF, FAR_OFF), finite(shifts), np.array([float(window)])
         left = [shares - self._left.at(place)[0], shifts - self._shift.at(place)[0]]
-        self._lasting.learn(window, np.concatenate(left), behind)
+        self._lasting.learn(window, np.concatenate(left), behind, weight)
         self._left.learn(window, shares, weight)
         self._shift.learn(window, shifts, weight)
 
