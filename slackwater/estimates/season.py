@@ -121,12 +121,18 @@ class Lasting:
         """Faded sums: what was left times what had been left lately, both squared, and how many."""
         self._known = np.zeros((0, 1 + columns))
         """The last windows that were learned from, and what was left lately by then."""
+        self._expected: Floats | None = None
 
     def _lately(self) -> Floats:
         return self._known[-1, 1:] if len(self._known) else np.zeros(self._sums.shape[1])
 
     def expected(self) -> Floats:
         """What will be left, by column."""
+        if self._expected is None:
+            self._expected = self._expect()
+        return self._expected
+
+    def _expect(self) -> Floats:
         products, left, lately, count = self._sums
         lasts = products / np.maximum(lately + NOT_LASTING * left / np.maximum(count, 1.0), 1e-300)
         return within(lasts, 0, 1) * self._lately()
@@ -144,6 +150,7 @@ class Lasting:
         lately = self._lately()
         row = np.concatenate([[window], lately + min(weight, 1.0) / LATELY * (left - lately)])
         self._known = np.concatenate([self._known[1 - REMEMBERED :], row[None]])
+        self._expected = None
 
     def pack(self) -> Floats:
         """All that a restart needs."""
@@ -153,6 +160,7 @@ class Lasting:
         """Continue from an earlier `pack()`."""
         self._sums = packed[: self._sums.size].reshape(self._sums.shape).copy()
         self._known = packed[self._sums.size :].reshape(-1, self._known.shape[1]).copy()
+        self._expected = None
 
 
 class Season:

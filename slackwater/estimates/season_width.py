@@ -48,6 +48,8 @@ class SeasonWidth:
 
     def at(self, windows: Floats) -> Floats:
         """How many times as large errors are, by window and column."""
+        if not self._waves.count:
+            return np.ones((len(windows), self._waves.found().shape[1]))
         mean, *waves = self._waves.found()
         mean = np.maximum(mean, 1e-300)
         varies = (np.array(waves) ** 2).sum(axis=0) / 2
