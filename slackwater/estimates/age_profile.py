@@ -41,6 +41,7 @@ from slackwater.estimates.guesses import (
     share_in,
 )
 from slackwater.estimates.season import Season
+from slackwater.estimates.season_width import SeasonWidth
 from slackwater.estimates.small_arrays import finite, side_by_side, within
 from slackwater.estimates.traffic import AS_USUAL, BY_PACE, AfterChanges, Pace, Traffic
 from slackwater.progress.sources import Ints
@@ -63,7 +64,7 @@ WILD = 3.0
 SLOWER = 0.2
 #: Units by the rows that are usually missing, and by those that are missing now. An error is what it was, however
 #: large others have been since: else intervals lag behind a day, too narrow in the morning and too wide at night.
-UNITS, USUAL = 2, 0
+UNITS, USUAL, NOW = 2, 0, 1
 #: Kinds of intervals that go by the pace, and that of the first guess.
 FIRST_KINDS = [*range(UNITS)]
 PACED_KINDS = [PACED * UNITS, PACED * UNITS + 1, *FIRST_KINDS]
@@ -100,6 +101,8 @@ class AgeProfile:
         """Kinds of intervals, and those that do not expect what was usual."""
         self._intervals = [Conformal(len(self._kinds)) for _ in columns]
         self._seasons = [Season(length, days, span, len(columns)) for length, days in seasons]
+        self._widths = [SeasonWidth(length, len(columns)) for length, _ in seasons[:1]]
+        """Of the day: a week comes too rarely to tell how large errors are in it."""
 
     @property
     def ready(self) -> bool:
@@ -135,6 +138,8 @@ class AgeProfile:
             if j == 0:
                 missing = finite(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
                 unit = self._units(seen, finite(center[:, 0] - seen[:, 0]), own)
+                for width in self._widths:
+                    unit[:, :, NOW] *= width.at(window)
         low, high = self._bounds(keys, seen, guesses, spread, unit, pace)
         return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy(), traffic)
 
@@ -285,7 +290,7 @@ class AgeProfile:
             self._traffic.learn(guess.traffic[0], float(fade[LONG]))
         missing = np.maximum(guess.rest, LEAST_MISSING)
         self._arrivals.learn(missing, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
-        self._learn_seasons(window, guess, final, new)
+        self._learn_seasons(window, guess, final, new, behind)
 
     def _figures(self, guess: Guess, final: Floats, errors: Floats, scales: Floats, blind: bool) -> Floats:
         """What the groups' histories get of a window."""
@@ -328,7 +333,7 @@ class AgeProfile:
             if len(usable):
                 self._common[j] = fade * self._common[j] + usable.mean(axis=0)
 
-    def _learn_seasons(self, window: int, guess: Guess, final: Floats, new: bool) -> None:
+    def _learn_seasons(self, window: int, guess: Guess, final: Floats, new: bool, behind: int) -> None:
         usual = self._common[0, FINAL] / self._common[0, COUNT] * len(final)
         rows = float(guess.traffic[0, 0]) if new else np.nan
         shifts = self._shifts(guess, final)
@@ -338,15 +343,19 @@ class AgeProfile:
             with np.errstate(divide="ignore", invalid="ignore"):
                 shares = np.nansum(final, axis=0) / first - 1
             weight = min(float(first[0] / max(usual, 1.0)), 4.0)
-            season.learn(window, rows, shares, shifts, weight)
+            season.learn(window, rows, shares, shifts, weight, behind)
+        for width in self._widths:
+            width.learn(window, self._sizes(guess, final) * width.at(np.array([float(window)]))[0], behind)
 
     def _shifts(self, guess: Guess, final: Floats) -> Floats:
         """By how many scales late rows moved averages, over all groups, by column; extremes know no season."""
-        most = WILD * self._level()
         settles = np.array([growth is Growth.SETTLES for growth in self._columns])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by = within((final - guess.seen) / (guess.spread[:, :, 0] * guess.unit[:, :, USUAL]), -most, most)
-        return np.where(settles, np.nansum(by, axis=0) / np.maximum(np.isfinite(by).sum(axis=0), 1), 0.0)
+        return np.where(settles, guess.in_scales(final - guess.seen, USUAL, WILD * self._level()), 0.0)
+
+    def _sizes(self, guess: Guess, final: Floats) -> Floats:
+        """How many scales estimates were off, over all groups, by column; extremes know no season."""
+        known = np.array([growth in SUMS or growth is Growth.SETTLES for growth in self._columns])
+        return np.where(known, guess.in_scales(np.abs(final - guess.center), NOW, WILD * self._level()), 0.0)
 
     def _learn_intervals(self, errors: Floats, scales: Floats, behind: int, new: bool) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -367,15 +376,15 @@ class AgeProfile:
     def _arrays(self) -> list[Floats]:
         return [self._common, self._arrivals.sums, self._outside, self._traffic.sums, self._changes.sums]
 
+    def _learned(self) -> list[Conformal | Season | SeasonWidth]:
+        return [*self._intervals, *self._seasons, *self._widths]
+
     def pack(self) -> tuple[list[Ints], list[Floats]]:
         """All that a restart needs."""
         ints, floats = self._groups.pack()
         fixed = np.concatenate([a.ravel() for a in self._arrays()])
-        learned = [i.pack() for i in self._intervals] + [s.pack() for s in self._seasons]
-        return (
-            [np.array([self.windows] if self._latest is None else [self.windows, self._latest]), ints],
-            [fixed, floats, *learned],
-        )
+        windows = np.array([self.windows] if self._latest is None else [self.windows, self._latest])
+        return [windows, ints], [fixed, floats, *(one.pack() for one in self._learned())]
 
     def unpack(self, ints: list[Ints], floats: list[Floats]) -> None:
         """Continue from an earlier `pack()`."""
@@ -386,6 +395,5 @@ class AgeProfile:
         for array, part in zip(arrays, parts, strict=True):
             array[...] = part.reshape(array.shape)
         self._groups.unpack(ints[1], floats[1])
-        learned: list[Conformal | Season] = [*self._intervals, *self._seasons]
-        for one, packed in zip(learned, floats[2:], strict=True):
+        for one, packed in zip(self._learned(), floats[2:], strict=True):
             one.unpack(packed)

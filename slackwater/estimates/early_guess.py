@@ -8,6 +8,7 @@ import numpy as np
 
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import Keys
+from slackwater.estimates.small_arrays import within
 from slackwater.progress.sources import Ints
 
 
@@ -45,3 +46,9 @@ class Guess:
     def rest(self) -> Floats:
         """Rows that are believed to be missing."""
         return np.asarray(self.center[:, 0] - self.seen[:, 0])
+
+    def in_scales(self, errors: Floats, unit: int, most: Floats) -> Floats:
+        """How many scales of the first guess errors have, at most so many, the mean over groups by column."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by = within(errors / (self.spread[:, :, 0] * self.unit[:, :, unit]), -most, most)
+        return np.asarray(np.nansum(by, axis=0) / np.maximum(np.isfinite(by).sum(axis=0), 1))

@@ -31,6 +31,8 @@ from slackwater.windows.spec import WindowSpec
 COLUMNS = ("n", "total", "mean", "top")
 #: The plain interval is made of so many errors, and given from so many on.
 LAST, FIRST = 100, 20
+#: The best interval's ends are looked for among these quantiles.
+_LOW, _HIGH = np.linspace(0, 0.12, 25), np.linspace(0.4, 1, 121)
 #: A group's standard error is that of runs of at least so many windows.
 RUN = 12
 
@@ -245,18 +247,40 @@ def _error(inside: Any, runs: int) -> float:
     return float(means.std(ddof=1) / np.sqrt(runs))
 
 
-def best(answers: pl.DataFrame, column: str) -> float:
+def best(answers: pl.DataFrame, column: str, at_most: float = 0.9) -> float:
     """The score, for the same answers as `judge`, of one who knows how the rest of each group is distributed.
 
     It is the best possible score of counts and sums where the rest does not depend on what is seen: where rows come
-    independently of each other, at a rate that stays.
+    independently of each other, at a rate that stays. No more than a share of a group's values may be held: where
+    few rows are missing, whole numbers as ends hold more, and intervals that do score better.
     """
     scores = []
     for group in _both(answers, column).partition_by("g"):
         seen, final = (group[f"{column}_{part}"].cast(pl.Float64).to_numpy() for part in ("seen", "final"))
-        low, high = np.quantile(final - seen, [0.05, 0.95])
-        scores.append(winkler(seen + low, seen + high, final))
+        scores.append(np.full(len(seen), best_of(final - seen, at_most)))
     return float(np.concatenate(scores).mean())
+
+
+def best_of(rests: Any, at_most: float) -> float:
+    """The least mean score of intervals that hold at most a share of these values: one, or two by turns.
+
+    >>> best_of(np.arange(100.0), 0.9), best_of(np.arange(5.0).repeat([60, 30, 6, 3, 1]), 1.0)
+    (95.0, 3.0)
+    >>> round(best_of(np.arange(5.0).repeat([60, 30, 6, 3, 1]), 0.93), 2)
+    3.5
+    """
+    rests, n = np.sort(rests), len(rests)
+    low, high = (np.unique(np.quantile(rests, shares, method="inverted_cdf")) for shares in (_LOW, _HIGH))
+    below, upto = np.searchsorted(rests, low, side="left"), np.searchsorted(rests, high, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(rests)])
+    short, over = low * below - sums[below], sums[n] - sums[upto] - high * (n - upto)
+    scores = (high - low[:, None] + (over + short[:, None]) / n / 0.05).ravel()
+    shares = ((upto - below[:, None]) / n).ravel()
+    if shares[np.argmin(scores)] <= at_most:
+        return float(scores.min())
+    less, more = shares <= at_most, shares > at_most
+    part = (at_most - shares[less, None]) / (shares[more] - shares[less, None])
+    return float((scores[less, None] * (1 - part) + scores[more] * part).min())
 
 
 def _accuracy(answers: pl.DataFrame, column: str, early: str) -> float:

@@ -1,8 +1,9 @@
-"""Two kinds of streams that are held out: written last, not looked at while choosing anything.
+"""Kinds of streams that are held out: written last, not looked at while choosing anything.
 
 `experiments/early.py --held-out` judges early answers on them, `benchmarks/progress.py --held-out` policies.
 Choose nothing on them. Whoever has chosen something on one of them writes another one. What docs/progress.md says
-of the stretch was found on `tunnels`, so they are no longer held out for `drop_ratio`.
+of the stretch was found on `tunnels`, so they are no longer held out for `drop_ratio`. What early answers do at
+each time of the day was chosen on `two_populations`, with other seeds; `three_populations` was written after that.
 """
 
 from __future__ import annotations
@@ -72,6 +73,28 @@ def two_populations(windows: int, rng: Random) -> Case:
     return made(np.concatenate([shops, couriers]) * 60, sales, np.concatenate([quick, slow]) * 60, **how)
 
 
+def three_populations(windows: int, rng: Random) -> Case:
+    """Phones send at once, vans minutes later, and branch offices all of ten minutes together; offices close early.
+
+    Windows of 30 minutes each 10 minutes. Each day has somewhat more or less of each of them.
+    """
+    minutes = np.arange(windows * 10)
+    work = np.where(_weekend(minutes), 0.1, 1.0)
+    phones = spread_out((4 + 18 * _bump(minutes, at=21, hours=2.5)) * _of_days(minutes, rng), rng)
+    calls = _bump(minutes, at=8, hours=1.5) + 0.7 * _bump(minutes, at=16.5, hours=1.5)
+    vans = spread_out((1 + 22 * calls * np.where(_weekend(minutes), 0.5, 1.0)) * _of_days(minutes, rng), rng)
+    offices = spread_out((0.5 + 20 * _bump(minutes, at=11, hours=2) * work) * _of_days(minutes, rng), rng)
+    delays = [
+        rng.exponential(0.2, len(phones)).clip(max=5),
+        rng.gamma(2, 3.5, len(vans)).clip(max=39),
+        (np.ceil(offices / 10) * 10 - offices) + rng.exponential(1, len(offices)).clip(max=10),
+    ]
+    values = [rng.gamma(1.5, 10, len(phones)), rng.gamma(4, 15, len(vans)), rng.normal(30, 8, len(offices))]
+    how = {"range": "30 minutes", "slide": "10 minutes", "slack": "40 minutes", "page": 150 * SECOND}
+    times = np.concatenate([phones, vans, offices])
+    return made(times * 60, np.concatenate(values), np.concatenate(delays) * 60, **how)
+
+
 def _shops(minutes: Any) -> Any:
     """Rows a minute: most at one o'clock, at weekends two fifths of it."""
     return (3 + 40 * _bump(minutes, at=13, hours=3)) * np.where(_weekend(minutes), 0.4, 1.0)
@@ -102,4 +125,5 @@ HELD_OUT: dict[str, Callable[[int, Random], Case]] = {
     "tunnels": tunnels,
     # 600 windows would be four days without a weekend; 1,800 are twelve with two.
     "two populations": lambda windows, rng: two_populations(3 * windows, rng),
+    "three populations": lambda windows, rng: three_populations(3 * windows, rng),
 }

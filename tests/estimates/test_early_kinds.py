@@ -138,7 +138,7 @@ def test_a_season_that_is_named_is_learned_and_another_begins_anew() -> None:
     known, other = Season(24, 1, 2, columns=1), Season(30, 1, 2, columns=1)
     for window in range(240):
         wave = np.sin(2 * np.pi * window / 24)
-        known.learn(window, 100 * np.exp(wave), np.array([0.2 * wave]), np.array([wave]), 1.0)
+        known.learn(window, 100 * np.exp(wave), np.array([0.2 * wave]), np.array([wave]), 1.0, behind=100)
     places = np.arange(30.0)
     assert known.left(np.array([246.0]))[0, 0] == pytest.approx(0.17, abs=0.03)  # it is held back
     rises = np.exp(np.sin(2 * np.pi * (places + 1) / 24) - np.sin(2 * np.pi * places / 24))

@@ -9,7 +9,7 @@ import pytest
 from slackwater.progress.time import microseconds
 from slackwater.testing.arrivals import SECOND
 from slackwater.testing.early_streams import Case
-from slackwater.testing.held_out_kinds import HELD_OUT, VEHICLES, tunnels, two_populations
+from slackwater.testing.held_out_kinds import HELD_OUT, VEHICLES, three_populations, tunnels, two_populations
 
 MINUTE, DAY = 60 * SECOND, 1440 * 60 * SECOND
 
@@ -50,3 +50,15 @@ def test_the_mix_of_quick_and_slow_senders_moves_over_the_day_and_the_week() -> 
     share = {(weekend, hour): late for weekend, hour, late in by_hour.iter_rows()}
     assert share[False, 13] < 0.15 < 0.6 < share[False, 20]
     assert share[True, 13] > 2 * share[False, 13]
+
+
+def test_offices_send_together_and_not_at_weekends() -> None:
+    sent = rows(three_populations(1_200, np.random.default_rng(6)))
+    at_eleven = sent.filter((pl.col("t") % DAY // (60 * MINUTE)) == 11)
+    weekend = (pl.col("t") // DAY + 3) % 7 >= 5
+    by_day = at_eleven.group_by(weekend.alias("weekend")).agg(pl.len() / pl.col("t").floordiv(DAY).n_unique())
+    a_day = dict(by_day.iter_rows())
+    assert a_day[False] > 2 * a_day[True]
+    # Within an hour half of the rows are those of offices: they come in the first minutes after each ten.
+    minute = at_eleven.filter(~weekend)["delay"].sort()
+    assert 3 * 60 < minute.median() < 8 * 60  # type: ignore[operator]
