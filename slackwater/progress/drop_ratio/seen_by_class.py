@@ -134,20 +134,17 @@ def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints
     """Of each class its number, the panes it has rows in, and how many these are."""
     if not len(place):
         return
-    low = int(told.panes.min())
-    span = int(told.panes.max()) - low + 1
-    code = (place + 1) * span + (told.panes - low)
-    if span > _PANES:
-        codes, code = np.unique(code, return_inverse=True)
-        rows = np.bincount(code, told.rows)
+    low, high = int(told.panes.min()), int(told.panes.max())
+    if high - low < _PANES:
+        panes, which = np.arange(low, high + 1), told.panes - low
     else:
-        rows = np.bincount(code, told.rows)
-        codes = np.flatnonzero(rows)
-        rows = rows[codes]
-    numbers, panes = np.divmod(codes, span)
+        panes, which = np.unique(told.panes, return_inverse=True)
+    rows = np.bincount((place + 1) * len(panes) + which, told.rows)
+    codes = np.flatnonzero(rows)
+    numbers, which = np.divmod(codes, len(panes))
     for number in np.unique(numbers).tolist():
         mine = numbers == number
-        yield number - 1, panes[mine] + low, rows[mine].astype(np.int64)
+        yield number - 1, panes[which[mine]], rows[codes[mine]].astype(np.int64)
 
 
 def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:
