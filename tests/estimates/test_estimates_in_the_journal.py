@@ -65,10 +65,10 @@ def test_a_prod_writes_no_more_than_what_it_has_seen(tmp_path: Path) -> None:
     assert max(journal.changes) < 2.5 * seen
 
 
-def estimates() -> Estimates:
+def estimates(season: int | None) -> Estimates:
     spec, by = WindowSpec(30 * SECOND, 10 * SECOND), (Group("g", "g"),)
     aggregates = (CountOf("n", "count(*)", "*", pa.int64()), SumOf("total", "sum(v)", "v", pa.float64()))
-    return Estimates(PaneKernel(spec, by, aggregates), Early())
+    return Estimates(PaneKernel(spec, by, aggregates), Early(season=season))
 
 
 def values_of(windows: list[int], groups: list[int], seed: int) -> pl.DataFrame:
@@ -90,8 +90,8 @@ def values_of(windows: list[int], groups: list[int], seed: int) -> pl.DataFrame:
 class Life:
     """Estimates of windows that come one after the other; each step does to them what a window aggregate may do."""
 
-    def __init__(self) -> None:
-        self.estimates = estimates()
+    def __init__(self, season: int | None) -> None:
+        self.estimates = estimates(season)
         self.second, self.closed = 40, -1
 
     def step(self, kind: str, groups: list[int], seed: int) -> None:
@@ -129,18 +129,19 @@ lives = st.lists(st.tuples(steps, st.sampled_from([None, None, False, False, Tru
 
 
 @settings(max_examples=30, deadline=None)
-@given(lives, st.sampled_from([60, 100_000]))
-def test_restored_estimates_are_those_that_were_saved(life: list[Any], most: int) -> None:
+@given(lives, st.sampled_from([60, 100_000]), st.sampled_from([None, 70 * SECOND]))
+def test_restored_estimates_are_those_that_were_saved(life: list[Any], most: int, season: int | None) -> None:
+    """The shorter season comes and goes again while it is learned."""
     usual, pending.MOST_WAITING = pending.MOST_WAITING, most
     try:
-        here, tables = Life(), []
+        here, tables = Life(season), []
         for step, whole in [*life, (("page", [0], 0), False)]:
             here.step(*step)
             if whole is not None:
                 tables = [] if whole else tables
                 table = here.estimates.table(whole)
                 tables += [] if table is None else [table]
-        there = Life()
+        there = Life(season)
         there.estimates.restore(here.estimates.state(), tables)
         there.second, there.closed = here.second, here.closed
         assert there.estimates.state() == here.estimates.state()
