@@ -84,6 +84,16 @@ def test_a_change_is_over_when_as_many_rows_come_as_before_and_no_later(
     assert not kept.over(60, 6, [1] * 60), "three cells tell nothing"
 
 
+@pytest.mark.parametrize(("rate", "pages"), [(100, 3), (5, 10)])
+def test_a_punctual_stream_starts_with_three_pages_and_half_as_many_rows_as_may_lose_one(
+    rate: int, pages: int
+) -> None:
+    """Of 100 rows one may be lost. With 5 rows a second, 50 rows have come with the tenth page."""
+    outcome = tried(case(make.exponential(0.05), (1, 1), rate=rate, seed=3))
+    assert start(outcome) == pages - 1
+    assert outcome.worst(100) <= P
+
+
 def test_a_young_stream_does_not_close_its_first_windows_before_it_knows_its_slow_sources() -> None:
     """Some sources come more than a minute late, which the first half minute cannot show."""
     assert tried(case(make.exponential(1), seconds=600, zipf=1.5, seed=504)).worst(100) <= P

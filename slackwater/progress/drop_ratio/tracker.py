@@ -26,8 +26,10 @@ BEGUN, LATER = 0.8, 1.05
 NEWEST = 4
 #: or not so much later than those of all cells.
 GROWN = 1.25
-#: Cells that there must be at least before time moves for the first time.
-FIRST = 5
+#: Before time moves for the first time there must be so many cells at least, and rows of which so many may be lost.
+FIRST, LOSABLE = 3, 0.5
+#: After a change there must be so many cells.
+AGAIN = 5
 #: After a change for the better only the newest cells count, if so many rows of theirs may be lost. At the start,
 #: while fewer may be, more than the slack must have been seen.
 ENOUGH = 5
@@ -164,7 +166,7 @@ class DropRatioTracker(Tracker):
         """Whether the stream has gone on for so long that more than this slack would have been seen."""
         if cells >= CELLS:
             return True
-        if later or self._since is None or cells < FIRST:
+        if later or self._since is None or cells < (AGAIN if self._onset else FIRST):
             return False
         lateness, span = self._seen.lateness, self._seen.before[-1] - self._since
         newest, all_ = (lateness.quantiles((0.8,), n)[0] for n in (NEWEST, cells))
@@ -177,7 +179,7 @@ class DropRatioTracker(Tracker):
         part = SEEN if newer > LATER * older else BEGUN
         losable = self._p * float(lateness.rows[-cells:].sum())
         # Of few rows the tail has not been seen.
-        return losable >= 1 and slack * max(1.0, (ENOUGH / losable) ** 0.5) <= part * span
+        return losable >= LOSABLE and slack * max(1.0, (ENOUGH / losable) ** 0.5) <= part * span
 
     def _needed(self, cells: int, exactly: bool) -> float:
         """The largest need of all queries, by so many cells; if not exactly, by rows alone and without a budget."""
