@@ -34,6 +34,9 @@ from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Act, Strategy
 
+#: In seconds: no thread can wait for some centuries, and to look once a day costs nothing.
+LONGEST_SLEEP = 86_400.0
+
 
 class Executor:
     """Not to be called from two threads at once."""
@@ -228,7 +231,8 @@ class Executor:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
         # What was due before the last look at the clock had nothing to say, or nobody waits for it.
         left = [clock.until(t) for clock, t in self._wakes() if t > self._cycle.looked_at(clock)]
-        return min((seconds for seconds in left if seconds is not None), default=None)
+        known = [seconds for seconds in left if seconds is not None]
+        return min(*known, LONGEST_SLEEP) if known else None
 
     def _wakes(self) -> Iterator[tuple[Clock, int]]:
         """Instants at which a clock alone could give an operator something to say."""

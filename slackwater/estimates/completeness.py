@@ -142,6 +142,8 @@ class Curve:
         both is that of a slide's rows at two ages.
         """
         span = self._range / self._slide
+        # Nothing is in before the first knot: a window of a corrupt time may lie as far ahead as it likes.
+        age += span * max(0.0, (KNOTS[0] - 1 - age) // span)
         steps = np.arange(age, max(KNOTS[-1], age + span), span)
         return min(max(1 - span * float((self.at(steps + 1) - self.at(steps)).sum()), 0.0), 1.0)
 

@@ -7,10 +7,13 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
+from typing import TypeGuard
+
+import numpy as np
 
 from slackwater.errors import QueryError
 from slackwater.estimates.measure import Compare
-from slackwater.progress.time import Span, TimeDomain, microseconds
+from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain, microseconds
 from slackwater.windows.spec import WindowSpec
 
 
@@ -99,7 +102,7 @@ def early(
 def _place(at: float | Span | None) -> Fraction | Span | None:
     if at is None:
         return None
-    if isinstance(at, Real) and not isinstance(at, bool) and (not isinstance(at, int) or at in (0, 1)):
+    if _is_number(at) and (not isinstance(at, int) or at in (0, 1)):
         if not 0 <= float(at) <= 1:
             raise QueryError(f"early(at={at!r}): a share of the slide lies between 0 and 1, as in at=0.75")
         return Fraction(str(at))
@@ -115,10 +118,17 @@ def _period(name: str, value: str | timedelta, example: str) -> int:
         raise QueryError(f"early({name}={value!r}): {error}") from None
     if period <= 0:
         raise QueryError(f"early({name}={value!r}) must be longer than nothing, as in {name}={example!r}")
+    if period > LONGEST_SPAN:
+        raise QueryError(f"early({name}={value!r}) is longer than any stream lasts; write less, as in {example!r}")
     return period
 
 
 def _share(name: str, value: object, example: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+    if not _is_number(value) or not 0 < float(value) < 1:
         raise QueryError(f"early({name}={value!r}) must be a number between 0 and 1, as in {name}={example}")
     return float(value)
+
+
+def _is_number(value: object) -> TypeGuard[Real]:
+    """Whether it is one; numpy calls lengths of time numbers too."""
+    return isinstance(value, Real) and not isinstance(value, (bool, np.timedelta64))

@@ -17,6 +17,8 @@ Compare = Callable[[Any, Any, float], float]
 #: So many groups of a window are compared, and so many windows wait for their final values.
 GROUPS = 64
 WINDOWS = 256
+#: When an early answer was given, and what a final value is called beside it.
+_AT, _FINAL = "\x00at", "\x00final"
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +44,19 @@ class Measure:
         self._keys = list(keys)
         self._sums: dict[str, list[float]] = {name: [0.0, 0] for name in names}
         """The sum of qualities and their number."""
-        self._said: dict[int, tuple[int, pl.DataFrame]] = {}
+        self._said: dict[int, pl.DataFrame] = {}
+        """By window, the last answer of each group."""
         self._failed = False
 
     def early(self, answers: pl.DataFrame, now: int) -> None:
         """These early answers were given at this instant."""
         for (window,), rows in answers.partition_by(WINDOW, as_dict=True, maintain_order=True).items():
-            self._said[int(window)] = now, rows.select(*self._keys, *self._sums).head(GROUPS)
+            said = rows.head(GROUPS).select(*self._keys, *self._sums, pl.lit(now, pl.Int64).alias(_AT))
+            before = self._said.get(int(window))
+            if before is not None and self._keys:  # A prod may be for some groups only.
+                others = before.join(said, on=self._keys, how="anti", nulls_equal=True)
+                said = pl.concat([said, others]).head(GROUPS)
+            self._said[int(window)] = said
         while len(self._said) > WINDOWS:
             del self._said[min(self._said)]
 
@@ -56,21 +64,21 @@ class Measure:
         """These are final values."""
         found = values.filter(pl.col(WINDOW).is_in(list(self._said))) if self._said else values.clear()
         for (window,), rows in found.partition_by(WINDOW, as_dict=True, maintain_order=True).items():
-            at, early = self._said[int(window)]
-            final = rows.select(*self._keys, *(pl.col(n).alias(f"{n}\x00final") for n in self._sums))
+            early = self._said[int(window)]
+            final = rows.select(*self._keys, *(pl.col(n).alias(f"{n}{_FINAL}") for n in self._sums))
             how = {"on": self._keys, "nulls_equal": True} if self._keys else {"how": "cross"}
             for row in early.join(final, **how).drop(self._keys).iter_rows(named=True):
-                self._learn(row, (now - at) / 1e6)
+                self._learn(row, (now - row[_AT]) / 1e6)
             # Other groups may close later, on their own heartbeats.
             left = early.join(final, on=self._keys, how="anti", nulls_equal=True) if self._keys else early.clear()
-            self._said[int(window)] = at, left
+            self._said[int(window)] = left
             if left.is_empty():
                 del self._said[int(window)]
 
     def _learn(self, row: dict[str, Any], seconds: float) -> None:
         for name, sums in self._sums.items():
             try:
-                quality = float(self._compare(row[name], row[f"{name}\x00final"], seconds))
+                quality = float(self._compare(row[name], row[f"{name}{_FINAL}"], seconds))
                 if not 0 <= quality <= 1:
                     raise ValueError(f"gives {quality!r}; give a number between 0 and 1")
             except Exception as error:

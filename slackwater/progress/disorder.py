@@ -92,7 +92,8 @@ class Tracker(ABC):
     def share(self, known: Known) -> None:
         """Trackers that are told of the same pages, page by page in turns, may share what they know of them.
 
-        They take turns in the same order at each page, so that what the first has taken in serves the others.
+        They take turns in the same order at each page, so that what the first has taken in serves the others. Each
+        hears the reports of a page before the page arrives.
         """
         return None
 

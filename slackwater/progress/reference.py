@@ -33,6 +33,8 @@ FORGET = 300
 STUCK = 20
 #: Advances that are remembered, and how many of them are needed to know a jump.
 ADVANCES, KNOWN = 100, 5
+#: Below this doubles are exact.
+EXACT = 2**53
 
 
 class Silence:
@@ -177,7 +179,7 @@ class Reference:
             low, high = np.quantile(spread, (0.05, 0.95))
             believed = spread[spread <= high + JUMP * (high - low)]
             if float(highest) > high + JUMP * (high - low):
-                highest = int(believed[-1])
+                highest = _whole(float(believed[-1]))
         if self.time is not None and highest <= self.time:
             self._pages += 1
             self._behind = highest if self._pages == 1 else max(self._behind, highest)
@@ -205,7 +207,7 @@ class Reference:
         if self._behind < SHARE * self._rows:
             # A handful of rows: go on without them.
             if inside:
-                self._advance(int(times[inside - 1]), at)
+                self._advance(_whole(float(times[inside - 1])), at)
         elif self._pages >= PAGES and self._behind >= ROWS:
             self.time, self._behind, self._rows, self._pages = highest, 0, 0, 0
             return True
@@ -238,3 +240,8 @@ class Reference:
         self._steps = list(steps)
         self._silence.restore(silence)
         self._behind, self._rows, self._pages = state["jump"]
+
+
+def _whole(time: float) -> int:
+    """A time that a sketch gives, as a number that is not above the row's: larger ones may have been rounded up."""
+    return int(time) if abs(time) < EXACT else int(np.nextafter(time, -np.inf))

@@ -90,8 +90,11 @@ def microseconds(span: str | timedelta) -> int:
                 f"unknown unit {unit!r} in {span!r}; use {', '.join(UNITS[:-1])} or {UNITS[-1]} (months and years "
                 "have no fixed length)"
             )
-        ticks = float(number) * scale if "." in number else int(number) * scale
-        total += round(ticks)
+        try:
+            total += round(float(number) * scale if "." in number else int(number) * scale)
+        except (OverflowError, ValueError):
+            shown = f"{span[:40]}…" if len(span) > 40 else span
+            raise QueryError(f"cannot read {shown!r} as a length of time; that is too many digits") from None
         at = part.end()
     if not text:
         raise QueryError("an empty length of time; write for example '30 minutes'")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.clock import ReplayClock
+from slackwater.progress.clock import ReplayClock, SystemClock
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import SAMPLE, frame
@@ -25,3 +27,15 @@ def test_a_promise_that_is_due_and_that_nobody_waits_for_wakes_nobody_again() ->
         pass
     executor.run_until_idle()
     assert executor.seconds_to_sleep() is None
+
+
+def test_a_thread_can_sleep_until_an_instant_that_no_clock_will_see() -> None:
+    """Threads wait 292 years at most, and fail where they are told to wait longer."""
+    executor = Executor(SystemClock(), pages=ArrowPages())
+    plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="60000 weeks"), n="count(*)")
+    add_query(executor, "q", plan, ListSink())
+    executor.admit("source:s", ArrowPage(frame([[9, "a"]]), 0, 0, "t"))
+    executor.run_until_idle()
+    sleep = executor.seconds_to_sleep()
+    assert sleep is not None
+    assert 0 < sleep < threading.TIMEOUT_MAX

@@ -283,3 +283,18 @@ def test_a_window_that_waits_for_sidelined_rows_is_not_final_for_the_curve(ahead
         close(begin + 29)
     share = operator._estimates._curve.at(np.array([0.5]))[0]
     assert share == pytest.approx(210 / 300, abs=0.05)
+
+
+@pytest.mark.parametrize("far", [86_400 * 366, 253_402_300_799 - 1_000])
+def test_a_prod_answers_a_window_that_a_corrupt_time_has_opened_far_ahead(far: int) -> None:
+    script = Script(
+        arrow_plan(
+            pl.DataFrame({"t": [0]}),
+            "3 seconds", "1 second",
+            domain=TimeDomain.TIMESTAMP, disorder=bounded("1 second", timeout="1 hour"), n="count(*)",
+        )
+    )  # fmt: skip
+    for second in range(20):
+        script.page(pl.DataFrame({"t": [second * SECOND, second * SECOND + 1]}), at=second * SECOND)
+    script.page(pl.DataFrame({"t": [far * SECOND]})).prod()
+    assert [r["n"] for r in early_of(script)][-1] == 1

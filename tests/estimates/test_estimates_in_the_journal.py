@@ -129,8 +129,9 @@ lives = st.lists(st.tuples(steps, st.sampled_from([None, None, False, False, Tru
 
 
 @settings(max_examples=30, deadline=None)
-@given(lives, st.sampled_from([60, 100_000]), st.sampled_from([None, 30 * SECOND]))
+@given(lives, st.sampled_from([60, 100_000]), st.sampled_from([None, 30 * SECOND, 70 * SECOND]))
 def test_restored_estimates_are_those_that_were_saved(life: list[Any], most: int, season: int | None) -> None:
+    """A short season comes and goes again while it is learned."""
     usual, pending.MOST_WAITING = pending.MOST_WAITING, most
     try:
         here, tables = Life(season), []

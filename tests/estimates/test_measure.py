@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+from slackwater.columns import WINDOW
+from slackwater.estimates.measure import Measure
 from slackwater.testing import Script
 from slackwater.testing.arrivals import SECOND
 from slackwater.testing.early_streams import Case, play
@@ -56,3 +58,37 @@ def test_a_function_that_fails_stops_no_stream_and_is_told_once(caplog: pytest.L
     found = script.metrics()["q/window"]["accuracy"]
     assert found["word"] == {"measured_pairs": 0} and found["n"]["measured_pairs"] > 40
     assert sum("measure=" in r.getMessage() for r in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "gives", [None, float("nan"), float("inf"), -0.1, 1.5, "good", [1.0], 1j, np.array([0.5, 0.5]), KeyError("g")]
+)
+def test_what_is_no_share_is_told_and_left_out(gives: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def measure(early: Any, final: Any, seconds: float) -> Any:
+        if isinstance(gives, Exception):
+            raise gives
+        return gives
+
+    with caplog.at_level(logging.WARNING):
+        script = play(case(), sw.early(at=0.5, measure=measure), AGGREGATES)
+    found = script.metrics()["q/window"]["accuracy"]
+    assert found["word"] == {"measured_pairs": 0} and found["n"]["measured_pairs"] == 0
+    assert sum("measure=" in r.getMessage() for r in caplog.records) == 1
+    assert pairs(script), "the answers come all the same"
+
+
+def test_a_prod_for_one_group_leaves_what_was_said_of_the_others() -> None:
+    measure = Measure(lambda early, final, seconds: early / final, ["g"], ["n"])
+    measure.early(pl.DataFrame({WINDOW: [1, 1], "g": ["a", None], "n": [2, 3]}), now=0)
+    measure.early(pl.DataFrame({WINDOW: [1], "g": ["a"], "n": [8]}), now=SECOND)
+    measure.final(pl.DataFrame({WINDOW: [1, 1], "g": ["a", None], "n": [10, 10]}), now=5 * SECOND)
+    assert measure.metrics("n") == {"measured": pytest.approx((0.8 + 0.3) / 2), "measured_pairs": 2}
+
+
+def test_the_seconds_are_those_since_the_answer_of_each_group() -> None:
+    waited: list[float] = []
+    measure = Measure(lambda early, final, seconds: waited.append(seconds) or 1.0, ["g"], ["n"])
+    measure.early(pl.DataFrame({WINDOW: [1, 1], "g": ["a", "b"], "n": [2, 3]}), now=0)
+    measure.early(pl.DataFrame({WINDOW: [1], "g": ["a"], "n": [8]}), now=SECOND)
+    measure.final(pl.DataFrame({WINDOW: [1, 1], "g": ["a", "b"], "n": [10, 10]}), now=5 * SECOND)
+    assert sorted(waited) == [4, 5]

@@ -10,6 +10,7 @@ import tempfile
 from functools import cache
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -197,6 +198,12 @@ def test_the_largest_time_seen_does_not_go_back_below_zero() -> None:
         ({"every": ""}, "an empty length of time"),
         ({"season": "0 hours"}, "longer than nothing"),
         ({"season": 24}, "not a length of time"),
+        ({"season": "9" * 400 + ".5 weeks"}, "cannot read"),
+        ({"every": "9" * 5000 + " weeks"}, "cannot read"),
+        ({"season": "9" * 30 + " weeks"}, "longer than any"),
+        ({"every": "9" * 30 + " weeks"}, "longer than any"),
+        ({"accuracy": np.timedelta64(1, "D")}, "accuracy=0.98"),
+        ({"at": np.timedelta64(1, "D")}, "a share of the slide"),
         ({"measure": "exact"}, "must be a function"),
         ({"accuracy": 98}, "accuracy=0.98"),
         ({"accuracy": "0.9"}, "accuracy=0.98"),
@@ -215,6 +222,14 @@ def test_settings_that_make_no_sense_are_refused_by_name(settings: Any, message:
 def test_a_season_is_refused_where_windows_do_not_go_by_timestamps() -> None:
     with pytest.raises(sw.QueryError, match=r"season=.*timestamps.*leave it out"):
         check_early(arrow_plan(SAMPLE, 10, 10, n="count(*)"), sw.early(at=0.5, season="1 day"))
+
+
+def test_a_season_is_refused_that_windows_cannot_show() -> None:
+    plan = arrow_plan(SAMPLE, "1 hour", "10 minutes", domain=TimeDomain.TIMESTAMP, n="count(*)")
+    check_early(plan, sw.early(at=0.5, season="20 minutes"))
+    for season in ("19 minutes", "1 microsecond"):
+        with pytest.raises(sw.QueryError, match=rf"season='{season}'.*two slides of '10 minutes'.*'20 minutes'"):
+            check_early(plan, sw.early(at=0.5, season=season))
 
 
 def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:

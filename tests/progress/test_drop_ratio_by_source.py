@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import chain
 from time import process_time
 from typing import Any
@@ -13,14 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
+from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.delay_classes import DelayClasses
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.drop_ratio.seen_by_class import _by_class
 from slackwater.progress.report import Report, RowsBySource
-from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make
+from slackwater.testing import source_trial
 from slackwater.testing.source_trial import SourceOutcome, run_by_source
 from slackwater.windows.spec import WindowSpec
 from tests.kit import streams  # noqa: F401  (the profile of all random tests)
+from tests.kit.policy_checks import kept, plain
 
 SECOND = 1_000_000
 #: Pages before which nothing is asked of the share.
@@ -169,3 +174,102 @@ def test_heartbeats_of_a_hundred_thousand_sources_are_cheap() -> None:
         taken.append(process_time() - begin)
     # About 35 on two cores; a busy machine may take longer.
     assert np.median(taken) < 0.1
+
+
+def test_a_corrupt_time_harms_no_source() -> None:
+    """One row of the year 2096, while a slow source is silent: nobody is carried along to it or changes class."""
+    rows = stream([make.exponential(1), make.exponential(1), behind(100, make.exponential(1))], 3)
+    rows = rows.filter((pl.col("source") != "s2") | ~pl.col("arrival").is_between(140 * SECOND, 160 * SECOND))
+    corrupt = pl.DataFrame({"arrival": [150 * SECOND], "time": [4 * 10**15], "source": ["broken"]})
+    clean, outcome = tried(rows), tried(pl.concat([rows, corrupt]))
+    assert outcome.worst(100, WARM) <= 0.01
+    assert mean_wait(outcome.waits, "s0", "s1") < 1.1 * mean_wait(clean.waits, "s0", "s1")
+    assert len(outcome.waits["s2"]) == len(clean.waits["s2"])
+
+
+def test_a_clock_that_turns_wrong_carries_nobody_beyond_the_reference() -> None:
+    rows = stream([make.exponential(1)] * 30 + [behind(100, make.exponential(1))], 3, seconds=240, rate=3)
+    silent = (pl.col("source") == "s30") & pl.col("arrival").is_between(140 * SECOND, 170 * SECOND)
+    wrong = (pl.col("source") == "s0") & (pl.col("arrival") > 150 * SECOND)
+    rows = rows.filter(~silent).with_columns(
+        time=pl.when(wrong).then(pl.col("time") + 10**9 * SECOND).otherwise(pl.col("time"))
+    )
+    tracker = drop_ratio(0.01).tracker(TimeDomain.TIMESTAMP)
+    run_by_source(tracker, rows, SECOND, WindowSpec(10 * SECOND, 2 * SECOND))
+    beats = tracker.by_source()
+    assert beats is not None
+    found = dict(zip(beats.names, beats.ticks.tolist(), strict=True))
+    assert found["s30"] <= 240 * SECOND
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_restart_in_the_middle_of_a_hostile_stream_changes_no_heartbeat(seed: int) -> None:
+    """Sources come and go, some send one row, times are corrupt, delays grow, for longer than a stretch is."""
+    dice, integers = random.Random(seed), seed % 2 == 1
+    policy = drop_ratio(0.05, stretch=dice.choice([30, 100, "45 seconds"]))
+    domain = TimeDomain.SEQUENCE if integers else TimeDomain.TIMESTAMP
+    spec, tick = (WindowSpec(10, 2), 1) if integers else (WindowSpec(10 * SECOND, 2 * SECOND), SECOND)
+    tracker, other = policy.tracker(domain), policy.tracker(domain)
+    for each in (tracker, other):
+        each.by_source()
+    restart = dice.randrange(20, 150)
+    for number in range(160):
+        rows = hostile_page(dice, number, tick)
+        if number == restart:
+            other.restore(kept(tracker.state()))
+        step(tracker, number, rows, spec)
+        if number >= restart:
+            step(other, number, rows, spec)
+            assert beats_of(other) == beats_of(tracker)
+            assert other.metrics() == tracker.metrics()
+    assert plain(other.state()) == plain(tracker.state())
+
+
+def test_the_smallest_and_the_largest_time_in_one_page_are_taken() -> None:
+    """Their windows are further apart than 64 bits count."""
+    tracker, spec = drop_ratio(0.05).tracker(TimeDomain.SEQUENCE), WindowSpec(3, 1)
+    tracker.by_source()
+    for number in range(40):
+        rows = [(number, "a"), (number, "b"), (number - 20, "slow")]
+        rows += [(FIRST_TIME, "a"), (LAST_TIME, "slow")] if number in (20, 30) else []
+        step(
+            tracker, number, pl.DataFrame(rows, schema={"time": pl.Int64, "source": pl.String}, orient="row"), spec
+        )
+    assert 0 < beats_of(tracker)["b"] < 40
+
+
+def test_rows_of_windows_that_are_far_apart_stay_in_their_class() -> None:
+    panes, rows = np.array([FIRST_TIME, 5, LAST_TIME, LAST_TIME]), np.array([1, 2, 3, 4])
+    told = RowsBySource(list("abcd"), panes, rows, 0 * rows, WindowSpec(1, 1).rows_by_window)
+    found = [(n, p.tolist(), r.tolist()) for n, p, r in _by_class(np.array([3, 3, 21, 21]), told)]
+    assert found == [(3, [FIRST_TIME, 5], [1, 2]), (21, [LAST_TIME], [7])]
+
+
+def hostile_page(dice: random.Random, number: int, tick: int) -> pl.DataFrame:
+    """Some rows of each source that lives, rows of sources that come once, and corrupt times."""
+    rows: list[tuple[int, str]] = []
+    for k, (usual, first, last) in enumerate([(1, 0, 160), (1, 40, 90), (9, 0, 160), (40, 20, 120), (1, 100, 160)]):
+        later = 4 if number > 110 else 1
+        count = dice.randrange(6) if first <= number < last else 0
+        rows += [(int((number - dice.expovariate(1 / usual) * later) * tick), f"s{k}") for _ in range(count)]
+    rows += [(number * tick, f"once {number} {k}") for k in range(dice.choice([0, 0, 3]))]
+    if dice.random() < 0.05:
+        rows.append((dice.choice([FIRST_TIME, 0, LAST_TIME, 2**53 + 1]), dice.choice(["s0", "s3", "broken"])))
+    return pl.DataFrame(rows, schema={"time": pl.Int64, "source": pl.String}, orient="row")
+
+
+def step(tracker: Tracker, number: int, rows: pl.DataFrame, spec: WindowSpec) -> None:
+    """What a stream does with a page, which may be empty."""
+    at = number * SECOND
+    tracker.admit(number)
+    if len(rows):
+        told, _ = source_trial._told(number, rows, spec, beats_of(tracker), tracker.heartbeat.tick)
+        tracker.hear(told)
+        tracker.arrive(source_trial._arrival(rows, at))
+    else:
+        tracker.arrive(Arrival(0, 0, None, None, at, sources=SourceArrivals([], *[np.zeros(0, np.int64)] * 3)))
+    tracker.tick(at)
+
+
+def beats_of(tracker: Tracker) -> dict[str, int]:
+    return {**source_trial._beats(tracker), "(stream)": tracker.heartbeat.tick}

@@ -10,7 +10,7 @@ import pytest
 from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Still
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
-from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows
+from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows, _by_lateness
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import arrivals as make
 from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
@@ -165,3 +165,11 @@ def _slack(values: Floats) -> float:
 
 def _rows(values: Floats) -> Rows:
     return Rows(values, np.ones(values.shape), np.full(len(values), np.inf), 90.0, 90.0)
+
+
+def test_rows_from_the_far_past_do_not_hide_what_others_lose() -> None:
+    """Beside a lateness of 2 ** 62 that of other rows is lost in rounding, if they are summed up together."""
+    late, weights = np.array([1.0, 3.0, 30.0, 2.0**62]), np.array([5.0, 4.0, 2.0, 1.0])
+    lost = _by_lateness(late, weights, np.array([0.0, 2.0, 30.0]), 10)
+    expected = [(weights * np.clip(late - slack, 0, 10)).sum() / 10 for slack in (0, 2, 30)]
+    assert lost.tolist() == pytest.approx(expected)

@@ -155,3 +155,14 @@ def test_a_corrupt_number_behind_a_pause_is_not_believed() -> None:
         tracker.admit(place)
         tracker.arrive(Arrival(len(times), 0, int(times.min()), int(times.max()), at, sketch=sketch_of(times)))
     assert lost <= 0.01 * rows
+
+
+def test_a_large_number_that_is_rounded_up_carries_the_reference_beyond_no_row() -> None:
+    """Sketches keep doubles: above 2 ** 53 these lie apart, at 2 ** 60 by 256."""
+    reference, base = Reference(), 2**60 + 129  # the next double is above it
+    for page in range(20):
+        reference.pass_page(base + page, rows=5)
+    corrupt = np.array([base + 20] * 99 + [2**62 - 1], dtype=np.float64)
+    reference.pass_page(2**62 - 1, 100, lambda: corrupt)
+    assert reference.time is not None
+    assert reference.time <= base + 20

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
@@ -39,9 +42,25 @@ def pages() -> Pages:
     return paged(stream(arrival.tolist(), time.tolist(), [f"s{k}" for k in source.tolist()]), SECOND, spec)
 
 
-def test_each_fares_as_it_does_alone() -> None:
-    given = pages()
-    tried = [Candidate(policy, by_source=by) for policy in POLICIES for by in (False, True)]
+def hostile_pages() -> Pages:
+    """Sources that send once, silences, corrupt times, and pages of which no row has a time."""
+    dice, n = np.random.default_rng(6), 1_500
+    arrival = np.sort(dice.integers(0, 150 * SECOND, n))
+    arrival = arrival[(arrival // SECOND) % 50 < 35]
+    n = len(arrival)
+    time = (arrival - dice.exponential(2, n) * SECOND).astype(np.int64)
+    corrupt = dice.random(n) < 0.01
+    time[corrupt] = dice.choice([0, -(10**15), 4 * 10**15, 253_402_300_799 * SECOND], corrupt.sum())
+    source = [f"s{k}" if k < 5 else f"once {place}" for place, k in enumerate(dice.integers(0, 7, n).tolist())]
+    known = [None if second % 20 == 7 else t for second, t in zip(arrival // SECOND, time.tolist(), strict=True)]
+    spec = WindowSpec.of(TimeDomain.TIMESTAMP, "10 seconds", "5 seconds", None)
+    return paged(stream(arrival.tolist(), known, source), SECOND, spec)
+
+
+@pytest.mark.parametrize(("make", "policies"), [(pages, POLICIES), (hostile_pages, POLICIES[1:5])])
+def test_each_fares_as_it_does_alone(make: Callable[[], Pages], policies: tuple[Disorder, ...]) -> None:
+    given = make()
+    tried = [Candidate(policy, by_source=by) for policy in policies for by in (False, True)]
     for candidate, together in _try(tried, given, lambda what, done, steps: None):
         alone = (backtest_by_source if candidate.by_source else backtest)(candidate.policy, given)
         assert _all_of(together) == _all_of(alone), candidate.label

@@ -74,8 +74,9 @@ class DropRatioBySource(Tracker):
         self._has_sources = self._has_sources or arrival.sources is not None
         if self._asked and self._has_sources:
             self._needed()
-        for tracker in self._both():
-            tracker.arrive(arrival)
+        self._stream.arrive(arrival)
+        if self._classes is not None:
+            self._classes.arrive(arrival, self._stream.reference)
 
     def tick(self, now: int) -> None:
         """After a silence of `timeout`, promise all that was seen."""
@@ -147,10 +148,10 @@ class ClassTrackers:
                 mine = Report(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
                 self._trackers[number].hear(mine)
 
-    def arrive(self, arrival: Arrival) -> None:
-        """Measure the sources' delays, and let each class learn from its own rows."""
+    def arrive(self, arrival: Arrival, reference: int | None) -> None:
+        """Measure the sources' delays, and let each class learn from its rows; the reference is the stream's."""
         if self._takes_in:
-            self._seen.arrive(arrival)
+            self._seen.arrive(arrival, reference)
         seen = self._seen
         if seen.came:
             self._sources.join(seen.classes.place, seen.moved, self._beats)

@@ -195,13 +195,11 @@ def _sums(values: Floats) -> Floats:
 def _by_lateness(values: Floats, weights: Floats, slacks: Floats, length: int) -> Floats:
     """Pairs lost at each slack to windows of this range, on average over their places; values are in order."""
     sums, moments = _sums(weights), _sums(weights * values)
-
-    def excess(bound: Floats) -> Floats:
-        place = values.searchsorted(bound, side="right")
-        found: Floats = (moments[-1] - moments[place]) - bound * (sums[-1] - sums[place])
-        return found
-
-    lost: Floats = np.maximum(0.0, excess(slacks) - excess(slacks + length)) / length
+    some, all_ = (values.searchsorted(bound, side="right") for bound in (slacks, slacks + length))
+    # Rows beyond a slack lose something, those beyond it and a range all. What is far beyond, as corrupt times are,
+    # must not enter the first sum: beside it the others would be lost in rounding.
+    part = (moments[all_] - moments[some]) - slacks * (sums[all_] - sums[some])
+    lost: Floats = np.maximum(0.0, part / length + (sums[-1] - sums[all_]))
     return lost
 
 

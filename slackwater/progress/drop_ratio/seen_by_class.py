@@ -40,9 +40,12 @@ class SeenByClass:
         """By query, of its last report: the class of each entry; the windows of each class, and their pairs."""
         self._known: set[int] = set()
         """The classes that have had rows."""
-        self._top = MIN_TICK
+        self._reference = self._ahead = MIN_TICK
+        """The stream's reference; how far a source that is ahead of it has come, by all its rows in two pages."""
+        self._lowest: Ints = np.zeros(0, np.int64)
+        """The smallest time of each source in its last page."""
         self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
-        """The largest time of the stream, and of each class."""
+        """The largest time of each class, at most that of the stream."""
         self._gaps: dict[int, list[int]] = {}
         """How far the stream was ahead of a class before each of the class's last pages."""
 
@@ -55,18 +58,19 @@ class SeenByClass:
         parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if n in self._known]
         self.heard[query] = place, [(n, *told.pairs_of(panes, rows)) for n, panes, rows in parts]
 
-    def arrive(self, arrival: Arrival) -> None:
-        """Measure the sources' delays, and part the page by class."""
+    def arrive(self, arrival: Arrival, reference: int | None) -> None:
+        """Measure the sources' delays behind the stream's reference, and part the page by class."""
         came = arrival.sources
         self.came, self.nothing = {}, Arrival(arrival.rows, arrival.rows, None, None, arrival.at)
-        if came is None or not arrival.timed or arrival.highest is None:
+        if came is None or not arrival.timed or reference is None:
             return
         some = came.rows > 0
         names = came.names if some.all() else [n for n, any_ in zip(came.names, some, strict=True) if any_]
         rows, lowest, highest = (column[some] for column in (came.rows, came.lowest, came.highest))
         sources = self.classes.meet(names)
         before = np.where(self.classes.pages[sources] > 0, self.classes.place[sources], -1)
-        top, self._top = self._top, max(self._top, arrival.highest)
+        top, self._reference = self._top, reference
+        self._note_ahead(sources, lowest)
         self.classes.measure(sources, lowest, highest, self._top)
         place = self.classes.place[sources]
         self.moved = sources[place != before]
@@ -76,7 +80,20 @@ class SeenByClass:
             self._note_gap(number, top, int(highest[mine].max()))
             of = rows[mine], lowest[mine], highest[mine]
             self.came[number] = arrival if len(numbers) == 1 else _of_class(arrival, *of)
+        np.minimum(self._tops, self._top, out=self._tops)
         self._known.update(self.came)
+
+    @property
+    def _top(self) -> int:
+        """The largest time of the stream that can be believed; corrupt times are not."""
+        return max(self._reference, self._ahead)
+
+    def _note_ahead(self, sources: Ints, lowest: Ints) -> None:
+        """A clock that is ahead shows it with every row, page after page. A corrupt time stands among others."""
+        added = len(self.classes.place) - len(self._lowest)
+        self._lowest = np.pad(self._lowest, (0, added), constant_values=MIN_TICK)
+        self._ahead = max(self._ahead, int(np.minimum(lowest, self._lowest[sources]).max()))
+        self._lowest[sources] = lowest
 
     def _note_gap(self, number: int, top: int, highest: int) -> None:
         if self._tops[number] > MIN_TICK:
@@ -88,21 +105,26 @@ class SeenByClass:
     def carried_to(self, number: int, beat: int) -> int:
         """How far the stream carries a class along that has come to this heartbeat.
 
-        It is as far behind the stream as it has been at most: a class that has fallen silent goes on with it.
+        It is as far behind the stream as it has been at most: a class that has fallen silent goes on with it. No
+        clock that is ahead carries others beyond the reference.
         """
         gaps = self._gaps.get(number)
-        return beat if not gaps else self._top - max(gaps) - (int(self._tops[number]) - beat)
+        if not gaps:
+            return beat
+        return min(self._reference, self._top - max(gaps) - (int(self._tops[number]) - beat))
 
     def state(self, numbers: list[int]) -> dict[str, Any]:
         """All but the classes; `numbers` are those that have trackers."""
         gaps = [[number, gaps] for number, gaps in self._gaps.items()]
-        return {"class_tops": self._tops.copy(), "classes": [self._top, gaps, numbers]}
+        small = [self._reference, self._ahead, gaps, numbers]
+        return {"class_tops": self._tops.copy(), "last_lowest": self._lowest.copy(), "classes": small}
 
     def restore(self, state: dict[str, Any], sources: dict[str, Any]) -> list[int]:
         """Continue from an earlier `state()`, and from that of the classes; which of these have trackers."""
         self.classes.restore(sources)
         self._tops = np.array(state["class_tops"], dtype=np.int64)
-        self._top, gaps, numbers = state["classes"]
+        self._lowest = np.array(state["last_lowest"], dtype=np.int64)
+        self._reference, self._ahead, gaps, numbers = state["classes"]
         self._gaps = {number: list(kept) for number, kept in gaps}
         self._known = set(numbers)
         return list(numbers)
@@ -112,20 +134,17 @@ def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints
     """Of each class its number, the panes it has rows in, and how many these are."""
     if not len(place):
         return
-    low = int(told.panes.min())
-    span = int(told.panes.max()) - low + 1
-    code = (place + 1) * span + (told.panes - low)
-    if span > _PANES:
-        codes, code = np.unique(code, return_inverse=True)
-        rows = np.bincount(code, told.rows)
+    low, high = int(told.panes.min()), int(told.panes.max())
+    if high - low < _PANES:
+        panes, which = np.arange(low, high + 1), told.panes - low
     else:
-        rows = np.bincount(code, told.rows)
-        codes = np.flatnonzero(rows)
-        rows = rows[codes]
-    numbers, panes = np.divmod(codes, span)
+        panes, which = np.unique(told.panes, return_inverse=True)
+    rows = np.bincount((place + 1) * len(panes) + which, told.rows)
+    codes = np.flatnonzero(rows)
+    numbers, which = np.divmod(codes, len(panes))
     for number in np.unique(numbers).tolist():
         mine = numbers == number
-        yield number - 1, panes[mine] + low, rows[mine].astype(np.int64)
+        yield number - 1, panes[which[mine]], rows[codes[mine]].astype(np.int64)
 
 
 def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:

@@ -72,6 +72,11 @@ class DropRatioTracker(Tracker):
         self._takes_in, self._seen = first is self._seen, first
 
     @property
+    def reference(self) -> int | None:
+        """The largest time that can be believed."""
+        return self._time
+
+    @property
     def heartbeat(self) -> Heartbeat:
         """The slack and one tick behind the reference; never goes back."""
         return self._heartbeat

@@ -66,6 +66,7 @@ def check_early(plan: PlanNode, early: Early) -> None:
             "early(season=…): windows that do not go by timestamps have no season; leave it out, or declare the "
             "stream with time= a timestamp"
         )
+    _check_season(top, early)
     if early.measure is not None and over_results(top):
         raise QueryError(
             "early(measure=…): early answers of aggregates over aggregates are not compared with their final ones; "
@@ -82,6 +83,16 @@ def check_early(plan: PlanNode, early: Early) -> None:
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): none of {', '.join(a.name for a in top.kernel.aggregates)} "
             "is a number; add one that is, as in n='count(*)', or write when to prod, as in early(at=0.75)"
+        )
+
+
+def _check_season(top: WindowNode, early: Early) -> None:
+    """Refuse a season that is over before windows have shown it."""
+    slide, show = top.kernel.spec.slide, TimeDomain.TIMESTAMP.show_span
+    if early.season is not None and early.season < 2 * slide:
+        raise QueryError(
+            f"early(season={show(early.season)!r}) is shorter than two slides of {show(slide)!r}, so windows do "
+            f"not show it; write a season of {show(2 * slide)!r} or more, or leave it out"
         )
 
 
