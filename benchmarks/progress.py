@@ -88,11 +88,12 @@ def synthetic(seconds: float, seed: int) -> Iterator[Stream]:
 
 
 def held_out(seconds: float, seed: int) -> Iterator[Stream]:
-    """Two kinds of streams that nothing was chosen with; the second is twelve days long for 600 seconds."""
+    """Kinds of streams that were held out; those with days are twelve days long for 600 seconds."""
     minutes = ((30 * MINUTE, 30 * MINUTE), (60 * MINUTE, 5 * MINUTE))
     kinds = {
         "tunnels": (seconds / 10, SECOND, ((10 * SECOND, 10 * SECOND), (20 * SECOND, 2 * SECOND))),
         "two populations": (seconds, 150 * SECOND, minutes),
+        "three populations": (seconds, 150 * SECOND, minutes),
     }
     for name, (length, page, windows) in kinds.items():
         load = lambda n=name, k=int(length): _until_the_end(HELD_OUT[n](k, np.random.default_rng(seed)))  # noqa: E731
