@@ -268,6 +268,11 @@ def best_of(rests: Any, at_most: float) -> float:
     (95.0, 3.0)
     >>> round(best_of(np.arange(5.0).repeat([60, 30, 6, 3, 1]), 0.93), 2)
     3.5
+
+    Where one value is so frequent that each of them holds more, the best of all counts.
+
+    >>> best_of(np.zeros(10), 0.9), best_of(np.arange(2.0).repeat([95, 5]), 0.9)
+    (0.0, 1.0)
     """
     rests, n = np.sort(rests), len(rests)
     low, high = (np.unique(np.quantile(rests, shares, method="inverted_cdf")) for shares in (_LOW, _HIGH))
@@ -276,9 +281,9 @@ def best_of(rests: Any, at_most: float) -> float:
     short, over = low * below - sums[below], sums[n] - sums[upto] - high * (n - upto)
     scores = (high - low[:, None] + (over + short[:, None]) / n / 0.05).ravel()
     shares = ((upto - below[:, None]) / n).ravel()
-    if shares[np.argmin(scores)] <= at_most:
-        return float(scores.min())
     less, more = shares <= at_most, shares > at_most
+    if less[np.argmin(scores)] or not less.any():
+        return float(scores.min())
     part = (at_most - shares[less, None]) / (shares[more] - shares[less, None])
     return float((scores[less, None] * (1 - part) + scores[more] * part).min())
 

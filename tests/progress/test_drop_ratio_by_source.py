@@ -187,6 +187,19 @@ def test_a_corrupt_time_harms_no_source() -> None:
     assert len(outcome.waits["s2"]) == len(clean.waits["s2"])
 
 
+@pytest.mark.parametrize("back", [True, False], ids=["that is right again", "that falls silent"])
+def test_a_clock_that_was_wrong_for_two_pages_holds_others_up_for_a_while_only(back: bool) -> None:
+    rows = stream([make.exponential(1), make.exponential(1), behind(100, make.exponential(1))], 3, seconds=500)
+    sends = [100, 101, *(range(102, 500) if back else [])]
+    times = [4 * 10**15 if at < 102 else at * SECOND for at in sends]
+    arrival = [at * SECOND for at in sends]
+    wrong = pl.DataFrame({"arrival": arrival, "time": times, "source": ["wrong"] * len(sends)})
+    clean, outcome = tried(rows), tried(pl.concat([rows, wrong]))
+    last = [mean_wait({name: waits[-40:] for name, waits in o.waits.items()}, "s0", "s1") for o in (clean, outcome)]
+    assert last[1] < 1.1 * last[0]
+    assert outcome.worst(100, WARM) <= 0.01
+
+
 def test_a_clock_that_turns_wrong_carries_nobody_beyond_the_reference() -> None:
     rows = stream([make.exponential(1)] * 30 + [behind(100, make.exponential(1))], 3, seconds=240, rate=3)
     silent = (pl.col("source") == "s30") & pl.col("arrival").is_between(140 * SECOND, 170 * SECOND)

@@ -23,6 +23,8 @@ _PANES = 10_000
 #: A class that is silent is carried along by the stream. For how far the stream got ahead of it, the last so many
 #: pages of the class count.
 _GAPS = 100
+#: A clock that is ahead is forgotten behind so many pages in which it did not show.
+_AHEAD = 100
 
 
 class SeenByClass:
@@ -40,8 +42,10 @@ class SeenByClass:
         """By query, of its last report: the class of each entry; the windows of each class, and their pairs."""
         self._known: set[int] = set()
         """The classes that have had rows."""
-        self._reference = self._ahead = MIN_TICK
-        """The stream's reference; how far a source that is ahead of it has come, by all its rows in two pages."""
+        self._reference = MIN_TICK
+        """The stream's reference."""
+        self._aheads: list[int] = []
+        """Of each of the last pages, how far the source that is ahead of all has come, by all its rows in two."""
         self._lowest: Ints = np.zeros(0, np.int64)
         """The smallest time of each source in its last page."""
         self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
@@ -86,13 +90,14 @@ class SeenByClass:
     @property
     def _top(self) -> int:
         """The largest time of the stream that can be believed; corrupt times are not."""
-        return max(self._reference, self._ahead)
+        return max([self._reference, *self._aheads])
 
     def _note_ahead(self, sources: Ints, lowest: Ints) -> None:
         """A clock that is ahead shows it with every row, page after page. A corrupt time stands among others."""
         added = len(self.classes.place) - len(self._lowest)
         self._lowest = np.pad(self._lowest, (0, added), constant_values=MIN_TICK)
-        self._ahead = max(self._ahead, int(np.minimum(lowest, self._lowest[sources]).max()))
+        self._aheads.append(int(np.minimum(lowest, self._lowest[sources]).max()))
+        del self._aheads[:-_AHEAD]
         self._lowest[sources] = lowest
 
     def _note_gap(self, number: int, top: int, highest: int) -> None:
@@ -116,7 +121,7 @@ class SeenByClass:
     def state(self, numbers: list[int]) -> dict[str, Any]:
         """All but the classes; `numbers` are those that have trackers."""
         gaps = [[number, gaps] for number, gaps in self._gaps.items()]
-        small = [self._reference, self._ahead, gaps, numbers]
+        small = [self._reference, list(self._aheads), gaps, numbers]
         return {"class_tops": self._tops.copy(), "last_lowest": self._lowest.copy(), "classes": small}
 
     def restore(self, state: dict[str, Any], sources: dict[str, Any]) -> list[int]:
@@ -124,7 +129,8 @@ class SeenByClass:
         self.classes.restore(sources)
         self._tops = np.array(state["class_tops"], dtype=np.int64)
         self._lowest = np.array(state["last_lowest"], dtype=np.int64)
-        self._reference, self._ahead, gaps, numbers = state["classes"]
+        self._reference, aheads, gaps, numbers = state["classes"]
+        self._aheads = list(aheads)
         self._gaps = {number: list(kept) for number, kept in gaps}
         self._known = set(numbers)
         return list(numbers)
