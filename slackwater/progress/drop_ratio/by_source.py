@@ -76,7 +76,7 @@ class DropRatioBySource(Tracker):
             self._needed()
         self._stream.arrive(arrival)
         if self._classes is not None:
-            self._classes.arrive(arrival, self._stream.reference)
+            self._classes.arrive(arrival, self._stream.reference, self._stream.jumped)
 
     def tick(self, now: int) -> None:
         """After a silence of `timeout`, promise all that was seen."""
@@ -148,10 +148,10 @@ class ClassTrackers:
                 mine = Report(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
                 self._trackers[number].hear(mine)
 
-    def arrive(self, arrival: Arrival, reference: int | None) -> None:
+    def arrive(self, arrival: Arrival, reference: int | None, jumped: bool) -> None:
         """Measure the sources' delays, and let each class learn from its rows; the reference is the stream's."""
         if self._takes_in:
-            self._seen.arrive(arrival, reference)
+            self._seen.arrive(arrival, reference, jumped)
         seen = self._seen
         if seen.came:
             self._sources.join(seen.classes.place, seen.moved, self._beats)

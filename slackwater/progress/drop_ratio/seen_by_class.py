@@ -23,8 +23,8 @@ _PANES = 10_000
 #: A class that is silent is carried along by the stream. For how far the stream got ahead of it, the last so many
 #: pages of the class count.
 _GAPS = 100
-#: A clock that is ahead is forgotten behind so many pages in which it did not show.
-_AHEAD = 100
+#: A jump of the reference, which may be that of wrong clocks, carries nobody along for so many pages.
+_JUMPED = 100
 
 
 class SeenByClass:
@@ -43,11 +43,9 @@ class SeenByClass:
         self._known: set[int] = set()
         """The classes that have had rows."""
         self._reference = MIN_TICK
-        """The stream's reference."""
-        self._aheads: list[int] = []
-        """Of each of the last pages, how far the source that is ahead of all has come, by all its rows in two."""
-        self._lowest: Ints = np.zeros(0, np.int64)
-        """The smallest time of each source in its last page."""
+        """The stream's reference: the largest time that can be believed. Corrupt times and wrong clocks are not."""
+        self._jump = self._since_jump = 0
+        """How far it jumped the last time, and how many pages ago."""
         self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
         """The largest time of each class, at most that of the stream."""
         self._gaps: dict[int, list[int]] = {}
@@ -62,7 +60,7 @@ class SeenByClass:
         parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if n in self._known]
         self.heard[query] = place, [(n, *told.pairs_of(panes, rows)) for n, panes, rows in parts]
 
-    def arrive(self, arrival: Arrival, reference: int | None) -> None:
+    def arrive(self, arrival: Arrival, reference: int | None, jumped: bool) -> None:
         """Measure the sources' delays behind the stream's reference, and part the page by class."""
         came = arrival.sources
         self.came, self.nothing = {}, Arrival(arrival.rows, arrival.rows, None, None, arrival.at)
@@ -73,9 +71,11 @@ class SeenByClass:
         rows, lowest, highest = (column[some] for column in (came.rows, came.lowest, came.highest))
         sources = self.classes.meet(names)
         before = np.where(self.classes.pages[sources] > 0, self.classes.place[sources], -1)
-        top, self._reference = self._top, reference
-        self._note_ahead(sources, lowest)
-        self.classes.measure(sources, lowest, highest, self._top)
+        top, self._reference = self._reference, reference
+        if jumped and top > MIN_TICK:
+            self._jump, self._since_jump = reference - top, 0
+        self._since_jump += 1
+        self.classes.measure(sources, lowest, highest, reference)
         place = self.classes.place[sources]
         self.moved = sources[place != before]
         order = np.argsort(place.astype(np.int8), kind="stable")
@@ -84,21 +84,8 @@ class SeenByClass:
             self._note_gap(number, top, int(highest[mine].max()))
             of = rows[mine], lowest[mine], highest[mine]
             self.came[number] = arrival if len(numbers) == 1 else _of_class(arrival, *of)
-        np.minimum(self._tops, self._top, out=self._tops)
+        np.minimum(self._tops, reference, out=self._tops)
         self._known.update(self.came)
-
-    @property
-    def _top(self) -> int:
-        """The largest time of the stream that can be believed; corrupt times are not."""
-        return max([self._reference, *self._aheads])
-
-    def _note_ahead(self, sources: Ints, lowest: Ints) -> None:
-        """A clock that is ahead shows it with every row, page after page. A corrupt time stands among others."""
-        added = len(self.classes.place) - len(self._lowest)
-        self._lowest = np.pad(self._lowest, (0, added), constant_values=MIN_TICK)
-        self._aheads.append(int(np.minimum(lowest, self._lowest[sources]).max()))
-        del self._aheads[:-_AHEAD]
-        self._lowest[sources] = lowest
 
     def _note_gap(self, number: int, top: int, highest: int) -> None:
         if self._tops[number] > MIN_TICK:
@@ -110,27 +97,28 @@ class SeenByClass:
     def carried_to(self, number: int, beat: int) -> int:
         """How far the stream carries a class along that has come to this heartbeat.
 
-        It is as far behind the stream as it has been at most: a class that has fallen silent goes on with it. No
-        clock that is ahead carries others beyond the reference.
+        It is as far behind the stream as it has been at most: a class that has fallen silent goes on with it, not
+        beyond the reference.
         """
         gaps = self._gaps.get(number)
         if not gaps:
             return beat
-        return min(self._reference, self._top - max(gaps) - (int(self._tops[number]) - beat))
+        jump = self._jump if self._since_jump <= _JUMPED else 0
+        return self._reference - jump - max(max(gaps) + int(self._tops[number]) - beat, 0)
 
     def state(self, numbers: list[int]) -> dict[str, Any]:
         """All but the classes; `numbers` are those that have trackers."""
         gaps = [[number, gaps] for number, gaps in self._gaps.items()]
-        small = [self._reference, list(self._aheads), gaps, numbers]
-        return {"class_tops": self._tops.copy(), "last_lowest": self._lowest.copy(), "classes": small}
+        return {
+            "class_tops": self._tops.copy(),
+            "classes": [self._reference, self._jump, self._since_jump, gaps, numbers],
+        }
 
     def restore(self, state: dict[str, Any], sources: dict[str, Any]) -> list[int]:
         """Continue from an earlier `state()`, and from that of the classes; which of these have trackers."""
         self.classes.restore(sources)
         self._tops = np.array(state["class_tops"], dtype=np.int64)
-        self._lowest = np.array(state["last_lowest"], dtype=np.int64)
-        self._reference, aheads, gaps, numbers = state["classes"]
-        self._aheads = list(aheads)
+        self._reference, self._jump, self._since_jump, gaps, numbers = state["classes"]
         self._gaps = {number: list(kept) for number, kept in gaps}
         self._known = set(numbers)
         return list(numbers)

@@ -77,6 +77,11 @@ class DropRatioTracker(Tracker):
         return self._time
 
     @property
+    def jumped(self) -> bool:
+        """Whether the last page made the reference jump."""
+        return self._seen.jumped
+
+    @property
     def heartbeat(self) -> Heartbeat:
         """The slack and one tick behind the reference; never goes back."""
         return self._heartbeat
