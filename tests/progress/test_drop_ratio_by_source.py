@@ -190,7 +190,7 @@ def test_a_corrupt_time_harms_no_source() -> None:
 WRONG = {"twice": range(200, 202), "now and then": range(30, 400, 40), "from then on": range(200, 400)}
 
 
-@pytest.mark.parametrize("ahead", [3_600, 10**9])
+@pytest.mark.parametrize("ahead", [3_600, pytest.param(10**9, marks=pytest.mark.long)])
 @pytest.mark.parametrize("when", WRONG)
 def test_a_clock_that_is_wrong_harms_no_other_source(when: str, ahead: int) -> None:
     """Sources that are quick would wait for the slowest, or these would be lost, if delays were counted from it."""
@@ -219,7 +219,7 @@ def test_a_clock_that_turns_wrong_carries_nobody_beyond_the_reference() -> None:
     assert found["s30"] <= 240 * SECOND
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
 def test_a_restart_in_the_middle_of_a_hostile_stream_changes_no_heartbeat(seed: int) -> None:
     """Sources come and go, some send one row, times are corrupt, delays grow, for longer than a stretch is."""
     dice, integers = random.Random(seed), seed % 2 == 1
