@@ -13,12 +13,13 @@ of what all stretches may lose, is at most the least wait (weak duality). Better
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from progress import _SHARED, SECOND, STRETCH, P, Stream, real, synthetic
+from progress import _SHARED, SECOND, STRETCH, P, real, synthetic
 from rich.console import Console
 from rich.table import Table
 
@@ -154,19 +155,9 @@ def measured(case: Case) -> list[float]:
     return [wait / in_all for wait in (ours, every, *limits)]
 
 
-def cases(stream: Stream) -> list[tuple[str, Case]]:
-    """A case for each kind of windows over a stream."""
-    rows = stream.load()
-    paged = Paged.cut(rows["arrival"].to_numpy(), rows["time"].to_numpy(), stream.page)
-    return [
-        (f"{length // SECOND:,} s / {slide // SECOND:,} s", Case.of(paged, WindowSpec(length, slide)))
-        for length, slide in stream.windows
-    ]
-
-
-def main() -> None:
-    """Print the limits of each kind of stream, the mean over the seeds."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def asked(about: str | None) -> Iterator[tuple[str, str, Case]]:
+    """Each case that the command line asks for: the name of its stream, its windows, and itself."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
     parser.add_argument("--only", help="run only the streams with this text in their names")
@@ -174,11 +165,20 @@ def main() -> None:
     options = parser.parse_args()
     streams = list(real(options.data))
     streams += [stream for seed in options.seeds for stream in synthetic(options.seconds, seed)]
-    found: dict[tuple[str, str], list[list[float]]] = {}
     for stream in streams:
         if options.only is None or options.only in stream.name:
-            for windows, case in cases(stream):
-                found.setdefault((stream.name, windows), []).append(measured(case))
+            rows = stream.load()
+            paged = Paged.cut(rows["arrival"].to_numpy(), rows["time"].to_numpy(), stream.page)
+            for length, slide in stream.windows:
+                windows = f"{length // SECOND:,} s / {slide // SECOND:,} s"
+                yield stream.name, windows, Case.of(paged, WindowSpec(length, slide))
+
+
+def main() -> None:
+    """Print the limits of each kind of stream, the mean over the seeds."""
+    found: dict[tuple[str, str], list[list[float]]] = {}
+    for name, windows, case in asked(__doc__):
+        found.setdefault((name, windows), []).append(measured(case))
     table = Table(title="Mean wait to that of the fixed bound that loses 1 % in all; limits: at least")
     limits = [f"a slack for {n} pages" if n else "a slack for each window" for n in TOGETHER]
     for name in ("stream", "windows", "drop_ratio", "bound, e.s.", *limits):

@@ -7,13 +7,11 @@ see how late rows will be. It is tried without room for chance, and with as much
 
 from __future__ import annotations
 
-import argparse
 from bisect import bisect_left
-from pathlib import Path
 
 import numpy as np
-from foreseen import cases
-from progress import _SHARED, STRETCH, P, real, synthetic
+from foreseen import asked
+from progress import STRETCH, P
 from rich.console import Console
 from rich.table import Table
 
@@ -82,25 +80,14 @@ def planned(case: Case, spent: float, free: float) -> Outcome:
 
 def main() -> None:
     """Print waits, in parts of that of the fixed bound that loses 1 % in all, and what the worst stretch loses."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
-    parser.add_argument("--only", help="run only the streams with this text in their names")
-    parser.add_argument("--data", type=Path, default=_SHARED, help="the folder of the real streams")
-    options = parser.parse_args()
     table = Table(title="Mean wait to that of the fixed bound by hindsight (worst stretch)")
     for name in ("stream", "windows", "no room for chance", "room for chance", "drop_ratio"):
         table.add_column(name)
-    streams = list(real(options.data))
-    streams += [stream for seed in options.seeds for stream in synthetic(options.seconds, seed)]
-    for stream in streams:
-        if options.only is None or options.only in stream.name:
-            for windows, case in cases(stream):
-                best = float(fixed(case, hindsight(case, P)).waits().mean())
-                found = [planned(case, *room) for room in ROOMS]
-                found.append(run(sw.drop_ratio(P).tracker(TimeDomain.TIMESTAMP), case))
-                shown = (f"{o.waits().mean() / best:.2f} ({o.worst(STRETCH):.2%})" for o in found)
-                table.add_row(stream.name, windows, *shown)
+    for name, windows, case in asked(__doc__):
+        best = float(fixed(case, hindsight(case, P)).waits().mean())
+        found = [planned(case, *room) for room in ROOMS]
+        found.append(run(sw.drop_ratio(P).tracker(TimeDomain.TIMESTAMP), case))
+        table.add_row(name, windows, *(f"{o.waits().mean() / best:.2f} ({o.worst(STRETCH):.2%})" for o in found))
     Console(width=120).print(table)
 
 
