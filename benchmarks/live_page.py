@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from slackwater.dashboard import LivePage
 from slackwater.engine.records import MOST_SNAPSHOTS
 from slackwater.estimates.early import early
-from slackwater.plan.nodes import PlanNode
+from slackwater.plan.node import PlanNode
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import arrow_plan

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.estimates.early import Early
-from slackwater.plan.nodes import PlanNode
+from slackwater.plan.node import PlanNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import ArrowPage, ManualClock, Script, arrow_plan

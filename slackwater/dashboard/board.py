@@ -15,7 +15,7 @@ from slackwater.dashboard.watched import Watched, WatchedQuery
 from slackwater.engine.records import Snapshot
 from slackwater.operators.recent_answers import RECENT
 from slackwater.plan.boxes import Box
-from slackwater.plan.nodes import WindowNode, answering
+from slackwater.plan.nodes import answering_window
 from slackwater.plan.svg import layers
 
 #: Spark is asked how a query stands at most so often.
@@ -120,15 +120,14 @@ class Board:
         if now - asked >= _STATUS_EVERY:
             status, failure = query.status, query.failure
             self._status[query.name] = now, status, failure
-        top = answering(query.plan)
-        windowed = isinstance(top, WindowNode)
+        top = answering_window(query.plan)
         return {
             "name": query.name,
             "status": status,
             "failure": failure,
             "active": query.active,
-            "can_prod": windowed and query.active,
-            "groups": list(top.kernel.keys) if isinstance(top, WindowNode) else [],
+            "can_prod": top is not None and query.active,
+            "groups": [] if top is None else list(top.kernel.keys),
             "waits_for": waits.get(f"{query.name}/sink"),
             "streams": list(figures.get("streams", {})),
             "figures": {name: value for name, value in figures.items() if name not in _APART},

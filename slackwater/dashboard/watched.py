@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from slackwater.engine.records import History
-from slackwater.plan.nodes import PlanNode
+from slackwater.plan.node import PlanNode
 
 
 class WatchedQuery(Protocol):

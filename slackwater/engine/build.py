@@ -10,61 +10,51 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any, TypeVar
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
+from slackwater.operators.extend import Extend
 from slackwater.operators.in_order import InOrder
-from slackwater.operators.join_stored import JoinStored
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.prodder import Prodder
 from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
-from slackwater.operators.results_as_rows import ResultsAsRows
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rolling_by_source import RollingBySource
 from slackwater.operators.rows_join import RowsJoin
-from slackwater.operators.select import Select
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.stamp import Stamp
 from slackwater.operators.union import Union
-from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.columns import columns_of_joins, narrowed
-from slackwater.plan.describe import line
+from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of
 from slackwater.plan.nodes import (
     AggregateNode,
     JoinNode,
     MapNode,
-    PlanNode,
-    ResultsNode,
     RollingNode,
-    SelectNode,
     StampNode,
-    StoredNode,
+    StepNode,
     StreamNode,
     UnionNode,
-    WhereNode,
     WindowNode,
-    aggregates_of,
-    answering,
-    answers_of,
-    first_aggregates,
-    over_results,
-    reach_of,
+    answering_window,
 )
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 
+A = TypeVar("A", bound=AggregateNode)
 #: The aggregates above a node, the topmost first.
 Above = tuple[AggregateNode, ...]
 
@@ -81,7 +71,7 @@ def aggregate_labels(name: str, plan: PlanNode) -> list[str]:
 
 def _labels_of(name: str, plan: PlanNode) -> dict[int, str]:
     """The same by the aggregates' identity: a query may have equal ones in two places."""
-    tops, labels = {id(node) for node in answers_of(plan)}, dict[int, str]()
+    tops, labels = {id(node) for node in plan.answers()}, dict[int, str]()
     for n, node in enumerate(aggregates_of(plan)):
         place = f"inner{n}" if id(node) not in tops else f"window{n + 1 if n else ''}"
         labels[id(node)] = f"{name}/{place}"
@@ -113,7 +103,7 @@ def add_query(
 
     Gives the labels of the parts that it may share with others, by their place in the plan.
     """
-    build = _Build(executor, name, plan, settings or Settings())
+    build = QueryBuild(executor, name, plan, settings or Settings())
     try:
         return build.all(output)
     except BaseException:
@@ -127,7 +117,7 @@ def remove_query(executor: Executor, name: str) -> None:
     executor.remove(name)
 
 
-class _Build:
+class QueryBuild:
     """The building of one query."""
 
     def __init__(self, executor: Executor, name: str, plan: PlanNode, settings: Settings) -> None:
@@ -146,8 +136,8 @@ class _Build:
         self._timing, self._prodder = self._early()
 
     def _early(self) -> tuple[ProdTiming | None, Prodder | None]:
-        top = answering(self._plan)
-        if not isinstance(top, WindowNode):
+        top = answering_window(self._plan)
+        if top is None:
             return None, None
         # It is there also without early=: a restart may add or leave that out.
         wanted = self._settings.early or Early()
@@ -162,7 +152,7 @@ class _Build:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
-        top, clock = self._node(self._plan, ()), self._settings.clock or self._executor.clock
+        top, clock = self.feed(self._plan, ()), self._clock
         if self._settings.late is not None:
             # Only the aggregate that takes the rows of streams has late ones.
             (first,) = {id(node) for _, node in first_aggregates(self._plan)}
@@ -170,8 +160,8 @@ class _Build:
             self._executor.add(late, [(self._windows[first], LATE)], self._name, "late rows")
         if self._settings.ordered:
             top = self._in_order(top, clock)
-        answered = answering(self._plan)
-        recent = RecentAnswers(answered.kernel.keys) if isinstance(answered, WindowNode) else None
+        answered = answering_window(self._plan)
+        recent = None if answered is None else RecentAnswers(answered.kernel.keys)
         sink = Sink(f"{self._name}/sink", output, clock, recent)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
@@ -187,62 +177,64 @@ class _Build:
         self._executor.add(InOrder(label, clock, rows), [feed], self._name, "in the order of time")
         return label, MAIN
 
-    def _node(self, node: PlanNode, above: Above) -> Feed:
+    def feed(self, node: PlanNode, above: Above) -> Feed:
         """The operators of a node and all below it, under these aggregates, the topmost first."""
-        if isinstance(node, StreamNode):
-            return self._source(node, above)
-        if isinstance(node, (WindowNode, RollingNode)):
-            if id(node) not in self._built:
-                self._built[id(node)] = self._aggregate(node, above)
-            return self._built[id(node)]
-        feeds = [self._node(below, above) for below in node.inputs]
-        if isinstance(node, UnionNode):
-            return self._part(f"union{next(self._places)}", feeds, node, Union)
-        if isinstance(node, JoinNode):
-            return self._join(node, feeds)
-        if isinstance(node, StoredNode):
-            return self._stored(node, feeds)
-        if isinstance(node, StampNode):
-            clock = self._settings.clock or self._executor.clock
-            return self._part(f"stamp{next(self._places)}", feeds, node, lambda label: Stamp(label, clock))
-        if isinstance(node, WhereNode):
-            return self._part(f"where{next(self._places)}", feeds, node, lambda label: Where(label, node.condition))
-        if isinstance(node, SelectNode):
-            early = None if node.early is None else dict(node.early)
-            return self._part(
-                f"select{next(self._places)}", feeds, node, lambda label: Select(label, dict(node.columns), early)
-            )
-        if isinstance(node, ResultsNode):
-            return self._part(
-                self._rows_place(len(above) - 1), feeds, node, lambda label: ResultsAsRows(label, node)
-            )
-        assert isinstance(node, MapNode)
-        sideline = self._settings.sideline
-        specs = _specs(above)[::-1]
-        # What is set aside goes by the windows of one query.
-        mine = self._name if sideline is not None else None
-        place = f"map{next(self._places)}"
-        return self._part(place, feeds, node, lambda label: Map(label, node, specs, sideline), mine)
+        return _BUILDERS[type(node)](self, node, above)
+
+    def _feeds(self, node: PlanNode, above: Above) -> list[Feed]:
+        return [self.feed(below, above) for below in node.inputs]
+
+    @property
+    def _clock(self) -> Clock:
+        return self._settings.clock or self._executor.clock
+
+    def union(self, node: UnionNode, above: Above) -> Feed:
+        """One union for the same inputs."""
+        feeds = self._feeds(node, above)
+        return self.part(self.place("union"), feeds, node, Union)
+
+    def stamp(self, node: StampNode, above: Above) -> Feed:
+        """By the query's clock."""
+        feeds = self._feeds(node, above)
+        return self.part(self.place("stamp"), feeds, node, lambda label: Stamp(label, self._clock))
+
+    def step(self, node: StepNode, above: Above) -> Feed:
+        """Every step has the same operator."""
+        feeds = self._feeds(node, above)
+        place = self._rows_place(len(above) - 1) if node.step.makes_rows else self.place(node.step.kind)
+        pages = self._executor.pages
+        assert pages is not None
+        return self.part(place, feeds, node, lambda label: Extend(label, node.step, pages))
+
+    def map(self, node: MapNode, above: Above) -> Feed:
+        """With a sideline it goes by the windows of one query, so no other query shares it."""
+        sideline, specs, feeds = self._settings.sideline, _specs(above)[::-1], self._feeds(node, above)
+        owner = self._name if sideline is not None else None
+        return self.part(self.place("map"), feeds, node, lambda label: Map(label, node, specs, sideline), owner)
+
+    def place(self, word: str) -> str:
+        """A name in the query for the next node of a kind."""
+        return f"{word}{next(self._places)}"
 
     def _rows_place(self, level: int) -> str:
         """Where results become rows of the aggregate at this level; a union has several such places."""
         place = f"rows{level}"
         return place if place not in self._labels else f"{place}.{next(self._places)}"
 
-    def _part(
+    def part(
         self,
         place: str,
         feeds: list[Feed],
         node: PlanNode,
         make: Callable[[str], Operator],
-        mine: str | None = None,
+        owner: str | None = None,
     ) -> Feed:
         """The operator for a node behind some feeds: the one that is there, or a new one."""
-        part, graph = (tuple(feeds), _alone(node), mine), self._executor.graph
+        part, graph = (tuple(feeds), node.same_work(), owner), self._executor.graph
         label = self._parts.labels.get(part)
         if label is None or not self._may_share(label, self._settings.labels.get(place), node):
             label = self._new_label(place)
-            self._executor.add(make(label), feeds, self._name, line(node))
+            self._executor.add(make(label), feeds, self._name, node.describe())
             self._parts.labels[part] = label
         graph.nodes[label].queries.add(self._name)
         self._labels[place] = label
@@ -255,7 +247,7 @@ class _Build:
         """
         if known is not None:
             return known == label
-        return not isinstance(node, JoinNode) or self._executor.is_new(label)
+        return not node.keeps_rows or self._executor.is_new(label)
 
     def _new_label(self, place: str) -> str:
         """The label that the journal knows a part by, or one that nobody has."""
@@ -273,11 +265,11 @@ class _Build:
             label += "'"  # a query of the same name has been here
         return label
 
-    def _join(self, node: JoinNode, feeds: list[Feed]) -> Feed:
+    def join(self, node: JoinNode, above: Above) -> Feed:
         """It gives the columns that its queries ask for: more than before if one more query shares it now."""
-        wanted, joins = self._of_joins[id(node)], self._parts.joins
-        feed = self._part(
-            f"join{next(self._places)}", feeds, node, lambda label: self._joining(label, narrowed(node, wanted))
+        feeds, wanted, joins = self._feeds(node, above), self._of_joins[id(node)], self._parts.joins
+        feed = self.part(
+            self.place("join"), feeds, node, lambda label: self._joining(label, narrowed(node, wanted))
         )
         label = feed[0]
         before = joins.get(label)
@@ -287,47 +279,54 @@ class _Build:
         return feed
 
     def _joining(self, label: str, node: JoinNode) -> Operator:
-        pages, clock = self._executor.pages, self._settings.clock or self._executor.clock
-        assert pages is not None
-        if any(side.rows for side in node.sides):
-            return RowsJoin(label, clock, pages.ordered_rows(label, node))
-        return WindowJoin(label, node, clock, pages.join_state(label, node))
-
-    def _stored(self, node: StoredNode, feeds: list[Feed]) -> Feed:
         pages = self._executor.pages
         assert pages is not None
-        table, place = pages.stored(node.table), f"stored{next(self._places)}"
-        return self._part(place, feeds, node, lambda label: JoinStored(label, node, table))
+        if node.by_count:
+            return RowsJoin(label, self._clock, pages.ordered_rows(label, node))
+        return WindowJoin(label, node, self._clock, pages.join_state(label, node))
 
-    def _aggregate(self, node: AggregateNode, above: Above) -> Feed:
-        executor, label, settings = self._executor, self._windows[id(node)], self._settings
-        feed = self._node(node.inputs[0], (*above, node))
-        pages, limit, inner = executor.pages, settings.resident_limit, bool(above)
-        clock = settings.clock or executor.clock
+    def window(self, node: WindowNode, above: Above) -> Feed:
+        """Over results it is another operator: these come when windows close."""
+        return self._aggregate(node, above, self._window)
+
+    def rolling(self, node: RollingNode, above: Above) -> Feed:
+        """By source there is a lane for each."""
+        return self._aggregate(node, above, self._rolling)
+
+    def _aggregate(self, node: A, above: Above, make: Callable[[A, Above, Feed], Operator]) -> Feed:
+        """An aggregate belongs to its query, and may be read in two places of it."""
+        if id(node) not in self._built:
+            feed = self.feed(node.inputs[0], (*above, node))
+            self._executor.add(make(node, above, feed), [feed], self._name, node.describe())
+            self._built[id(node)] = self._windows[id(node)], MAIN
+        return self._built[id(node)]
+
+    def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
+        settings, pages = self._settings, self._executor.pages
         assert pages is not None
+        rolling = RollingAggregate if node.kernel.source is None else RollingBySource
         late = settings.late is not None
-        operator: Operator
-        if isinstance(node, RollingNode):
-            rolling = RollingAggregate if node.kernel.source is None else RollingBySource
-            operator = rolling(label, node, clock, pages, limit, late)
-        elif over_results(node):
-            operator = NestedAggregate(label, node, clock, pages, limit, inner)
-        else:
-            fold = self._parts.folds.setdefault(feed, SharedFold())
-            operator = WindowAggregate(
-                label, node, clock, pages, limit, late, settings.early, self._timing, inner, fold
-            )
-        executor.add(operator, [feed], self._name, line(node))
-        return label, MAIN
+        return rolling(self._windows[id(node)], node, self._clock, pages, settings.resident_limit, late)
 
-    def _source(self, stream: StreamNode, above: Above) -> Feed:
+    def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
+        settings, pages, label, inner = self._settings, self._executor.pages, self._windows[id(node)], bool(above)
+        limit, late = settings.resident_limit, settings.late is not None
+        assert pages is not None
+        if node.over_results:
+            return NestedAggregate(label, node, self._clock, pages, limit, inner)
+        fold = self._parts.folds.setdefault(feed, SharedFold())
+        return WindowAggregate(
+            label, node, self._clock, pages, limit, late, settings.early, self._timing, inner, fold
+        )
+
+    def source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
             source = Source(
                 label, stream.disorder.tracker(stream.domain), stream.disorder.needs, self._executor.taking()
             )
-            executor.add(source, about=line(stream), clock=self._settings.clock)
+            executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)
         operator = node.operator
@@ -353,35 +352,35 @@ class _Build:
 
 def _specs(aggregates: Above) -> list[WindowSpec]:
     """Their windows; none where one of them has a window for each row."""
-    specs = [a.kernel.spec for a in aggregates if isinstance(a, WindowNode)]
-    return specs if len(specs) == len(aggregates) else []
+    windows = [window for aggregate in aggregates if (window := aggregate.as_window()) is not None]
+    return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
 
 
 def _ways(node: PlanNode, above: Above = ()) -> Iterator[list[WindowSpec]]:
     """The windows on each way from the end of a plan to a stream."""
-    if isinstance(node, (WindowNode, RollingNode)):
-        above = (*above, node)
-    if isinstance(node, StreamNode):
+    aggregate = node.as_aggregate()
+    above = above if aggregate is None else (*above, aggregate)
+    if node.as_stream() is not None:
         yield _specs(above)
     for below in node.inputs:
         yield from _ways(below, above)
 
 
-def _alone(node: PlanNode) -> object:
-    """What a node does, without where its rows come from: that is said by its feed."""
-    if isinstance(node, WhereNode):
-        return "where", node.condition
-    if isinstance(node, SelectNode):
-        return "select", node.columns, node.early
-    if isinstance(node, ResultsNode):
-        return "rows"
-    if isinstance(node, UnionNode):
-        return "union"
-    if isinstance(node, StoredNode):
-        return "stored", node.table, node.how, node.condition, node.stored, node.columns
-    if isinstance(node, JoinNode):
-        return "join", node.how, node.sides, node.condition, node.columns
-    if isinstance(node, StampNode):
-        return "stamp"
-    assert isinstance(node, MapNode)
-    return "map", id(node.function), node.columns
+#: Builds the operators of a node and all below it.
+Builder = Callable[[Any, Any, Above], Feed]
+#: What runs each kind of node: the one table from kinds to operators.
+_BUILDERS: dict[type[PlanNode], Builder] = {
+    StreamNode: QueryBuild.source,
+    StepNode: QueryBuild.step,
+    MapNode: QueryBuild.map,
+    StampNode: QueryBuild.stamp,
+    UnionNode: QueryBuild.union,
+    JoinNode: QueryBuild.join,
+    WindowNode: QueryBuild.window,
+    RollingNode: QueryBuild.rolling,
+}
+
+
+def register(kind: type[PlanNode], builder: Builder) -> None:
+    """Say how a kind of node is built."""
+    _BUILDERS[kind] = builder

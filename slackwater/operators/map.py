@@ -16,7 +16,7 @@ from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.sidelined_pages import SidelinedPages
-from slackwater.plan.nodes import MapNode, over_results
+from slackwater.plan.nodes import MapNode
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.windows.prodded_windows import ProddedWindows
@@ -34,7 +34,7 @@ class Map(Unary):
     ) -> None:
         super().__init__(label)
         self._node = node
-        self._over_results = over_results(node)
+        self._over_results = node.over_results
         self._sideline = sideline
         self._prodded = ProddedWindows(specs) if specs and not self._over_results else None
         self._sidelined_pages = SidelinedPages()
@@ -82,9 +82,9 @@ class Map(Unary):
         """Send on what the function makes of a page."""
         self._pages += 1
         try:
-            mapped = page.map(self._node)
+            mapped = page.map(self._node.step)
         except Exception as error:
-            raise RunError(f"map({self._node.name}) failed on page {page.number}: {error}") from error
+            raise RunError(f"map({self._node.step.name}) failed on page {page.number}: {error}") from error
         emit(mapped)
 
     def _work(self, page: Any, emit: Emit) -> None:

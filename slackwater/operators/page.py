@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from slackwater.operators.payload import Made, Payload, Recipe
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import JoinNode, MapNode, RollingNode, StoredNode, WindowNode
+from slackwater.plan.nodes import AggregateNode, JoinNode
+from slackwater.plan.steps import Map, Step
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
@@ -36,7 +37,7 @@ class Folded:
 
 
 #: A node whose results are pages.
-ResultsOf = WindowNode | RollingNode
+ResultsOf = AggregateNode
 
 
 @runtime_checkable
@@ -61,14 +62,6 @@ class Page(Protocol):
     @property
     def bytes(self) -> int | None:
         """About how much room its rows take, once known."""
-        ...
-
-    def where(self, condition: str) -> Page:
-        """The rows that meet a Spark SQL condition."""
-        ...
-
-    def select(self, columns: Mapping[str, str]) -> Page:
-        """The rows with these columns, name to Spark SQL, and their time."""
         ...
 
     def sample(self, rows: int) -> Page:
@@ -107,12 +100,8 @@ class Page(Protocol):
         """
         ...
 
-    def map(self, node: MapNode) -> Page:
+    def map(self, step: Map) -> Page:
         """Run: the rows as a Python function makes them, one for each, with their time."""
-        ...
-
-    def join_stored(self, node: StoredNode, table: Any) -> Page:
-        """The rows together with those of a stored relation, as `Pages.stored` gives it; they keep their time."""
         ...
 
     def measure(self) -> Arrival:
@@ -179,6 +168,10 @@ class Pages(Protocol):
         """A page of window results; the time of a row is that of its result."""
         ...
 
+    def extended(self, page: Page, step: Step) -> Page:
+        """The same page with a step to be done to its rows."""
+        ...
+
     def load(self, saved: dict[str, Any]) -> Page:
         """The page that `Page.save` spoke of."""
         ...
@@ -206,10 +199,6 @@ class Pages(Protocol):
 
     def spill_panes(self, label: str, resident: Any, domain: TimeDomain) -> Any:
         """The store for partials that are too many for the driver, from the resident one."""
-        ...
-
-    def stored(self, name: str) -> Any:
-        """A stored relation, for `Page.join_stored`."""
         ...
 
     def join_state(self, label: str, node: JoinNode) -> Any:

@@ -23,6 +23,7 @@ from slackwater.operators.page import Page, Pages, PartialsTooLarge
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.record_store import SPILLED, Judged, RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
+from slackwater.plan.steps import Where
 from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
@@ -137,7 +138,8 @@ class RollingBySource(Unary):
         for number, sources in lanes.items():
             lane = self._lanes[number]
             names = ", ".join("'" + s.replace("\\", "\\\\").replace("'", "\\'") + "'" for s in sources)
-            mine = page.where(f"coalesce(CAST({sql} AS STRING), '{NO_SOURCE}') IN ({names})")
+            of_lane = Where(f"coalesce(CAST({sql} AS STRING), '{NO_SOURCE}') IN ({names})")
+            mine = self._pages.extended(page, of_lane)
             told = lane.store.absorb(mine, lane.released)
             # Which of them are late is known of the lane only.
             judged += [

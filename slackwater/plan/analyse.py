@@ -18,28 +18,16 @@ from slackwater.aggregates.types import is_value, spoken
 from slackwater.columns import unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
-from slackwater.plan.attribute import apart, over_attribute
+from slackwater.plan.attribute import apart
 from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
 from slackwater.plan.join import joined, joined_stored
-from slackwater.plan.nodes import (
-    MapNode,
-    PlanNode,
-    ResultsNode,
-    RollingNode,
-    SelectNode,
-    StampNode,
-    StreamNode,
-    WhereNode,
-    WindowNode,
-    answers_of,
-    is_latent,
-    over_results,
-    streams_of,
-)
+from slackwater.plan.node import PlanNode, streams_of
+from slackwater.plan.nodes import AggregateNode, MapNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.select_results import results_select
 from slackwater.plan.sources import source_group
+from slackwater.plan.steps import Map, Select, Where
 from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
 from slackwater.windows.kernel import Group, PaneKernel
@@ -93,7 +81,8 @@ class Analysis:
             return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
         below = self.of(query.inputs[0], as_rows)
         if isinstance(query, L.Where):
-            return Analysed(WhereNode((below.node,), query.condition), below.relation.where(query.condition))
+            where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
+            return Analysed(where, below.relation.where(query.condition))
         if isinstance(query, L.Select):
             return self._select(query, below)
         return self._map(query, below)
@@ -105,26 +94,26 @@ class Analysis:
         _check_names([name for name, _ in pairs], "select")
         for pair in pairs:
             check_of_one_row(*pair, "select")
-        if answers_of(below.node):
+        if below.node.answers():
             return Analysed(*results_select(below.node, below.relation, pairs))
         relation = below.relation.select(pairs, "select")
-        return Analysed(SelectNode((below.node,), pairs, _schema(relation, [n for n, _ in pairs])), relation)
+        return Analysed(StepNode((below.node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
 
     def _map(self, query: L.Map, below: Analysed) -> Analysed:
-        if answers_of(below.node):
+        if below.node.answers():
             raise QueryError(
                 "map() on results: its rows would have no window any more; put a window behind it, or work on the "
                 "results in the sink's function"
             )
         columns, schema = self._types.declared(query.schema, "map")
         _check_names([name for name, _ in columns], "map")
-        return Analysed(MapNode((below.node,), query.function, columns, schema), self._types.relation(schema))
+        return Analysed(MapNode((below.node,), Map(query.function, columns, schema)), self._types.relation(schema))
 
     # --- aggregates
 
     def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
         """The rows that windows are laid over, and the windows."""
-        if over_results(rows.node):
+        if rows.node.over_results:
             return rows, _outer_spec(rows.node, window)
         check_time_kinds(rows.node, window)
         if window.wattr is not None:
@@ -133,7 +122,7 @@ class Analysis:
             for stream in streams_of(rows.node):
                 self._types.check_policy(replace(stream, disorder=window.disorder))
         spec = _spec(rows.node, window)
-        return (Analysed(StampNode((rows.node,)), rows.relation) if is_latent(rows.node) else rows), spec
+        return (Analysed(StampNode((rows.node,)), rows.relation) if rows.node.latent else rows), spec
 
     def groups(self, rows: Analysed, groups: Sequence[L.Column]) -> tuple[Group, ...]:
         """The groups of a window."""
@@ -149,7 +138,7 @@ class Analysis:
     def rows_of(self, query: L.Logical) -> Analysed:
         """A query's rows, for a window over them."""
         rows = self.of(query, as_rows=True)
-        if answers_of(rows.node):
+        if rows.node.answers():
             raise QueryError(
                 "window() on the results of windows for each row: there would be as many results as rows, each at "
                 "its own time; give the first window a slide, as in window(range='30 seconds', slide='10 seconds')"
@@ -172,7 +161,7 @@ class Analysis:
         relation.check(kernel.make_sql().values(), "agg")
         kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
-        plan: WindowNode | RollingNode = WindowNode((node,), kernel, schema, own)
+        plan: AggregateNode = WindowNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
             plan = RollingNode((node,), RollingKernel(spec, groups, made, source), schema, own)
         _check_early_names(plan)
@@ -212,14 +201,14 @@ class Analysis:
 
     def _finished(
         self,
-        plan: WindowNode | RollingNode,
+        plan: AggregateNode,
         groups: tuple[Group, ...],
         query: L.Aggregate,
         expressions: dict[str, str],
         as_rows: bool,
     ) -> Analysed:
         """The results, with the expressions over them in their places."""
-        node: PlanNode = ResultsNode((plan,)) if as_rows and isinstance(plan, WindowNode) else plan
+        node: PlanNode = plan.as_rows() if as_rows else plan
         relation = self._types.relation(node.schema)
         if not expressions:
             return Analysed(node, relation)
@@ -230,17 +219,17 @@ class Analysis:
                 _try(relation, plan, name, written, expressions[name])
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
-        if answers_of(node):
+        if node.answers():
             return Analysed(*results_select(node, relation, pairs, "agg"))
         pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
         relation = relation.select(pairs, "agg")
-        return Analysed(SelectNode((node,), pairs, _schema(relation, [n for n, _ in pairs])), relation)
+        return Analysed(StepNode((node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
 
     def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
         """The same rows as streams whose time is another attribute (S4's WATTR): its heartbeat is its own."""
         assert window.wattr is not None
         return Analysed(
-            over_attribute(rows.node, window.wattr, lambda stream, written: self._by(stream, written, window)),
+            rows.node.by_attribute(window.wattr, lambda stream, written: self._by(stream, written, window)),
             rows.relation,
         )
 
@@ -306,7 +295,7 @@ def _group_type(relation: Relation, group: Group) -> pa.DataType:
     return kind
 
 
-def _try(relation: Relation, plan: WindowNode | RollingNode, name: str, written: str, expression: str) -> None:
+def _try(relation: Relation, plan: AggregateNode, name: str, written: str, expression: str) -> None:
     """Refuse an expression over aggregates that Spark does not take, in the user's words."""
     try:
         relation.type_of(expression, f"{name}=", written)
@@ -322,7 +311,7 @@ def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
 
 
-def _check_early_names(plan: WindowNode | RollingNode) -> None:
+def _check_early_names(plan: AggregateNode) -> None:
     """Refuse columns that early results have beside the final ones."""
     names = [] if plan.early_schema is None else plan.early_schema.names[len(plan.schema.names) :]
     final = {name.lower(): name for name in plan.schema.names}

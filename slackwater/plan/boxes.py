@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from slackwater.plan.describe import line
-from slackwater.plan.nodes import PlanNode, ResultsNode, walk
+from slackwater.plan.node import PlanNode, walk
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,10 @@ def boxes_of_plan(plan: PlanNode) -> list[Box]:
     boxes = list[Box]()
     for node in walk(plan):
         feeds = tuple(labels[id(below)] for below in node.inputs)
-        if isinstance(node, ResultsNode):
+        if not node.shown:
             labels[id(node)] = feeds[0]
             continue
-        text = line(node)
+        text = node.describe()
         labels[id(node)] = f"{len(boxes) + 1} {text.split(maxsplit=1)[0]}"
         boxes.append(Box(labels[id(node)], tuple(text.splitlines()), feeds))
     return boxes

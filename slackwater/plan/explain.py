@@ -7,9 +7,8 @@ from typing import Any, Literal, get_args
 
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan.boxes import Box, boxes_of_plan
-from slackwater.plan.describe import describe
 from slackwater.plan.mermaid import mermaid
-from slackwater.plan.nodes import PlanNode
+from slackwater.plan.node import PlanNode, describe
 from slackwater.plan.svg import svg
 
 Format = Literal["text", "mermaid", "svg"]

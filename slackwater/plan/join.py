@@ -11,23 +11,12 @@ from slackwater.columns import TWIN
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.plan.expressions import check_of_one_row
-from slackwater.plan.nodes import (
-    Alive,
-    JoinNode,
-    MapNode,
-    PlanNode,
-    SelectNode,
-    StampNode,
-    StoredNode,
-    UnionNode,
-    WhereNode,
-    answers_of,
-    is_latent,
-    over_results,
-)
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import Alive, JoinNode, StampNode, StepNode, check_domains
 from slackwater.plan.relation import Relation
+from slackwater.plan.steps import JoinTable, Select
 from slackwater.plan.time_kinds import check_latent
-from slackwater.plan.unite import Analysed, check_domains
+from slackwater.plan.unite import Analysed
 from slackwater.progress.time import TimeDomain
 
 #: The kinds of joins, in the words of Spark and SQL.
@@ -63,7 +52,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     """The join of two analysed sides."""
     how = kind_of(query.how)
     for part in parts:
-        if answers_of(part.node):
+        if part.node.answers():
             raise QueryError(
                 "join() of the results of windows for each row: they come when time has passed; give the window a "
                 "slide, as in window(range='30 seconds', slide='10 seconds')"
@@ -71,13 +60,13 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     check_domains([part.node for part in parts], "join()")
     check_latent([part.node for part in parts], "join()")
     # A join needs times: rows that have none yet get them before it.
-    left, right = (Analysed(StampNode((p.node,)), p.relation) if is_latent(p.node) else p for p in parts)
+    left, right = (Analysed(StampNode((p.node,)), p.relation) if p.node.latent else p for p in parts)
     sides = (_alive(left.node, query.windows[0], "left"), _alive(right.node, query.windows[1], "right"))
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
         renamed = right.relation.select(matched.right, "join")
-        node = SelectNode((node,), matched.right, _schema(renamed, [name for name, _ in matched.right]))
+        node = StepNode((node,), Select(matched.right), _schema(renamed, [name for name, _ in matched.right]))
     made = JoinNode(
         (left.node, node),
         how,
@@ -94,7 +83,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
 def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Analysed:
     """The join of a stream with a stored relation."""
     how = kind_of(query.how)
-    if answers_of(below.node):
+    if below.node.answers():
         raise QueryError("join() of results with a stored relation: put another window behind it, or join the rows")
     if how in ("right", "full"):
         raise QueryError(
@@ -104,17 +93,9 @@ def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Anal
     pairs = _projected(table, query.columns)
     matched = _match(below.relation, table.select(pairs, "join") if query.columns else table, query.on, how)
     texts = dict(pairs)
-    made = StoredNode(
-        (below.node,),
-        query.table,
-        how,
-        matched.condition,
-        tuple((name, texts[sql.strip("`")]) for name, sql in matched.right),
-        matched.columns,
-        matched.schema,
-        _written(query.on),
-    )
-    return Analysed(made, matched.relation)
+    stored = tuple((name, texts[sql.strip("`")]) for name, sql in matched.right)
+    step = JoinTable(query.table, how, matched.condition, stored, matched.columns, _written(query.on))
+    return Analysed(StepNode((below.node,), step, matched.schema), matched.relation)
 
 
 def kind_of(how: object) -> str:
@@ -139,9 +120,11 @@ def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, 
 def _alive(node: PlanNode, window: L.Window | None, side: str) -> Alive:
     """How long rows of a side find partners."""
     if window is None:
-        if over_results(node):
+        if node.over_results:
             return Alive(1, longest=1)  # results of windows that end together
-        return Alive(longest=_longest(node, side))
+        return Alive(
+            longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))
+        )
     for word in ("slide", "offset", "wattr", "disorder"):
         if getattr(window, word) is not None:
             raise QueryError(
@@ -167,20 +150,6 @@ def _count(rows: object) -> int:
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
         raise QueryError(f"join(): rows={rows!r} is no number of rows; write window(rows=100)")
     return rows
-
-
-def _longest(node: PlanNode, side: str) -> int:
-    """How long the rows that joins have made are alive."""
-    if isinstance(node, (WhereNode, SelectNode, MapNode, StoredNode, UnionNode)):
-        return max(_longest(below, side) for below in node.inputs)
-    if not isinstance(node, JoinNode):
-        raise QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}")
-    if any(side.rows for side in node.sides):
-        raise QueryError(
-            "join(): how long a pair of a window of rows is alive is not known when it comes; give the first join "
-            "a window of its own in the second, as in window(range='10 minutes') or (SELECT …) [RANGE 10 MINUTES]"
-        )
-    return node.alive
 
 
 def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str) -> _Matched:

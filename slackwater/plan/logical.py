@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.plan.nodes import Function
+from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 

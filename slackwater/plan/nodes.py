@@ -1,67 +1,27 @@
-"""The nodes of a plan: what `analyse` gives. A handful of typed fields each; the graph is in `inputs`."""
+"""The kinds of plan nodes: what `analyse` gives. A handful of typed fields each; the graph is in `inputs`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import ClassVar
 
 import pyarrow as pa
 
+from slackwater.errors import QueryError
+from slackwater.plan.identifiers import Wanted, bare, named_columns, only_used, used_columns
+from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, streams_of
+from slackwater.plan.steps import Map, ResultsAsRows, Step
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import Latent
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
-from slackwater.windows.results import early_schema, row_columns
-
-
-class PlanNode(Protocol):
-    """Rows in, rows out: every node has inputs, the schema of its rows, and the domain of their time."""
-
-    @property
-    def inputs(self) -> tuple[PlanNode, ...]:
-        """The nodes whose rows it takes."""
-        ...
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Arrow schema of the rows that it gives."""
-        ...
-
-    @property
-    def early_schema(self) -> pa.Schema | None:
-        """Arrow schema of early rows, which have more columns; None where there are none."""
-        ...
-
-    @property
-    def domain(self) -> TimeDomain:
-        """What the time of a row is."""
-        ...
-
-
-class _TimeOfInput:
-    """Time passes through."""
-
-    inputs: tuple[PlanNode, ...]
-
-    @property
-    def domain(self) -> TimeDomain:
-        """That of the first input."""
-        return self.inputs[0].domain
-
-
-class _NeverEarly:
-    """Rows that no prod has asked for."""
-
-    @property
-    def early_schema(self) -> pa.Schema | None:
-        """There are none."""
-        return None
+from slackwater.windows.results import early_schema, row_columns, seen
 
 
 @dataclass(frozen=True)
-class StreamNode(_NeverEarly):
+class StreamNode(NeverEarly, PlanNode):
     """A declared stream: where rows come from and what their time is."""
 
     name: str
@@ -91,82 +51,148 @@ class StreamNode(_NeverEarly):
         """Name of the declared stream that is read."""
         return self.of or self.name
 
+    def describe(self) -> str:
+        """Its columns, time, policy and source."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        return (
+            f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}] "
+            f"disorder {self.disorder.describe()}" + (f" source {self.source}" if self.source else "")
+        )
 
-@dataclass(frozen=True)
-class WhereNode(_TimeOfInput):
-    """Keeps the rows that meet a condition."""
+    def used_columns(self, wanted: Wanted) -> set[str]:
+        """The columns to read: what is wanted, and what gives the time, the source and punctuations."""
+        hidden = [sql for sql in (self.time, self.source, self.punctuation) if sql is not None]
+        names = [name for name, _ in self.columns]
+        return used_columns(names, None if wanted is None else [*wanted, *hidden])
 
-    inputs: tuple[PlanNode, ...]
-    condition: str
+    def is_source(self, text: str) -> bool:
+        """By the text of its own source."""
+        return self.source is not None and text == bare(self.source)
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> StreamNode:
+        """The stream by the other attribute."""
+        return stream(self, written)
+
+    def over(self, inputs: tuple[PlanNode, ...]) -> StreamNode:
+        """It has no inputs."""
+        return self
+
+    def renamed(self, names: Mapping[str, str]) -> StreamNode:
+        """The same rows by another name."""
+        name = names.get(self.name, self.name)
+        return self if name == self.name else replace(self, name=name, of=self.declared)
 
     @property
-    def schema(self) -> pa.Schema:
-        """Columns stay."""
-        return self.inputs[0].schema
+    def latent(self) -> bool:
+        """By its kind of time."""
+        return isinstance(self.disorder, Latent)
 
     @property
-    def early_schema(self) -> pa.Schema | None:
-        """Columns stay."""
-        return self.inputs[0].early_schema
+    def over_results(self) -> bool:
+        """These are rows of a stream."""
+        return False
+
+    def as_stream(self) -> StreamNode:
+        """Itself."""
+        return self
 
 
 @dataclass(frozen=True)
-class SelectNode(_TimeOfInput):
-    """Replaces the columns of a row."""
+class StepNode(TimeOfInput, PlanNode):
+    """A step on every page: a filter, a projection, a join with a stored table."""
 
     inputs: tuple[PlanNode, ...]
-    columns: tuple[tuple[str, str], ...]
-    """Output name and Spark SQL of each column."""
+    step: Step
     schema: pa.Schema
-    early: tuple[tuple[str, str], ...] | None = None
-    """The same of early results, which have more columns."""
     early_schema: pa.Schema | None = None
 
-
-@dataclass(frozen=True)
-class ResultsNode(_TimeOfInput, _NeverEarly):
-    """The results of a window query as rows of another one (S5 section 3.3, Q3-4).
-
-    A row has the groups, the aggregates and the bounds of its window; its time is the last tick of that window. So
-    a window [s, e) over them takes the results of the windows that end in (s, e].
-    """
-
-    inputs: tuple[WindowNode]
+    def describe(self) -> str:
+        """The step."""
+        return self.step.describe()
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns that a query over results can speak of."""
-        below = self.inputs[0]
-        return pa.schema([below.schema.field(name) for name in row_columns(below.kernel)])
+    def shown(self) -> bool:
+        """As the step says."""
+        return self.step.shown
 
+    def same_work(self) -> object:
+        """The step, which compares by value."""
+        return self.step
 
-#: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
-Function = Callable[[Any], Any]
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """As the step says."""
+        return self.step.wants(wanted)
+
+    def is_source(self, text: str) -> bool:
+        """As the step says."""
+        return self.step.is_source(text, self.inputs[0].is_source)
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
+        """By what the attribute was before the step."""
+        return super().by_attribute(self.step.attribute_before(written), stream)
+
+    @property
+    def over_results(self) -> bool:
+        """As the step says."""
+        return self.step.makes_rows or super().over_results
+
+    def answers(self) -> list[AggregateNode]:
+        """Those before it, if they are still answers."""
+        return self.inputs[0].answers() if self.step.keeps_answers else []
+
+    def group_names(self, names: list[str]) -> list[str]:
+        """As the step says."""
+        return self.step.group_names(names)
+
+    def lifetime(self, missing: Callable[[], Exception]) -> int:
+        """That of the rows before it."""
+        return self.inputs[0].lifetime(missing)
 
 
 @dataclass(frozen=True, eq=False)
-class MapNode(_TimeOfInput, _NeverEarly):
-    """Replaces each row by what a Python function makes of it: S5's Expensive operator.
+class MapNode(TimeOfInput, NeverEarly, PlanNode):
+    """A Python function on the rows of each page: S5's Expensive operator. It equals nothing but itself."""
 
-    It equals nothing but itself: functions need not be comparable, nor have a hash.
-    """
-
+    runs_function: ClassVar[bool] = True
     inputs: tuple[PlanNode, ...]
-    function: Function
-    columns: tuple[tuple[str, str], ...]
-    """Output name and Spark SQL type of each column."""
-    schema: pa.Schema
-    """The same as Arrow."""
+    step: Map
 
     @property
-    def name(self) -> str:
-        """What the user called the function."""
-        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+    def schema(self) -> pa.Schema:
+        """The columns that the function gives."""
+        return self.step.schema
+
+    def describe(self) -> str:
+        """The function."""
+        return self.step.describe()
+
+    def same_work(self) -> object:
+        """The same function for the same columns."""
+        return "map", id(self.step.function), self.step.columns
+
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """All columns."""
+        return self.step.wants(wanted)
+
+    def is_source(self, text: str) -> bool:
+        """As the step says."""
+        return self.step.is_source(text, self.inputs[0].is_source)
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
+        """Not possible: the function may have changed the attribute."""
+        raise QueryError(
+            f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
+            "column of the stream, or before the map"
+        )
+
+    def lifetime(self, missing: Callable[[], Exception]) -> int:
+        """That of the rows before it."""
+        return self.inputs[0].lifetime(missing)
 
 
 @dataclass(frozen=True)
-class StampNode(_TimeOfInput, _NeverEarly):
-    """Gives rows of latent time the clock's (S3 section 5): the first operator that needs a time is behind it."""
+class StampNode(TimeOfInput, NeverEarly, PlanNode):
+    """Gives rows of latent time the clock's (S3 section 5), for the first operator that needs a time."""
 
     inputs: tuple[PlanNode, ...]
 
@@ -175,9 +201,22 @@ class StampNode(_TimeOfInput, _NeverEarly):
         """Columns stay."""
         return self.inputs[0].schema
 
+    def describe(self) -> str:
+        """There is one clock."""
+        return "stamp with the clock's time"
+
+    def same_work(self) -> object:
+        """There is one clock."""
+        return "stamp"
+
+    @property
+    def latent(self) -> bool:
+        """They have a time now."""
+        return False
+
 
 @dataclass(frozen=True)
-class UnionNode(_TimeOfInput, _NeverEarly):
+class UnionNode(TimeOfInput, NeverEarly, PlanNode):
     """The rows of all inputs, which have the same columns and the same kind of time.
 
     A union of results that ends a query is not prodded, so it has no early rows.
@@ -186,41 +225,71 @@ class UnionNode(_TimeOfInput, _NeverEarly):
     inputs: tuple[PlanNode, ...]
     schema: pa.Schema
 
+    def describe(self) -> str:
+        """How many inputs there are."""
+        return f"union of {len(self.inputs)}"
+
+    def same_work(self) -> object:
+        """Of the same inputs there is one union."""
+        return "union"
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
+        """Attributes of one kind of time only."""
+        union = super().by_attribute(written, stream)
+        check_domains(union.inputs, f"wattr={written!r}")
+        return union
+
+    def answers(self) -> list[AggregateNode]:
+        """Those of all inputs."""
+        return [found for below in self.inputs for found in below.answers()]
+
+    def lifetime(self, missing: Callable[[], Exception]) -> int:
+        """The longest."""
+        return max(below.lifetime(missing) for below in self.inputs)
+
 
 @dataclass(frozen=True)
 class Alive:
     """For how long a row of one side of a join finds partners, counted from its own time."""
 
     range: int | None = None
-    """So many ticks, its own included; None where the row says it itself, for another join has made it."""
+    """In ticks, its own included; None where the row says it itself, because another join has made it."""
     rows: int | None = None
-    """Or until so many rows of its side have come behind it."""
+    """Or until this number of rows of its side have come after it."""
     longest: int = 0
-    """No row is alive for longer, in ticks."""
+    """No row lives longer, in ticks."""
 
     @property
     def shortest(self) -> int:
-        """No row is alive for less, in ticks."""
+        """No row lives shorter, in ticks."""
         return 1 if self.range is None else self.range
+
+    def describe(self, domain: TimeDomain) -> str:
+        """In the user's words."""
+        if self.rows is not None:
+            return f"{self.rows} rows"
+        return "pairs" if self.range is None else f"range {domain.show_span(self.range)}"
 
 
 @dataclass(frozen=True)
-class JoinNode(_TimeOfInput, _NeverEarly):
+class JoinNode(TimeOfInput, NeverEarly, PlanNode):
     """Pairs of rows of two inputs that are alive at the same time and meet a condition.
 
     The time of a pair is that of its later row; a row that stays alone keeps its own.
     """
 
+    pairs_rows: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = True
     inputs: tuple[PlanNode, ...]
     how: str
     sides: tuple[Alive, Alive]
     condition: str | None
-    """Spark SQL over the columns of both sides, whose names are apart; None for every pair."""
+    """Spark SQL over the columns of both sides, whose names differ; None for every pair."""
     columns: tuple[tuple[str, str], ...]
     """Output name and Spark SQL over those columns."""
     schema: pa.Schema
     kept: tuple[pa.Schema, pa.Schema]
-    """What is kept of the rows of each side."""
+    """The columns that are kept of the rows of each side."""
     written: str = ""
     """The condition as the user wrote it."""
 
@@ -230,160 +299,176 @@ class JoinNode(_TimeOfInput, _NeverEarly):
         return {"inner": (), "right": (1,), "full": (0, 1)}.get(self.how, (0,))
 
     @property
-    def alive(self) -> int:
-        """For how long the rows that it gives are alive at most."""
+    def by_count(self) -> bool:
+        """Whether a side lives by a number of rows."""
+        return any(side.rows for side in self.sides)
+
+    def describe(self) -> str:
+        """The kind, the condition, and how long rows live."""
+        alive = " and ".join(side.describe(self.domain) for side in self.sides)
+        return f"{self.how} join on {self.written} of {alive}"
+
+    def same_work(self) -> object:
+        """All but the columns, which grow with the queries that share it, and the user's words."""
+        return "join", self.how, self.sides, self.condition, self.columns
+
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """What the wanted columns and the condition name."""
+        return only_used(self.columns, self.condition, used_columns(self.schema.names, wanted))
+
+    def is_source(self, text: str) -> bool:
+        """No: a pair has come by two streams; time is kept for both together."""
+        return False
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
+        """Not possible: a pair has two rows."""
+        raise QueryError(
+            f"wattr={written!r}: rows of a join go by the time of the later one; leave the attribute out, as in "
+            "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR], or declare the streams with it as their time"
+        )
+
+    @property
+    def latent(self) -> bool:
+        """A join needs times."""
+        return False
+
+    @property
+    def over_results(self) -> bool:
+        """Its rows are pairs."""
+        return False
+
+    @property
+    def reach(self) -> int:
+        """A lone row comes out when its life is over."""
+        return max(side.longest for side in self.sides) if self.lone else 0
+
+    def lifetime(self, missing: Callable[[], Exception]) -> int:
+        """The longest life of a pair, or of a lone row."""
+        if self.by_count:
+            raise QueryError(
+                "join(): how long a pair of a window of rows lives is not known when it comes; give the first join "
+                "a window of its own in the second, as in window(range='10 minutes')"
+            )
         pair = min(side.longest for side in self.sides)
         return max([pair if self.how not in ("semi", "anti") else 0, *(self.sides[s].longest for s in self.lone)])
 
 
 @dataclass(frozen=True)
-class StoredNode(_NeverEarly, _TimeOfInput):
-    """Rows together with those of a stored relation, which stays as it is."""
+class AggregateNode(TimeOfInput, PlanNode):
+    """Aggregates rows by window and group; its results are answers."""
 
+    end_lag: ClassVar[int] = 0
+    """How many ticks the time of a result is before its `window_end`."""
     inputs: tuple[PlanNode, ...]
-    table: str
-    """Name of the relation."""
-    how: str
-    condition: str | None
-    """Spark SQL over the columns of both, whose names are apart."""
-    stored: tuple[tuple[str, str], ...]
-    """Columns of the relation, by the names that the condition knows them by."""
-    columns: tuple[tuple[str, str], ...]
-    schema: pa.Schema
-    written: str = ""
-
-
-@dataclass(frozen=True)
-class WindowNode(_TimeOfInput):
-    """Aggregates the rows of each window and group."""
-
-    inputs: tuple[PlanNode, ...]
-    kernel: PaneKernel
+    kernel: PaneKernel | RollingKernel
     schema: pa.Schema
     """Arrow schema of final results."""
     disorder: Disorder | None = None
     """The query's own policy, where it is not the stream's."""
 
+    def window_text(self) -> str:
+        """The window in the user's words."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """The window, the groups and the aggregates."""
+        groups = named_columns((g.name, g.sql) for g in self.kernel.groups)
+        aggregates = named_columns((a.name, a.text) for a in self.kernel.aggregates)
+        by = f" group by {groups}" if groups else ""
+        own = "" if self.disorder is None else f" disorder {self.disorder.describe()}"
+        return f"window {self.window_text()}{own}{by}\nagg {aggregates}"
+
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """Groups and arguments; all of a row that may go to a late sink."""
+        if late_rows and not self.over_results:
+            return None
+        return [g.sql for g in self.kernel.groups] + [a.argument for a in self.kernel.aggregates]
+
     @property
-    def early_schema(self) -> pa.Schema:
-        """Final results have these columns but the last ones: what early ones say beside."""
-        return early_schema(self.schema, self.kernel)
+    def latent(self) -> bool:
+        """A result has a time."""
+        return False
+
+    def as_aggregate(self) -> AggregateNode:
+        """Itself."""
+        return self
+
+    def answers(self) -> list[AggregateNode]:
+        """Itself."""
+        return [self]
+
+    def as_rows(self) -> PlanNode:
+        """Its results as rows of another query, where they can be: results for each row stay answers."""
+        return self
+
+    def as_window(self) -> WindowNode | None:
+        """Itself, if its windows end at fixed times: then early answers can be asked for."""
+        return None
 
 
 @dataclass(frozen=True)
-class RollingNode(_TimeOfInput, _NeverEarly):
+class WindowNode(AggregateNode):
+    """Aggregates the rows of each window and group."""
+
+    end_lag: ClassVar[int] = 1
+    kernel: PaneKernel
+
+    @property
+    def early_schema(self) -> pa.Schema:
+        """Final results have these columns except the last ones, which only early results have."""
+        return early_schema(self.schema, self.kernel)
+
+    def window_text(self) -> str:
+        """Range, slide and offset."""
+        spec, show = self.kernel.spec, self.domain.show_span
+        offset = f" offset {show(spec.offset)}" if spec.offset else ""
+        return f"range {show(spec.range)} slide {show(spec.slide)}{offset}"
+
+    @property
+    def reach(self) -> int:
+        """Its last window ends so much later."""
+        return self.kernel.spec.range
+
+    def as_window(self) -> WindowNode:
+        """Itself."""
+        return self
+
+    def as_rows(self) -> StepNode:
+        """Its results as rows of another query."""
+        names = row_columns(self.kernel)
+        aggregates = {a.name for a in self.kernel.aggregates}
+        columns = tuple((name, f"`{name}`") for name in names)
+        early = tuple((name, f"`{seen(name) if name in aggregates else name}`") for name in names)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return StepNode((self,), ResultsAsRows(columns, early, self.kernel.source), schema)
+
+
+@dataclass(frozen=True)
+class RollingNode(NeverEarly, AggregateNode):
     """Aggregates, for each row, the rows of the window that ends with it."""
 
-    inputs: tuple[PlanNode, ...]
     kernel: RollingKernel
-    schema: pa.Schema
-    """Arrow schema of the results."""
-    disorder: Disorder | None = None
-    """The query's own policy, where it is not the stream's."""
+
+    def window_text(self) -> str:
+        """A number of rows, or a range."""
+        spec = self.kernel.spec
+        length = f"{spec.rows} rows" if spec.range is None else f"range {self.domain.show_span(spec.range)}"
+        return f"{length}, for each row"
 
 
-def walk(plan: PlanNode) -> Iterator[PlanNode]:
-    """Every node of a plan, inputs first, each once."""
-    seen: dict[int, PlanNode] = {}
-
-    def visit(node: PlanNode) -> Iterator[PlanNode]:
-        if id(node) not in seen:
-            seen[id(node)] = node
-            for below in node.inputs:
-                yield from visit(below)
-            yield node
-
-    yield from visit(plan)
+def answering_window(plan: PlanNode) -> WindowNode | None:
+    """The one window whose results a query gives, if early answers can be asked of it."""
+    top = answering(plan)
+    return None if top is None else top.as_window()
 
 
-def streams_of(plan: PlanNode) -> list[StreamNode]:
-    """The streams that a plan reads, each once."""
-    return list(dict.fromkeys(node for node in walk(plan) if isinstance(node, StreamNode)))
+def check_domains(nodes: tuple[PlanNode, ...] | list[PlanNode], what: str) -> None:
+    """Refuse times that cannot be compared."""
+    for node in nodes[1:]:
+        if node.domain != nodes[0].domain:
+            kinds = " and ".join(f"{_streams(n)} has {n.domain.value}s" for n in (nodes[0], node))
+            raise QueryError(f"{what}: times must be of one kind, but {kinds}; declare both streams with one kind")
 
 
-def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
-    """The same plan over sources of other names; the declared streams that they read stay the same."""
-    made: dict[int, PlanNode] = {}
-
-    def renamed(node: PlanNode) -> PlanNode:
-        if id(node) not in made:
-            made[id(node)] = again(node)
-        return made[id(node)]
-
-    def again(node: PlanNode) -> PlanNode:
-        if isinstance(node, StreamNode):
-            name = names.get(node.name, node.name)
-            return node if name == node.name else replace(node, name=name, of=node.declared)
-        return replace(node, inputs=tuple(map(renamed, node.inputs)))  # type: ignore[type-var]
-
-    return renamed(plan)
-
-
-def is_latent(plan: PlanNode) -> bool:
-    """Whether its rows have no time yet."""
-    if isinstance(plan, StreamNode):
-        return isinstance(plan.disorder, Latent)
-    return not isinstance(plan, (StampNode, JoinNode, WindowNode, RollingNode)) and any(map(is_latent, plan.inputs))
-
-
-def has_map(plan: PlanNode) -> bool:
-    """Whether a Python function works on its rows."""
-    return any(isinstance(node, MapNode) for node in walk(plan))
-
-
-#: A node whose results are answers.
-AggregateNode = WindowNode | RollingNode
-
-
-def answers_of(plan: PlanNode) -> list[AggregateNode]:
-    """The aggregates whose results a query gives, behind filters, projections and unions of them."""
-    if isinstance(plan, (WindowNode, RollingNode)):
-        return [plan]
-    if isinstance(plan, (WhereNode, SelectNode, UnionNode)):
-        return [found for below in plan.inputs for found in answers_of(below)]
-    return []
-
-
-def answering(plan: PlanNode) -> AggregateNode | None:
-    """The one aggregate whose results a query gives; None where it has none, or a union of several."""
-    found = answers_of(plan)
-    return found[0] if len(found) == 1 else None
-
-
-def over_results(plan: PlanNode) -> bool:
-    """Whether a plan reads the results of windows as rows; else it reads streams."""
-    node = plan
-    while not isinstance(node, (StreamNode, ResultsNode, JoinNode)):
-        node = node.inputs[0]  # a union is of rows or of results, not of both
-    return isinstance(node, ResultsNode)
-
-
-def aggregates_of(plan: PlanNode) -> list[AggregateNode]:
-    """All aggregates of a plan, each once, the topmost first."""
-    found: dict[int, AggregateNode] = {}
-    levels: list[PlanNode] = [plan]
-    while levels:
-        found.update({id(n): n for n in levels if isinstance(n, (WindowNode, RollingNode)) and id(n) not in found})
-        levels = [below for node in levels for below in node.inputs]
-    return list(found.values())
-
-
-def first_aggregates(
-    plan: PlanNode, above: AggregateNode | None = None
-) -> list[tuple[StreamNode, AggregateNode | None]]:
-    """Each stream with the aggregate that takes its rows first; None where nothing aggregates them."""
-    if isinstance(plan, StreamNode):
-        return [(plan, above)]
-    mine = plan if isinstance(plan, (WindowNode, RollingNode)) else above
-    return list(dict.fromkeys(pair for below in plan.inputs for pair in first_aggregates(below, mine)))
-
-
-def reach_of(plan: PlanNode, stream: StreamNode) -> int | None:
-    """How far behind a row of a stream the last window ends that it belongs to; None if it is not read."""
-    if isinstance(plan, StreamNode):
-        return 0 if plan == stream else None
-    below = [reach for node in plan.inputs if (reach := reach_of(node, stream)) is not None]
-    own = plan.kernel.spec.range if isinstance(plan, WindowNode) else 0
-    if isinstance(plan, JoinNode) and plan.lone:
-        own = max(side.longest for side in plan.sides)
-    return max(below) + own if below else None
+def _streams(node: PlanNode) -> str:
+    return ", ".join(stream.declared for stream in streams_of(node))

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from slackwater.errors import QueryError, did_you_mean
-from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slackwater.plan.nodes import PlanNode, SelectNode, WindowNode, answering
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import answering_window
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 
@@ -11,15 +12,14 @@ def result_keys(plan: PlanNode) -> tuple[str, ...]:
 
     A group column that a `select` leaves out is missing here too.
     """
-    top = answering(plan)
-    if not isinstance(top, WindowNode):
+    top = answering_window(plan)
+    if top is None:
         return ()
-    selects, node = list[SelectNode](), plan
+    above, node = list[PlanNode](), plan
     while node is not top:
-        if isinstance(node, SelectNode):
-            selects.insert(0, node)
+        above.insert(0, node)
         node = node.inputs[0]
     names = list(top.kernel.keys)
-    for select in selects:
-        names = [name for name, sql in select.columns if sql.strip().strip("`") in names]
+    for node in above:
+        names = node.group_names(names)
     return (WINDOW_START, WINDOW_END, *names)

@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from slackwater.aggregates.user_text import replace_columns
 from slackwater.errors import QueryError
-from slackwater.plan.nodes import PlanNode, SelectNode
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import StepNode
 from slackwater.plan.relation import Relation
+from slackwater.plan.steps import Select
 from slackwater.windows.results import RESULT_COLUMNS, high, low, seen
 
 Pairs = tuple[tuple[str, str], ...]
@@ -17,7 +19,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 def results_select(
     node: PlanNode, relation: Relation, columns: Pairs, what: str = "select"
-) -> tuple[SelectNode, Relation]:
+) -> tuple[StepNode, Relation]:
     """A projection of results, and the rows that it gives."""
     pairs = tuple((name, sql) for name, sql in columns if not _is_column(name, sql))
     for name, _ in pairs:
@@ -36,7 +38,8 @@ def results_select(
                 raise QueryError(f"{what}: {name!r} is a column of early results; choose another name")
         early = (*pairs, *carried, *((name, sql) for name, sql, _ in beside))
         early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in beside)])
-    return SelectNode((node,), (*pairs, *carried), pa.schema(fields), early, early_schema), made
+    step = Select((*pairs, *carried), early)
+    return StepNode((node,), step, pa.schema(fields), early_schema), made
 
 
 def _is_column(name: str, sql: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
-from slackwater.plan.nodes import PlanNode, is_latent, streams_of
+from slackwater.plan.node import PlanNode, streams_of
 from slackwater.progress.time_kinds import is_stamped
 
 
@@ -36,8 +36,8 @@ def check_time_kinds(rows: PlanNode, window: L.Window) -> None:
 
 def check_latent(sides: Sequence[PlanNode], what: str) -> None:
     """Refuse to put together rows that have a time with rows that have none yet: S3 does not mix them."""
-    latent = [side for side in sides if is_latent(side)]
-    others = [side for side in sides if not is_latent(side)]
+    latent = [side for side in sides if side.latent]
+    others = [side for side in sides if not side.latent]
     if latent and others:
         one, other = (streams_of(found[0])[0].declared for found in (latent, others))
         raise QueryError(

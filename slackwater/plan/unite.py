@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slackwater.errors import QueryError
-from slackwater.plan.nodes import PlanNode, SelectNode, UnionNode, answers_of, over_results, streams_of
+from slackwater.plan.node import PlanNode, streams_of
+from slackwater.plan.nodes import StepNode, UnionNode, check_domains
 from slackwater.plan.relation import Relation
 from slackwater.plan.select_results import results_select
+from slackwater.plan.steps import Select
 from slackwater.plan.time_kinds import check_latent
 from slackwater.windows.results import RESULT_COLUMNS
 
@@ -28,7 +30,7 @@ def united(parts: Sequence[Analysed]) -> Analysed:
     if len(parts) < 2:
         raise QueryError("union() needs another stream, as in flights.union(trains)")
     nodes = [part.node for part in parts]
-    if len({over_results(node) or bool(answers_of(node)) for node in nodes}) > 1:
+    if len({node.over_results or bool(node.answers()) for node in nodes}) > 1:
         raise QueryError(
             "union() of rows and of results of windows: a result is not there before its window closes; "
             "give all sides a window, or none"
@@ -47,14 +49,6 @@ def united(parts: Sequence[Analysed]) -> Analysed:
     ]
     same = parts[0].node.schema if made[0] is parts[0].node else made[0].schema
     return Analysed(UnionNode(tuple(made), same), relation)
-
-
-def check_domains(nodes: Sequence[PlanNode], what: str) -> None:
-    """Refuse times that cannot be compared."""
-    for node in nodes[1:]:
-        if node.domain != nodes[0].domain:
-            kinds = " and ".join(f"{_named(n)} has {n.domain.value}s" for n in (nodes[0], node))
-            raise QueryError(f"{what}: times must be of one kind, but {kinds}; declare both streams with one kind")
 
 
 def _named(node: PlanNode) -> str:
@@ -88,8 +82,8 @@ def _brought(
     pairs = tuple(
         (name, f"CAST({sql} AS {types[name]})" if name in types else sql) for name, sql in _renamed(names, own)
     )
-    if answers_of(part.node):
+    if part.node.answers():
         results = tuple(pair for pair in pairs if pair[0] not in RESULT_COLUMNS)
         return results_select(part.node, part.relation, results, "union")[0]
     schema = pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
-    return SelectNode((part.node,), pairs, schema)
+    return StepNode((part.node,), Select(pairs), schema)

@@ -9,7 +9,7 @@ from typing import Protocol
 from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
-from slackwater.plan.nodes import Function
+from slackwater.plan.steps import Function
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from slackwater.operators.page import Folded, ResultsOf
 from slackwater.operators.payload import Made, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
-from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
+from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.pairs import with_stored
@@ -72,9 +72,9 @@ class ArrowPage:
     @staticmethod
     def of_results(table: pa.Table, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
         """Results of windows; the time of a row is the last tick of its window, or that of its own row."""
-        rows, source = pl.DataFrame(table), getattr(node.kernel, "source", None)
+        rows, source = pl.DataFrame(table), node.kernel.source
         ends = rows[WINDOW_END].to_physical().cast(pl.Int64)
-        rows = rows.hstack([(ends - 1 if isinstance(node, WindowNode) else ends).alias(TIME)])
+        rows = rows.hstack([(ends - node.end_lag).alias(TIME)])
         if source is not None:
             rows = rows.with_columns(source_text(pl.col(source)).alias(SOURCE))
         page = ArrowPage(rows, number, at, prod=prod)
@@ -116,14 +116,18 @@ class ArrowPage:
         self._origin.needs = needs
         self._origin.at = self._origin.at if at is None else at
 
-    def where(self, condition: str) -> ArrowPage:
-        """Filter."""
-        return self._next(self._frame.filter(pl.sql_expr(condition)))
+    def with_step(self, step: Step) -> ArrowPage:
+        """The rows after one more step."""
+        if isinstance(step, Where):
+            return self._next(self._frame.filter(pl.sql_expr(step.condition)))
+        if isinstance(step, Select):
+            made = [pl.sql_expr(sql).alias(name) for name, sql in step.columns]
+            return self._next(self._frame.select(*made, *self._hidden()))
+        raise AssertionError(f"a page has no step {step.kind}")
 
-    def select(self, columns: Mapping[str, str]) -> ArrowPage:
-        """Project, and keep the time and the source."""
-        made = [pl.sql_expr(sql).alias(name) for name, sql in columns.items()]
-        return self._next(self._frame.select(*made, *self._hidden()))
+    def joined(self, step: JoinTable, table: pl.DataFrame) -> ArrowPage:
+        """The pairs with the rows of a table; every pair is tried."""
+        return self._next(with_stored(self._frame, table, step))
 
     def stamped(self, at: int) -> ArrowPage:
         """The rows with a time."""
@@ -190,7 +194,7 @@ class ArrowPage:
         """Statistics before any filter, once something ran."""
         return self._origin.arrival[0] if self._origin.arrival else None
 
-    def map(self, node: MapNode) -> ArrowPage:
+    def map(self, node: Map) -> ArrowPage:
         """Apply a function to the visible columns."""
         self._execute()
         batches = self._frame.drop(self._hidden()).to_arrow().combine_chunks().to_batches()
@@ -203,10 +207,6 @@ class ArrowPage:
         self._execute()
         # A query of polars takes longer than all else that is done to a few rows.
         return self._frame.filter(pl.col(TIME).is_not_null()) if self._frame[TIME].null_count() else self._frame
-
-    def join_stored(self, node: StoredNode, table: pl.DataFrame) -> ArrowPage:
-        """Every pair is tried."""
-        return self._next(with_stored(self._frame, table, node))
 
     def measure(self) -> Arrival:
         """The arrival statistics, taken now if nothing has run."""

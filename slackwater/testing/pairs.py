@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import TIME, UNTIL
-from slackwater.plan.nodes import StoredNode
+from slackwater.plan.steps import JoinTable
 
 #: The place of a row.
 ID = "__id"
@@ -52,7 +52,7 @@ def in_schema(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
     return rows.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
 
 
-def with_stored(rows: pl.DataFrame, table: pl.DataFrame, node: StoredNode) -> pl.DataFrame:
+def with_stored(rows: pl.DataFrame, table: pl.DataFrame, node: JoinTable) -> pl.DataFrame:
     """Rows together with those of a stored relation, their hidden columns kept."""
     hidden = [c for c in rows.columns if c.startswith("__")]
     rows = rows.with_row_index(ID)
@@ -67,4 +67,4 @@ def with_stored(rows: pl.DataFrame, table: pl.DataFrame, node: StoredNode) -> pl
     parts = [lone.with_columns(nulls).select(*made, *hidden)]
     if node.how != "anti":
         parts.append((matched.with_columns(nulls) if node.how == "semi" else matched).select(*made, *hidden))
-    return in_schema(pl.concat(parts, how="vertical_relaxed"), node.schema)
+    return pl.concat(parts, how="vertical_relaxed")

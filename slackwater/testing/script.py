@@ -20,7 +20,9 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.nodes import Function, JoinNode, PlanNode, ResultsNode, StreamNode, WindowNode, streams_of
+from slackwater.plan.node import PlanNode, streams_of
+from slackwater.plan.nodes import JoinNode, StreamNode, WindowNode
+from slackwater.plan.steps import Function, JoinTable, Step
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
@@ -90,7 +92,7 @@ def arrow_plan(
         "s", columns, time, time, domain, policy, source, getattr(policy, "column", None), relation.schema
     )
     if over is not None:
-        stream = ResultsNode((over,))
+        stream = over.as_rows()
         relation = SampleRelation.like(stream.schema)
     query: L.Logical = L.Scan("s")
     if where is not None:
@@ -120,6 +122,13 @@ class ArrowPages:
         assert isinstance(payload, pa.Table)
         return ArrowPage.of_results(payload, node, number, at, prod)
 
+    def extended(self, page: Any, step: Step) -> ArrowPage:
+        """A page with one more step."""
+        assert isinstance(page, ArrowPage)
+        if isinstance(step, JoinTable):
+            return page.joined(step, self._tables[step.table])
+        return page.with_step(step)
+
     def load(self, saved: dict[str, Any]) -> ArrowPage:
         """The page again."""
         return ArrowPage.load(saved)
@@ -138,10 +147,6 @@ class ArrowPages:
 
     def sweep(self, queues: object, staged: object, taken: object) -> None:
         """There is nothing outside the records."""
-
-    def stored(self, name: str) -> pl.DataFrame:
-        """A stored relation."""
-        return self._tables[name]
 
     def join_state(self, label: str, node: JoinNode) -> JoinRows:
         """Rows in this process."""

@@ -13,7 +13,8 @@ import pyarrow as pa
 from polars.exceptions import PanicException
 
 from slackwater.errors import QueryError, UnknownTableError
-from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import StreamNode
 from slackwater.plan.relation import no_column
 from slackwater.progress.time import TimeDomain
 

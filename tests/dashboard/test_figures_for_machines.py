@@ -23,7 +23,7 @@ from slackwater.dashboard.openmetrics import _text, openmetrics
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.errors import QueryError
 from slackwater.events import JsonLines, event, log_json
-from slackwater.plan.nodes import PlanNode
+from slackwater.plan.node import PlanNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.learned.learned import learned

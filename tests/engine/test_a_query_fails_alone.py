@@ -18,7 +18,7 @@ from slackwater.engine.executor import Executor
 from slackwater.errors import RunError
 from slackwater.operators.page import Folded
 from slackwater.operators.payload import Payload
-from slackwater.plan.nodes import PlanNode, with_streams
+from slackwater.plan.node import PlanNode, with_streams
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.spark.storage.journal_files import FileJournal

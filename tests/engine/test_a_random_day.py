@@ -22,7 +22,7 @@ from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import PlanNode, with_streams
+from slackwater.plan.node import PlanNode, with_streams
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, arrow_plan

@@ -16,7 +16,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
-from slackwater.plan.nodes import MapNode
+from slackwater.plan.steps import Map
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.strategy import Strategy
@@ -60,7 +60,7 @@ class Lazy(ArrowPage):
         made.room = int(self._frame.estimated_size())
         return made
 
-    def map(self, node: MapNode) -> ArrowPage:
+    def map(self, node: Map) -> ArrowPage:
         """A job, and the function."""
         Lazy.seconds += JOB + SLOW * self._frame.height / ROWS
         return super().map(node)

@@ -22,7 +22,9 @@ from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.operators.map import Map
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, PlanNode, WindowNode
+from slackwater.plan import steps
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import MapNode, WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock
@@ -46,7 +48,7 @@ def same(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def mapped(node: PlanNode, schema: pa.Schema) -> MapNode:
-    return MapNode((node,), same, tuple((f.name, str(f.type)) for f in schema), schema)
+    return MapNode((node,), steps.Map(same, tuple((f.name, str(f.type)) for f in schema), schema))
 
 
 @dataclass(frozen=True)

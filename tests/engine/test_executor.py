@@ -27,6 +27,7 @@ from slackwater.operators.payload import Payload
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.plan.nodes import WindowNode
+from slackwater.plan.steps import Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
@@ -276,10 +277,10 @@ def test_after_a_restart_the_backlog_is_older_than_what_comes_now(tmp_path: Path
 @pytest.mark.parametrize("value", [datetime(2020, 1, 1, tzinfo=UTC), Decimal("1.25"), b"\x00\xff", [1, None]])
 def test_a_page_of_any_columns_is_the_same_after_it_was_saved(value: object) -> None:
     rows = frame([[5, "a"], [None, "b"]]).with_columns(pl.Series("v", [value, None]))
-    first = page(rows, 3).where("g = 'a'")
+    first = page(rows, 3).with_step(Where("g = 'a'"))
     again = ArrowPage.load(json.loads(json.dumps(first.save())))
     assert (again.number, again.rows, again.arrival()) == (3, 2, first.arrival())
-    late = [p.select({"v": "v"}).late(10) for p in (again, first)]
+    late = [p.with_step(Select((("v", "v"),))).late(10) for p in (again, first)]
     assert late[0] is not None and late[1] is not None and late[0].payload() == late[1].payload()
 
 

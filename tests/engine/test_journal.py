@@ -24,7 +24,7 @@ from slackwater.engine.journal import Emission, Record
 from slackwater.errors import JournalError
 from slackwater.operators.operator import State
 from slackwater.operators.payload import Recipe, Staged
-from slackwater.plan.describe import describe
+from slackwater.plan.node import describe
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat

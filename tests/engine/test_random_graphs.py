@@ -23,12 +23,13 @@ from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Node
 from slackwater.engine.queue import Entry
+from slackwater.operators.extend import Extend
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
 from slackwater.operators.union import Union
-from slackwater.operators.where import Where
 from slackwater.operators.window_aggregate import WindowAggregate
+from slackwater.plan.steps import Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
@@ -264,8 +265,8 @@ def test_a_diamond_gives_what_a_line_gives(
     executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeats=heartbeats), ListSink()
     with watched_arcs():
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
-        executor.add(Where("a", "g = 'a'"), [("source", "main")])
-        executor.add(Where("rest", "g <> 'a' OR g IS NULL"), [("source", "main")])
+        executor.add(Extend("a", Where("g = 'a'"), executor.pages), [("source", "main")])
+        executor.add(Extend("rest", Where("g <> 'a' OR g IS NULL"), executor.pages), [("source", "main")])
         executor.add(Union("both"), [("a", "main"), ("rest", "main")])
         executor.add(WindowAggregate("window", plan, executor.clock, ArrowPages()), [("both", "main")])
         executor.add(Sink("sink", sink), [("window", "main")])

@@ -15,6 +15,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
 from slackwater.engine.statistics import WINDOW
 from slackwater.engine.waits import Waits
+from slackwater.plan.steps import Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
@@ -127,8 +128,8 @@ def test_a_sample_shows_what_filters_and_projections_leave() -> None:
     strategy, sink, executor = sampled(20)
     plan = strategy.plans[-1]
     whole = ArrowPage(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
-    filtered = whole.where("h >= 8")
-    sizes = [made.payload().nbytes for made in (whole, filtered, filtered.select({"t": "t"}))]
+    filtered = whole.with_step(Where("h >= 8"))
+    sizes = [made.payload().nbytes for made in (whole, filtered, filtered.with_step(Select((("t", "t"),))))]
     assert plan["q/where0"].growth == pytest.approx(sizes[1] / sizes[0])
     assert plan["q/select1"].growth == pytest.approx(sizes[2] / sizes[1])
     assert plan["source:s"].width == pytest.approx(sizes[0] / 10)

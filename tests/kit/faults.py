@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from slackwater.engine.build import source_label
 from slackwater.operators.payload import Payload
-from slackwater.plan.nodes import PlanNode, streams_of
+from slackwater.plan.node import PlanNode, streams_of
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
 

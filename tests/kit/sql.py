@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
-from slackwater.plan.describe import describe
-from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.plan.node import PlanNode, describe
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.time import TimeDomain

@@ -9,7 +9,8 @@ import polars as pl
 
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.nodes import PlanNode, StreamNode
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain

@@ -16,7 +16,7 @@ from slackwater.engine.records import History
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.plan.ask import Ask
-from slackwater.plan.nodes import PlanNode, streams_of
+from slackwater.plan.node import PlanNode, streams_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder

@@ -21,8 +21,8 @@ from slackwater.engine.build import source_label
 from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.columns import needed_columns
-from slackwater.plan.describe import describe
-from slackwater.plan.nodes import WindowNode, aggregates_of
+from slackwater.plan.node import aggregates_of, describe
+from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock

@@ -17,7 +17,7 @@ from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
-from slackwater.plan.describe import describe
+from slackwater.plan.node import describe
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.progress.time_kinds import UNSTAMPED

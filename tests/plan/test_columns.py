@@ -8,7 +8,9 @@ import polars as pl
 
 from slackwater.plan import logical as L
 from slackwater.plan.columns import columns_of_joins, narrowed, needed_columns
-from slackwater.plan.nodes import JoinNode, SelectNode, walk
+from slackwater.plan.node import walk
+from slackwater.plan.nodes import JoinNode, StepNode
+from slackwater.plan.steps import Select
 from slackwater.testing import arrow_plan
 from tests.kit.joins import join_of, renamed
 from tests.kit.streams_of_samples import A, B, C, plan, windows
@@ -73,8 +75,8 @@ def test_a_join_of_a_join_needs_what_is_asked_of_it() -> None:
 
 def test_a_star_needs_all() -> None:
     made = plan(L.Select((PAIRS,), (("x", "i2"),)))
-    assert isinstance(made, SelectNode)
-    whole = replace(made, columns=(("x", "struct(*)"),))
+    assert isinstance(made, StepNode)
+    whole = replace(made, step=Select((("x", "struct(*)"),)))
     (join,) = [node for node in walk(whole) if isinstance(node, JoinNode)]
     assert columns_of_joins(whole)[id(join)] == set(join.schema.names)
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from slackwater.plan.describe import describe
+from slackwater.plan.node import describe
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import arrow_plan
 from tests.kit.streams import SAMPLE

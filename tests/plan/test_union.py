@@ -12,8 +12,8 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.plan.columns import needed_columns
-from slackwater.plan.describe import describe
-from slackwater.plan.nodes import SelectNode, UnionNode, WindowNode, aggregates_of, streams_of, with_streams
+from slackwater.plan.node import aggregates_of, describe, streams_of, with_streams
+from slackwater.plan.nodes import StepNode, UnionNode, WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.types import SampleTypes
@@ -24,7 +24,7 @@ def test_a_union_of_equal_columns_needs_no_projection() -> None:
     node = plan(union(A, where(B, "h > 0"), C))
     assert isinstance(node, UnionNode)
     assert [s.name for s in streams_of(node)] == ["a", "b", "c"]
-    assert not any(isinstance(n, SelectNode) for n in node.inputs)
+    assert not any(n.describe().startswith("select") for n in node.inputs)
     assert describe(node).splitlines()[-1] == "union of 3"
 
 
@@ -32,9 +32,9 @@ def test_other_order_case_and_type_are_brought_to_those_of_the_first() -> None:
     node = plan(union(select(A, g="g", v="i"), select(B, V="x", g="g")))
     assert isinstance(node, UnionNode)
     first, second = node.inputs
-    assert isinstance(first, SelectNode) and isinstance(second, SelectNode)
-    assert first.columns == (("g", "`g`"), ("v", "CAST(`v` AS DOUBLE)"))
-    assert second.columns == (("g", "`g`"), ("v", "`V`"))
+    assert isinstance(first, StepNode) and isinstance(second, StepNode)
+    assert first.step.columns == (("g", "`g`"), ("v", "CAST(`v` AS DOUBLE)"))
+    assert second.step.columns == (("g", "`g`"), ("v", "`V`"))
     assert node.schema.names == ["g", "v"] and str(node.schema.field("v").type) == "double"
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from slackwater.errors import QueryError
 from slackwater.operators.payload import Staged
-from slackwater.plan.nodes import SelectNode
+from slackwater.plan.nodes import StepNode
 from slackwater.plan.result_keys import result_keys
+from slackwater.plan.steps import Select
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.storage.place import Place
@@ -142,7 +143,7 @@ def test_staged_rows_are_taken_file_by_file(tmp_path: Any) -> None:
 def test_a_group_is_known_by_its_columns_under_any_name(select: Any, keys: tuple[str, ...]) -> None:
     made = plan()
     if select is not None:
-        made = SelectNode((made,), tuple(select.items()), made.schema)
+        made = StepNode((made,), Select(tuple(select.items())), made.schema)
     assert result_keys(made) == ("window_start", "window_end", *keys)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.plan.nodes import answering
+from slackwater.plan.node import answering
 from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark

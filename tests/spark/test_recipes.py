@@ -20,6 +20,7 @@ from slackwater.errors import RunError
 from slackwater.operators import sink as sink_operator
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.steps import Select, Where
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.new_page import by_reference
 from slackwater.spark.pages.pages import SparkPages
@@ -278,13 +279,13 @@ def test_the_statistics_are_those_of_a_job_of_their_own(
         each.expect(frozenset({"total", "sketch"}), 11)
     if known:
         given.measure()
-    filtered = given.where("v > 105").select({"w": "v + 1"})
+    filtered = given.with_step(Where("v > 105")).with_step(Select((("w", "v + 1"),)))
     recipe = filtered.recipe()
     assert recipe is not None and recipe.rows == 24
     assert rows_of(given.origin.pages.made(recipe)) == [(v + 1,) for v in sorted(filtered_values(), key=_as_shown)]
     made, expected = given.arrival(), other.measure()
     assert made is not None and made.saved() == expected.saved()
-    everything = given.select({"v": "v"}).recipe()
+    everything = given.with_step(Select((("v", "v"),))).recipe()
     assert everything is not None and everything.rows == 10 * FILES, "rows that only say how far time is count too"
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.engine.build import source_label
+from slackwater.plan.steps import Where
 from slackwater.spark.pages.holding import hold
 from slackwater.spark.pages.new_page import arrived
 from slackwater.spark.pages.pages import SparkPages
@@ -96,7 +97,7 @@ def page(spark: SparkSession, folder: Path) -> SparkPage:
 def test_what_is_left_of_a_page_is_held_in_memory_while_it_is_needed(spark: SparkSession, tmp_path: Path) -> None:
     whole = page(spark, tmp_path)
     assert whole.held() is whole, "nothing would be freed"
-    room, kept = whole.origin.pages.room, whole.where(KEEP).held()
+    room, kept = whole.origin.pages.room, whole.with_step(Where(KEEP)).held()
     assert kept.kept and kept.rows == 20 and room.held == kept.bytes == 20 * 4 * 8, (
         "three columns, and a row itself"
     )
@@ -129,7 +130,7 @@ def test_what_rows_take_is_known_from_what_is_in_them(spark: SparkSession) -> No
 def test_beyond_the_budget_it_goes_to_files(spark: SparkSession, tmp_path: Path) -> None:
     whole = page(spark, tmp_path)
     whole.origin.pages.room = Room(memory=10)
-    kept = whole.where(KEEP).held()
+    kept = whole.with_step(Where(KEEP)).held()
     assert kept.saved is not None and not kept.kept
     assert kept.payload().num_rows == 20  # type: ignore[union-attr]
 

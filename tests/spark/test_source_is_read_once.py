@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.plan.nodes import MapNode, RollingNode, StreamNode, WindowNode
+from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.new_page import arrived, load
 from slackwater.spark.pages.pages import SparkPages
@@ -54,7 +55,7 @@ def spool(page: SparkPage) -> int:
 def mapped(page: SparkPage) -> int:
     made = arrow_plan(SAMPLE, map=(lambda rows: rows.select(["i"]), pa.schema([("i", pa.int64())])))
     assert isinstance(made, MapNode)
-    return page.map(made).frame.count()
+    return page.map(made.step).frame.count()
 
 
 def rows_of_windows_for_each_row(page: SparkPage) -> int:
@@ -88,7 +89,7 @@ def test_the_rows_of_a_page_are_read_once(
     work: Callable[[SparkPage], int],
 ) -> None:
     page = page_of(spark, reads, tmp_path)
-    page = page if where is None else page.where(where)
+    page = page if where is None else page.with_step(Where(where))
     assert work(page) == (ROWS if where is None else ROWS // 2)
     assert reads.value == ROWS
     arrival = page.arrival()

@@ -21,6 +21,7 @@ from slackwater.columns import PANE, ROWS
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages import spark_page
 from slackwater.spark.pages.new_page import arrived, by_reference
@@ -141,7 +142,7 @@ def test_equals_a_job_for_each(
 
     def arrived(frame: pl.DataFrame, make: Callable[..., SparkPage] = page) -> SparkPage:
         made = make(spark, tmp_path, frame, **stream)
-        return made if before is None else made.where(before)
+        return made if before is None else made.with_step(Where(before))
 
     def alone(
         frame: pl.DataFrame, make: Callable[..., SparkPage] = page

@@ -15,7 +15,7 @@ import pytest
 
 from slackwater.errors import SqlError
 from slackwater.plan.analyse import Analysis
-from slackwater.plan.describe import describe
+from slackwater.plan.node import describe
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.source import Source

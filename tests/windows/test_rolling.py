@@ -20,8 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.plan.describe import describe
-from slackwater.plan.nodes import PlanNode
+from slackwater.plan.node import PlanNode, describe
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain

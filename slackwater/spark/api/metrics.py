@@ -11,7 +11,8 @@ from slackwater.engine.build import aggregate_labels, source_label
 from slackwater.engine.figures import ENGINE_FIGURES
 from slackwater.engine.records import Choice, Snapshot
 from slackwater.operators.operator import MAIN
-from slackwater.plan.nodes import AggregateNode, StreamNode, aggregates_of, answers_of, first_aggregates
+from slackwater.plan.node import aggregates_of, first_aggregates
+from slackwater.plan.nodes import AggregateNode, StreamNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
 from slackwater.scheduling.strategy import Act
 from slackwater.spark.api.metric_types import Metrics
@@ -54,7 +55,7 @@ def _shape(run: Run) -> _Shape:
         _SHAPES[run] = _Shape(
             pairs,
             {id(node): label for node, label in zip(nodes, labels, strict=True)},
-            list(dict.fromkeys(id(node) for node in answers_of(run.plan))),
+            list(dict.fromkeys(id(node) for node in run.plan.answers())),
             list(dict.fromkeys(id(node) for _, node in pairs if node is not None)),
         )
     return _SHAPES[run]

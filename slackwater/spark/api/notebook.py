@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.errors import QueryError, RunError
-from slackwater.plan.nodes import answers_of, streams_of
+from slackwater.plan.node import streams_of
 from slackwater.spark.storage.memory_sink import MemorySink
 from slackwater.spark.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
@@ -113,7 +113,7 @@ def plot(run: Run, column: str | None = None) -> Any:
         from matplotlib import pyplot
     except ImportError:
         raise QueryError("plot() needs matplotlib: pip install 'slackwater[plot]'") from None
-    nodes, rows = answers_of(run.plan), pl.DataFrame(run.results())
+    nodes, rows = run.plan.answers(), pl.DataFrame(run.results())
     if not nodes or WINDOW_START not in rows.columns or "kind" not in rows.columns:
         raise RunError(f"query {run.name!r} gives no results of windows; plot() draws these over time")
     keys = list(nodes[0].kernel.keys)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from slackwater.errors import RunError
-from slackwater.plan.nodes import PlanNode, StreamNode, streams_of, with_streams
+from slackwater.plan.node import PlanNode, streams_of, with_streams
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType
 from slackwater.errors import QueryError
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
-from slackwater.plan.nodes import StreamNode, WindowNode, answering
+from slackwater.plan.nodes import StreamNode, answering_window
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import LAST_TIME, TimeDomain
 from slackwater.progress.time_kinds import Internal, Latent
@@ -109,8 +109,8 @@ def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Ask
 
 def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
     """The prod for a query; None if it does not fit."""
-    top = answering(run.plan)
-    if not isinstance(top, WindowNode):
+    top = answering_window(run.plan)
+    if top is None:
         return None
     times = {UNTIL: asked.until, AT: asked.at}
     if any(tick is not None and control.domains[name] != top.domain for name, tick in times.items()):

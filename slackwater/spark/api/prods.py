@@ -13,17 +13,8 @@ from slackwater.estimates.early import Early
 from slackwater.operators.prod import Prod
 from slackwater.plan.ask import Ask
 from slackwater.plan.condition import matching_groups
-from slackwater.plan.nodes import (
-    JoinNode,
-    PlanNode,
-    WindowNode,
-    answering,
-    answers_of,
-    first_aggregates,
-    has_map,
-    over_results,
-    walk,
-)
+from slackwater.plan.node import PlanNode, answering, first_aggregates, walk
+from slackwater.plan.nodes import WindowNode, answering_window
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.sideline import Sideline
 
@@ -44,11 +35,11 @@ def check_settings(plan: PlanNode, early: object, sideline: object, late: object
 
 def check_late(plan: PlanNode) -> None:
     """Refuse a sink for late rows where there are none, or where they have several shapes."""
-    if any(isinstance(node, JoinNode) for node in walk(plan)):
+    if any(node.pairs_rows for node in walk(plan)):
         raise QueryError(
             "late=: rows too late for a join are counted, in metrics()['joins'], and not kept; leave it out"
         )
-    if not answers_of(plan):
+    if not plan.answers():
         raise QueryError("late=: no row is too late for a query without windows; leave it out")
     if len({id(first) for _, first in first_aggregates(plan)}) > 1:
         raise QueryError(
@@ -67,14 +58,14 @@ def check_early(plan: PlanNode, early: Early) -> None:
             "stream with time= a timestamp"
         )
     _check_season(top, early)
-    if early.measure is not None and over_results(top):
+    if early.measure is not None and top.over_results:
         raise QueryError(
             "early(measure=…): early answers of aggregates over aggregates are not compared with their final ones; "
             "leave measure= out"
         )
     if early.accuracy is None:
         return
-    if over_results(top):
+    if top.over_results:
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over aggregates; "
             "write when to prod instead, as in early(at=0.75)"
@@ -98,16 +89,16 @@ def _check_season(top: WindowNode, early: Early) -> None:
 
 def check_sideline(plan: PlanNode) -> None:
     """Refuse a sideline where no page could wait on it."""
-    if len(answers_of(plan)) > 1:
+    if len(plan.answers()) > 1:
         _windows(plan, "sideline=")
     if answering(plan) is None:
         raise QueryError(
             "sideline=: a query without windows is never prodded, so nothing is set aside; leave it out, or give "
             "it a window"
         )
-    if not isinstance(answering(plan), WindowNode):
+    if answering_window(plan) is None:
         raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
-    if not has_map(plan):
+    if not any(node.runs_function for node in walk(plan)):
         raise QueryError(
             "sideline=: pages wait behind an expensive operator; this query has no map(), leave it out"
         )
@@ -132,16 +123,17 @@ def read_prod(plan: PlanNode, asked: Ask) -> Prod:
 def _windows(plan: PlanNode, what: str) -> WindowNode:
     """The windows that early answers are about."""
     top = answering(plan)
-    if len(answers_of(plan)) > 1:
+    if len(plan.answers()) > 1:
         raise QueryError(
             f"{what}: this query gives the results of several windows; ask each as a query of its own, or put the "
             "union before the window"
         )
     if top is None:
         raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
-    if not isinstance(top, WindowNode):
+    window = top.as_window()
+    if window is None:
         raise QueryError(f"{what}: a window for each row is answered when the row is; give the window a slide")
-    return top
+    return window
 
 
 def check_condition(plan: WindowNode, where: str) -> None:

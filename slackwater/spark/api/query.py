@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
-from slackwater.plan.describe import describe
 from slackwater.plan.explain import Format, explain_plan
 from slackwater.plan.function import check_function
-from slackwater.plan.nodes import Function, PlanNode
+from slackwater.plan.node import PlanNode, describe
+from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.api.notebook import query_html, query_line

@@ -11,7 +11,7 @@ from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
 from slackwater.plan.ask import Ask
 from slackwater.plan.explain import Format, explain
-from slackwater.plan.nodes import PlanNode, streams_of
+from slackwater.plan.node import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as

@@ -24,8 +24,8 @@ from slackwater.events import event
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
 from slackwater.plan.columns import needed_columns
-from slackwater.plan.describe import describe
-from slackwater.plan.nodes import StreamNode, has_map, streams_of
+from slackwater.plan.node import describe, streams_of, walk
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import SystemClock
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
@@ -249,7 +249,7 @@ class Running:
             readers = [r for r in self.runs.values() if r.active and name in r.streams]
             columns = set().union(*(needed_columns(r.plan, r.routes_late)[name] for r in readers))
             # Spark gives no next batch before the last one is safe, and a page that waits for time may wait for it.
-            wait = self.loop.executor.holds_back or any(has_map(r.plan) for r in readers)
+            wait = self.loop.executor.holds_back or any(n.runs_function for r in readers for n in walk(r.plan))
             self.readers.read(self._inputs[name], columns, wait, available_now)
         controls = self.controls.live if names else {}
         for declared in controls.values():

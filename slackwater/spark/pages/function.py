@@ -10,12 +10,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from slackwater.plan.function import checked
-from slackwater.plan.nodes import MapNode
+from slackwater.plan.steps import Map
 from slackwater.spark.types import spark_schema
 
 
 @lru_cache(maxsize=64)
-def arrow_function(node: MapNode) -> Callable[[Column], Column]:
+def arrow_function(node: Map) -> Callable[[Column], Column]:
     """From a column of structs, the rows before, to one of structs, the rows after."""
     function, batch = checked(node.function, node.schema), pa.RecordBatch.from_struct_array
 

@@ -21,6 +21,7 @@ from slackwater.operators.payload import Made, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import JoinNode
+from slackwater.plan.steps import JoinTable, Step
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.join_cells import JoinCells
@@ -74,6 +75,7 @@ class SparkPages:
         self._wide: dict[tuple[object, ...], WideFold] = {}
         self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
         """Finds stored relations."""
+        self._stored: dict[str, DataFrame] = {}
         self.copies = Copies(self)
         self.room = Room()
         self.side_by_side = SideBySide()
@@ -160,6 +162,11 @@ class SparkPages:
         shape = self._shapes.setdefault(repr(node.kernel.spec), Shape())
         return results_page(payload, node, number, at, prod, self, shape)
 
+    def extended(self, page: Any, step: Step) -> Page:
+        """A page with one more step."""
+        extended: Page = page.with_step(step)
+        return extended
+
     def of_rows(self, payload: Payload, number: int, at: int) -> Page:
         """A page of rows that only a sink will take."""
         return rows_page(payload, number, at, self)
@@ -235,9 +242,13 @@ class SparkPages:
             if name not in keep:
                 self.root.child(name).delete()
 
-    def stored(self, name: str) -> DataFrame:
-        """A stored relation."""
-        return self.tables(name)
+    def stored(self, step: JoinTable) -> DataFrame:
+        """The table that a step joins, or the journal's copy of it."""
+        if step.copy is not None:
+            return self.copies.table(step.copy)
+        if step.table not in self._stored:
+            self._stored[step.table] = self.tables(step.table)
+        return self._stored[step.table]
 
     def join_state(self, label: str, node: JoinNode) -> JoinCells:
         """Rows as files."""

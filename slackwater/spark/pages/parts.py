@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slackwater.spark.pages.spark_page import SparkPage
 
 Rows = Callable[[], DataFrame]
-Step = Callable[[DataFrame], DataFrame]
+Change = Callable[[DataFrame], DataFrame]
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def cut(page: SparkPage, way: Way) -> Iterator[list[Rows]]:
         yield [partial(_part, page, rows, narrow) for rows in origin.parts(count)]
 
 
-def _part(page: SparkPage, rows: Rows, narrow: Step) -> DataFrame:
+def _part(page: SparkPage, rows: Rows, narrow: Change) -> DataFrame:
     """What was done to all rows of a page, done to some of them."""
     part = rows()
     for step in page.steps or ():

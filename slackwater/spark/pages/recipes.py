@@ -14,13 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
-import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE
 from slackwater.operators.payload import Recipe
-from slackwater.plan.nodes import StoredNode
+from slackwater.plan.steps import JoinTable
 from slackwater.spark.pages.fold import KEEP
 from slackwater.spark.pages.parts import Rows, cut
 from slackwater.spark.pages.statistics import page_statistics
@@ -73,8 +72,7 @@ def _noted(page: SparkPage, what: str, how: Any) -> Said | None:
 
 def _joined(page: SparkPage, noted: dict[str, Any]) -> SparkPage:
     stored, columns = (tuple((name, sql) for name, sql in noted[of]) for of in ("stored", "columns"))
-    node = StoredNode((), noted["copy"], noted["how"], noted["condition"], stored, columns, pa.schema([]))
-    return page.join_stored(node, page.origin.pages.copies.table(noted["copy"]))
+    return page.join_stored(JoinTable("", noted["how"], noted["condition"], stored, columns, copy=noted["copy"]))
 
 
 def _rows_left(page: SparkPage, said: tuple[Said, ...]) -> int:

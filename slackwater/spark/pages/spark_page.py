@@ -25,7 +25,7 @@ from slackwater.columns import CELL, PANE, PLACE, ROWS, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Made, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, StoredNode
+from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.expressions import column, named
 from slackwater.spark.pages.fold import KEEP, folded, kernel_columns, spread_of
@@ -33,7 +33,7 @@ from slackwater.spark.pages.function import arrow_function
 from slackwater.spark.pages.holding import hold
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
 from slackwater.spark.pages.origin import Origin, stamp
-from slackwater.spark.pages.parts import Rows, Step, cut
+from slackwater.spark.pages.parts import Change, Rows, cut
 from slackwater.spark.pages.recipes import Said, recipe_of
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.staging import few, stage, too_large
@@ -61,7 +61,7 @@ class SparkPage:
     origin: Origin
     marked: bool = False
     """Whether filters have only marked the rows (KEEP)."""
-    steps: tuple[Step, ...] | None = ()
+    steps: tuple[Change, ...] | None = ()
     """What was done to the rows, to be done to a part of them; None if that is not the same."""
     said: tuple[Said, ...] | None = ()
     """The same in words that a journal can keep; None if they do not say all of it."""
@@ -147,6 +147,15 @@ class SparkPage:
         """Remember what will be asked for."""
         self.origin.expect(needs, at)
 
+    def with_step(self, step: Step) -> SparkPage:
+        """The page after one more step."""
+        if isinstance(step, Where):
+            return self.where(step.condition)
+        if isinstance(step, Select):
+            return self.select(dict(step.columns))
+        assert isinstance(step, JoinTable)
+        return self.join_stored(step)
+
     def where(self, condition: str) -> SparkPage:
         """Filter; as long as the arrival is not known, rows are only marked."""
         if self.origin.arrival is not None:
@@ -175,7 +184,7 @@ class SparkPage:
         """Of how many files, or pieces, the rows are, if a part of these can be worked on like all of them."""
         return 1 if self.steps is None else self.origin.files
 
-    def _then(self, step: Step, marked: bool, said: Said | None = None) -> SparkPage:
+    def _then(self, step: Change, marked: bool, said: Said | None = None) -> SparkPage:
         """The page after one more step."""
         steps = None if self.steps is None else (*self.steps, step)
         words = None if self.said is None or said is None else (*self.said, said)
@@ -279,7 +288,7 @@ class SparkPage:
         """Statistics before any filter, once a job has run."""
         return self.origin.arrival
 
-    def map(self, node: MapNode) -> SparkPage:
+    def map(self, node: Map) -> SparkPage:
         """One job, in Spark's Python workers; the rows stay where they were made."""
         with self.rows_passed() as frame:
             visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
@@ -294,8 +303,9 @@ class SparkPage:
         with self.rows_passed() as frame:
             yield frame.where(f"{TIME} IS NOT NULL")
 
-    def join_stored(self, node: StoredNode, table: DataFrame) -> SparkPage:
+    def join_stored(self, node: JoinTable) -> SparkPage:
         """By Spark; rows without a partner move time too, so their arrival is measured before, by a job."""
+        table = self.origin.pages.stored(node)
         self.measure()
         made = with_stored(self._kept(), node, table, self.origin.hidden)
         said = None if self.said is None else (*self.said, ("join_stored", (node, table)))

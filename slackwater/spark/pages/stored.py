@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from slackwater.plan.nodes import StoredNode
+from slackwater.plan.steps import JoinTable
 from slackwater.spark.pages.expressions import column, named
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _HOW = {"semi": "left_semi", "anti": "left_anti"}
 _IN_DRIVER = {"LocalRelation", "Range", "OneRowRelation"}
 
 
-def with_stored(rows: DataFrame, node: StoredNode, table: DataFrame, hidden: Sequence[str]) -> DataFrame:
+def with_stored(rows: DataFrame, node: JoinTable, table: DataFrame, hidden: Sequence[str]) -> DataFrame:
     """Rows together with those of a relation; they keep what is hidden."""
     stored = table.select(*(named(sql, name) for name, sql in node.stored))
     condition = "true" if node.condition is None else node.condition

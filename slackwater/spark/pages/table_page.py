@@ -16,7 +16,7 @@ from slackwater.columns import NO_SOURCE, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, ResultsOf
 from slackwater.operators.payload import Made, Payload, Recipe, Staged
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import MapNode, StoredNode, WindowNode
+from slackwater.plan.steps import Map, Step
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.new_page import known, staged
@@ -100,13 +100,9 @@ class TablePage:
         frame = self._pages.given(self._table, spark_schema(self._table.schema))
         return known(frame, self.number, self._hidden, self.measure(), self._shape, self._pages, self.prod)
 
-    def where(self, condition: str) -> SparkPage:
+    def with_step(self, step: Step) -> SparkPage:
         """By Spark."""
-        return self._on_spark.where(condition)
-
-    def select(self, columns: Mapping[str, str]) -> SparkPage:
-        """By Spark."""
-        return self._on_spark.select(columns)
+        return self._on_spark.with_step(step)
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """By Spark."""
@@ -120,13 +116,9 @@ class TablePage:
         """By Spark."""
         return self._on_spark.rows_of(kernel)
 
-    def map(self, node: MapNode) -> SparkPage:
+    def map(self, node: Map) -> SparkPage:
         """By Spark."""
         return self._on_spark.map(node)
-
-    def join_stored(self, node: StoredNode, table: DataFrame) -> SparkPage:
-        """By Spark."""
-        return self._on_spark.join_stored(node, table)
 
     @contextmanager
     def rows_with_time(self) -> Iterator[DataFrame]:
@@ -185,8 +177,8 @@ def results_hidden(node: ResultsOf) -> dict[str, str]:
         ends = f"unix_micros({WINDOW_END})"
     elif domain.scale is not None:
         ends = f"CAST({WINDOW_END} * {10**domain.scale}BD AS BIGINT)"
-    hidden = {TIME: f"{ends} - 1L" if isinstance(node, WindowNode) else ends}
-    source = getattr(node.kernel, "source", None)
+    hidden = {TIME: f"{ends} - {node.end_lag}L" if node.end_lag else ends}
+    source = node.kernel.source
     if source is not None:
         hidden[SOURCE] = f"coalesce(CAST(`{source}` AS STRING), '{NO_SOURCE}')"
     return hidden

@@ -16,7 +16,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
 from slackwater.plan.function import check_function
-from slackwater.plan.nodes import PlanNode, answering
+from slackwater.plan.node import PlanNode, answering
 from slackwater.plan.result_keys import result_keys
 from slackwater.spark.api.prods import read_prod
 from slackwater.spark.pages.pages import SparkPages

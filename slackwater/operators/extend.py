@@ -1,0 +1,20 @@
+"""Extend: adds a step to each page; nothing runs here. Rows that a step drops have moved time already."""
+
+from __future__ import annotations
+
+from slackwater.operators.operator import Extending
+from slackwater.operators.page import Page, Pages
+from slackwater.plan.steps import Step
+
+
+class Extend(Extending):
+    """One operator for every step."""
+
+    def __init__(self, label: str, step: Step, pages: Pages) -> None:
+        super().__init__(label)
+        self._step = step
+        self._pages = pages
+
+    def extended(self, page: Page) -> Page:
+        """The page with the step to be done."""
+        return self._pages.extended(page, self._step.on(page.prod is not None))

@@ -1,0 +1,210 @@
+"""A node of a plan, and the questions that every kind of node answers (D12).
+
+A kind of node says all of itself: what it does, which columns it reads, what makes two of them the same work, how
+long it holds rows. Nobody else asks which kind it is; `engine/build.py` has the one table from kinds to operators.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from slackwater.plan.identifiers import Wanted
+from slackwater.progress.time import TimeDomain
+
+if TYPE_CHECKING:
+    from slackwater.plan.nodes import AggregateNode, StreamNode
+
+#: Gives the stream that replaces another, for an attribute in terms of that stream's columns.
+ByAttribute = Callable[["StreamNode", str], "StreamNode"]
+
+
+class PlanNode:
+    """Rows in, rows out: every node has inputs, the schema of its rows, and the domain of their time."""
+
+    if TYPE_CHECKING:
+        # Fields of a dataclass in some kinds, derived in others.
+        @property
+        def inputs(self) -> tuple[PlanNode, ...]: ...
+
+        @property
+        def schema(self) -> pa.Schema: ...
+
+        @property
+        def early_schema(self) -> pa.Schema | None: ...
+
+        @property
+        def domain(self) -> TimeDomain: ...
+
+    runs_function: ClassVar[bool] = False
+    """Whether a Python function of the user works on its rows."""
+    pairs_rows: ClassVar[bool] = False
+    """Whether it pairs rows of two inputs."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether rows that came before a query are still in it: then a later query cannot share it."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it does, for people, and as the signature that a journal remembers."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether people see it as a step of the plan."""
+        return True
+
+    def same_work(self) -> object:
+        """Two nodes over the same rows are the same work if this is equal."""
+        return self
+
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """The expressions it reads of its inputs, if these are wanted of its rows; `late_rows` may be routed."""
+        return wanted
+
+    def is_source(self, text: str) -> bool:
+        """Whether a column, as `column_text` writes it, is the source of the streams below."""
+        return all(below.is_source(text) for below in self.inputs)
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
+        """The same node over streams whose time is another attribute (S4's WATTR)."""
+        return self.over(tuple(below.by_attribute(written, stream) for below in self.inputs))
+
+    def over(self, inputs: tuple[PlanNode, ...]) -> PlanNode:
+        """The same node over other inputs."""
+        return replace(self, inputs=inputs)  # type: ignore[type-var]
+
+    def renamed(self, names: Mapping[str, str]) -> PlanNode | None:
+        """A stream under another name; None for what is no stream."""
+        return None
+
+    @property
+    def latent(self) -> bool:
+        """Whether its rows have no time yet (S3 section 5)."""
+        return any(below.latent for below in self.inputs)
+
+    @property
+    def over_results(self) -> bool:
+        """Whether it reads the results of windows as rows; else it reads streams."""
+        return self.inputs[0].over_results  # a union is of rows or of results, not of both
+
+    def as_stream(self) -> StreamNode | None:
+        """Itself, if it is a stream."""
+        return None
+
+    def as_aggregate(self) -> AggregateNode | None:
+        """Itself, if its results are answers."""
+        return None
+
+    def answers(self) -> list[AggregateNode]:
+        """The aggregates whose results it gives as answers, after filters, projections and unions."""
+        return []
+
+    def group_names(self, names: list[str]) -> list[str]:
+        """The names of group columns in its rows, given those in its input."""
+        return names
+
+    @property
+    def reach(self) -> int:
+        """How many ticks after a row the last row that it gives for it may be."""
+        return 0
+
+    def lifetime(self, missing: Callable[[], Exception]) -> int:
+        """How many ticks the rows that joins have made live at most; raises `missing` where no join made them."""
+        raise missing()
+
+
+class TimeOfInput:
+    """Time passes through."""
+
+    inputs: tuple[PlanNode, ...]
+
+    @property
+    def domain(self) -> TimeDomain:
+        """That of the first input."""
+        return self.inputs[0].domain
+
+
+class NeverEarly:
+    """Rows that no prod has asked for."""
+
+    @property
+    def early_schema(self) -> pa.Schema | None:
+        """There are none."""
+        return None
+
+
+def walk(plan: PlanNode) -> Iterator[PlanNode]:
+    """Every node of a plan, inputs first, each once."""
+    seen: dict[int, PlanNode] = {}
+
+    def visit(node: PlanNode) -> Iterator[PlanNode]:
+        if id(node) not in seen:
+            seen[id(node)] = node
+            for below in node.inputs:
+                yield from visit(below)
+            yield node
+
+    yield from visit(plan)
+
+
+def describe(plan: PlanNode) -> str:
+    """A plan as text, inputs first, one line a step; equal plans give equal text."""
+    lines = [describe(below) for below in plan.inputs]
+    return "\n".join([*lines, *([plan.describe()] if plan.shown else [])])
+
+
+def streams_of(plan: PlanNode) -> list[StreamNode]:
+    """The streams that a plan reads, each once."""
+    return list(dict.fromkeys(stream for node in walk(plan) if (stream := node.as_stream()) is not None))
+
+
+def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
+    """The same plan over sources of other names; the declared streams that they read stay the same."""
+    done: dict[int, PlanNode] = {}
+
+    def renamed(node: PlanNode) -> PlanNode:
+        if id(node) not in done:
+            done[id(node)] = node.renamed(names) or node.over(tuple(map(renamed, node.inputs)))
+        return done[id(node)]
+
+    return renamed(plan)
+
+
+def answering(plan: PlanNode) -> AggregateNode | None:
+    """The one aggregate whose results a query gives; None where it has none, or a union of several."""
+    found = plan.answers()
+    return found[0] if len(found) == 1 else None
+
+
+def aggregates_of(plan: PlanNode) -> list[AggregateNode]:
+    """All aggregates of a plan, each once, the topmost first."""
+    found: dict[int, AggregateNode] = {}
+    levels: list[PlanNode] = [plan]
+    while levels:
+        for aggregate in (node.as_aggregate() for node in levels):
+            if aggregate is not None:
+                found.setdefault(id(aggregate), aggregate)
+        levels = [below for node in levels for below in node.inputs]
+    return list(found.values())
+
+
+def first_aggregates(
+    plan: PlanNode, above: AggregateNode | None = None
+) -> list[tuple[StreamNode, AggregateNode | None]]:
+    """Each stream with the aggregate that takes its rows first; None where nothing aggregates them."""
+    stream = plan.as_stream()
+    if stream is not None:
+        return [(stream, above)]
+    nearest = plan.as_aggregate() or above
+    return list(dict.fromkeys(pair for below in plan.inputs for pair in first_aggregates(below, nearest)))
+
+
+def reach_of(plan: PlanNode, stream: StreamNode) -> int | None:
+    """How far behind a row of a stream the last window ends that it belongs to; None if it is not read."""
+    if plan.as_stream() is not None:
+        return 0 if plan == stream else None
+    below = [reach for node in plan.inputs if (reach := reach_of(node, stream)) is not None]
+    return max(below) + plan.reach if below else None

@@ -1,0 +1,266 @@
+"""Steps: what is done to the rows of a page, as data. Each kind says all of itself (D12).
+
+A page is where its rows lie and the steps to be done to them. A back end compiles the steps when something must be
+known of the rows. So a step has to say what it reads, what it gives, when two of them are the same work, and how a
+journal writes it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from slackwater.columns import PLAIN_NAME, TWIN
+from slackwater.plan.identifiers import Wanted, bare, column_text, named_columns, only_used
+
+#: Columns by name, each with its Spark SQL.
+Columns = tuple[tuple[str, str], ...]
+#: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step. By default the columns stay as they are. Kinds compare by their fields."""
+
+    kind: ClassVar[str]
+    """Its word in labels and in a journal."""
+    shown: ClassVar[bool] = True
+    """Whether people see it as a step of a plan."""
+    keeps_answers: ClassVar[bool] = False
+    """Whether results of windows are still answers after it, with the columns that every result has."""
+    makes_rows: ClassVar[bool] = False
+    """Whether results of windows are rows of another query after it."""
+    drops_rows: ClassVar[bool] = False
+    """Whether fewer rows may come out; then time has to be known before or counted along."""
+    fuses: ClassVar[bool] = True
+    """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
+
+    def describe(self) -> str:
+        """What it does, for a person."""
+        raise NotImplementedError
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """The expressions it reads of the rows before it, if these are wanted of the rows after it."""
+        return wanted
+
+    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
+        """Whether a column after it is the stream's source, given what is known of the columns before it."""
+        return below(text)
+
+    def attribute_before(self, written: str) -> str:
+        """A windowing attribute in terms of the columns before it."""
+        return written
+
+    def group_names(self, names: list[str]) -> list[str]:
+        """The names of group columns after it, given those before it."""
+        return names
+
+    def on(self, early: bool) -> Step:
+        """The step for an early page, or for another one."""
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as JSON values; `step_from_json` reads it."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {"step": self.kind, **{name: value for name, value in values.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Where(Step):
+    """Keeps the rows that meet a condition."""
+
+    kind: ClassVar[str] = "where"
+    keeps_answers: ClassVar[bool] = True
+    drops_rows: ClassVar[bool] = True
+    condition: str
+
+    def describe(self) -> str:
+        """The condition."""
+        return f"where {self.condition}"
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """The condition too."""
+        return None if wanted is None else [*wanted, self.condition]
+
+
+@dataclass(frozen=True)
+class Select(Step):
+    """Replaces the columns of a row; hidden columns stay.
+
+    Early results have more columns than final ones: `early` has the columns of these.
+    """
+
+    kind: ClassVar[str] = "select"
+    keeps_answers: ClassVar[bool] = True
+    columns: Columns
+    early: Columns | None = None
+
+    def describe(self) -> str:
+        """The columns."""
+        return f"select {named_columns(self.columns)}"
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """All its expressions."""
+        return [sql for _, sql in self.columns]
+
+    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
+        """Followed through the expression of the column."""
+        columns = {column_text(name): sql for name, sql in self.columns}
+        return text in columns and below(bare(columns[text]))
+
+    def attribute_before(self, written: str) -> str:
+        """The expression of the column."""
+        return _attribute_before(self.columns, written)
+
+    def group_names(self, names: list[str]) -> list[str]:
+        """Those that are still there, by their new names."""
+        return [name for name, sql in self.columns if sql.strip().strip("`") in names]
+
+    def on(self, early: bool) -> Select:
+        """The columns for the page."""
+        return Select(self.early if early and self.early is not None else self.columns)
+
+
+@dataclass(frozen=True)
+class ResultsAsRows(Select):
+    """Makes results of windows rows of another query (S5 section 3.3, Q3-4).
+
+    A row has the groups, the aggregates and the bounds of its window. Its time is the last tick of that window, so
+    a window [s, e) over them takes the results of the windows that end in (s, e]. An early row has the values of
+    the rows that have arrived.
+    """
+
+    kind: ClassVar[str] = "rows"
+    shown: ClassVar[bool] = False
+    keeps_answers: ClassVar[bool] = False
+    makes_rows: ClassVar[bool] = True
+    source: str | None = None
+    """The group column that is the stream's source."""
+
+    def describe(self) -> str:
+        """It is no step that people would write."""
+        return "results as rows"
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """The window below says what it reads."""
+        return wanted
+
+    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
+        """By the groups of the window."""
+        return self.source is not None and text == column_text(self.source)
+
+
+@dataclass(frozen=True)
+class JoinTable(Step):
+    """Joins rows with those of a stored table; they keep their time."""
+
+    kind: ClassVar[str] = "stored"
+    drops_rows: ClassVar[bool] = True
+    fuses: ClassVar[bool] = False
+    table: str
+    """Name of the table."""
+    how: str
+    condition: str | None
+    """Spark SQL over the columns of both, whose names differ."""
+    stored: Columns
+    """Columns of the table, by the names that the condition knows."""
+    columns: Columns
+    written: str = field(default="", compare=False)
+    """The condition as the user wrote it."""
+    copy: str | None = field(default=None, compare=False)
+    """Where the journal has a copy of the table, if rows must come out the same again after a crash."""
+
+    def describe(self) -> str:
+        """The table, the condition, and expressions over the table's columns."""
+        columns = named_columns((name.removeprefix(TWIN), sql) for name, sql in self.stored)
+        columns = f" ({columns})" if " = " in columns else ""
+        return f"{self.how} join with {self.table}{columns} on {self.written}"
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """What its columns and its condition name."""
+        return only_used(self.columns, self.condition, {name for name, _ in self.columns})
+
+    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
+        """Followed through the expression of the column."""
+        found = next((sql for name, sql in self.columns if column_text(name) == text), None)
+        return found is not None and below(bare(found))
+
+    def attribute_before(self, written: str) -> str:
+        """The expression of the column."""
+        return _attribute_before(self.columns, written)
+
+
+@dataclass(frozen=True)
+class Stamp(Step):
+    """Gives all rows of a page that have a time this one (S3 section 5)."""
+
+    kind: ClassVar[str] = "stamp"
+    at: int
+
+    def describe(self) -> str:
+        """The time."""
+        return f"stamp {self.at}"
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Step):
+    """Replaces each row by what a Python function makes of it: S5's Expensive operator.
+
+    It equals nothing but itself: functions need not be comparable, nor have a hash. A journal cannot keep it.
+    """
+
+    kind: ClassVar[str] = "map"
+    fuses: ClassVar[bool] = False
+    function: Function
+    columns: Columns
+    """Output name and Spark SQL type of each column."""
+    schema: pa.Schema
+    """The same as Arrow."""
+
+    @property
+    def name(self) -> str:
+        """What the user called the function."""
+        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
+    def describe(self) -> str:
+        """The function and its columns."""
+        return f"map {self.name} to " + ", ".join(f"{name} {kind}" for name, kind in self.columns)
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """Nobody knows what a function reads."""
+        return None
+
+    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
+        """What a function gives under the source's name is taken for the source."""
+        return text in {column_text(name) for name, _ in self.columns} and below(text)
+
+
+#: The steps that a journal can keep, by their words.
+_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable, Stamp)}
+
+
+def step_from_json(values: Mapping[str, Any]) -> Step:
+    """The step that `Step.to_json` wrote.
+
+    >>> step = Select((("a", "x + 1"),))
+    >>> step_from_json(step.to_json()) == step
+    True
+    """
+    known = {name: _tupled(value) for name, value in values.items() if name != "step"}
+    return _KINDS[values["step"]](**known)
+
+
+def _tupled(value: Any) -> Any:
+    """JSON has lists where a step has tuples."""
+    return tuple(map(_tupled, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _attribute_before(columns: Columns, written: str) -> str:
+    named = {name.lower(): sql for name, sql in columns}
+    found = named.get(written.strip().strip("`").lower(), written)
+    plain = found.strip("`")
+    return plain if PLAIN_NAME.match(plain) else found  # so that the stream's own time is recognised
