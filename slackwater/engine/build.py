@@ -57,6 +57,7 @@ from slackwater.plan.nodes import (
     answering,
     answers_of,
     first_aggregates,
+    is_latent,
     over_results,
     reach_of,
 )
@@ -162,7 +163,10 @@ class _Build:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
-        top, clock = self._node(self._plan, ()), self._settings.clock or self._executor.clock
+        clock = self._settings.clock or self._executor.clock
+        # Rows without a time have no order: they get one where order is asked for.
+        stamped = self._settings.ordered and is_latent(self._plan)
+        top = self._node(StampNode((self._plan,)) if stamped else self._plan, ())
         if self._settings.late is not None:
             # Only the aggregate that takes the rows of streams has late ones.
             (first,) = {id(node) for _, node in first_aggregates(self._plan)}
