@@ -104,6 +104,8 @@ class Operator(ABC):
 
     extends: ClassVar[bool] = False
     """Whether it only extends pages by what is to be done to their rows: then `extended` says how."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether as many rows leave it as came."""
 
     def __init__(self, label: str) -> None:
         self.label = label

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from slackwater.operators.operator import Extending
 from slackwater.operators.page import Page
@@ -10,6 +11,8 @@ from slackwater.operators.page import Page
 
 class Select(Extending):
     """Extends each page by a projection; nothing runs here."""
+
+    keeps_rows: ClassVar[bool] = True
 
     def __init__(self, label: str, columns: Mapping[str, str], early: Mapping[str, str] | None = None) -> None:
         super().__init__(label)
