@@ -1,17 +1,20 @@
-"""first(expression) and last(expression), by application time."""
+"""first(expression) and last(expression), by application time.
+
+All of one SELECT come from one row: rows of one time are ordered by the struct of all these columns.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import polars as pl
 
-from slackwater.aggregates.aggregate import Call, Single
+from slackwater.aggregates.aggregate import Aggregate, Call, Single
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import RunningPartial, Within, given
+from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
 from slackwater.aggregates.types import VALUES
 from slackwater.columns import TIME
 
@@ -38,12 +41,13 @@ class _AtTime(RunningPartial):
     def pair(
         self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
     ) -> tuple[pl.Expr, ...]:
-        takes_old = self._takes_old(old, new, by_value and not kinds[1].is_nested())
+        (t, v), (u, w) = old, new
+        takes_old = self._takes_old(t, u, _at_most(v, w, kinds[1]) if by_value else pl.lit(True))
         return tuple(pl.when(takes_old).then(x).otherwise(y) for x, y in zip(old, new, strict=True))
 
     @abstractmethod
-    def _takes_old(self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], by_value: bool) -> pl.Expr:
-        """Whether the older one is taken; null is below every value."""
+    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
+        """Whether the older one is taken, given both times and whether values of one time are in order."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,8 @@ class First(_AtTime):
         t, v = fields
         return (t, v) if reverse else (within(t.first()), within(v.first()))
 
-    def _takes_old(self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], by_value: bool) -> pl.Expr:
-        (t, v), (u, w) = old, new
-        tie = (v.is_null() | (v <= w).fill_null(False)) if by_value else pl.lit(True)
-        return t.is_not_null() & (u.is_null() | (t < u) | ((t == u) & tie))
+    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
+        return old.is_not_null() & (new.is_null() | (old < new) | ((old == new) & in_order))
 
 
 @dataclass(frozen=True)
@@ -90,17 +92,46 @@ class Last(_AtTime):
         t, v = fields
         return (within(t.first()), within(v.first())) if reverse else (t, v)
 
-    def _takes_old(self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], by_value: bool) -> pl.Expr:
-        (t, v), (u, w) = old, new
-        tie = (v.is_null() | (w >= v).fill_null(False)) if by_value else pl.lit(True)
-        return ~(u.is_not_null() & (t.is_null() | (u > t) | ((t == u) & tie)))
+    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
+        return ~(new.is_not_null() & (old.is_null() | (new > old) | ((old == new) & in_order)))
 
 
+def _at_most(x: pl.Expr, y: pl.Expr, kind: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
+    """Whether x <= y, with null below every value and structs field by field; polars cannot compare structs.
+
+    Arrays count as equal: they meet here only in sliding windows, where no two panes share a time.
+    """
+    if isinstance(kind, pl.Struct):
+        at_most = pl.lit(True)
+        for field in reversed(kind.fields):
+            a, b = x.struct.field(field.name), y.struct.field(field.name)
+            at_most = _at_most(a, b, field.dtype) & (~_at_most(b, a, field.dtype) | at_most)
+        return at_most
+    return pl.lit(True) if kind.is_nested() else x.is_null() | (x <= y).fill_null(False)
+
+
+@dataclass(frozen=True)
 class _Placed(Single):
     """An aggregate that is one of the values."""
 
     growth = Growth.JUMPS
     takes = VALUES
+    row: tuple[str, ...] = ()
+    """The arguments of all first and last of the SELECT, if there are several: they come from one row."""
+
+    def partials(self) -> tuple[Partial, ...]:
+        if not self.row:
+            return super().partials()
+        fields = ", ".join(f"'f{n}', {argument}" for n, argument in enumerate(self.row))
+        return (self.kind(f"named_struct({fields})"),)
+
+    def value(self, *columns: str) -> pl.Expr:
+        value = super().value(*columns)
+        return value.struct.field(f"f{self.row.index(self.argument)}") if self.row else value
+
+    def value_sql(self, *columns: str) -> str:
+        value = super().value_sql(*columns)
+        return f"{value}.f{self.row.index(self.argument)}" if self.row else value
 
     @classmethod
     def read(cls, call: Call) -> Self:
@@ -122,3 +153,10 @@ class LastOf(_Placed):
     functions = ("last",)
     aliases = ("last_value",)
     kind = Last
+
+
+def from_one_row(aggregates: Iterable[Aggregate]) -> list[Aggregate]:
+    """The aggregates of a SELECT, so that all first and last of it come from one row."""
+    made = list(aggregates)
+    row = tuple(dict.fromkeys(a.argument for a in made if isinstance(a, _Placed)))
+    return [replace(a, row=row) if isinstance(a, _Placed) and len(row) > 1 else a for a in made]

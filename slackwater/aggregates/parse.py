@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
 from slackwater.aggregates.registry import BY_FUNCTION, KNOWN
-from slackwater.aggregates.user_text import first_argument
+from slackwater.aggregates.user_text import arguments as written_arguments
 from slackwater.errors import QueryError, did_you_mean
 
 
@@ -69,4 +69,4 @@ def is_aggregate(call: object) -> bool:
 
 def _argument(text: str, arguments: list[exp.Expression]) -> str:
     """The first argument, in the user's own words."""
-    return first_argument(text) if arguments else "*"
+    return written_arguments(text)[0] if arguments else "*"

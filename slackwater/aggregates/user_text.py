@@ -15,20 +15,23 @@ _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
-def first_argument(call: str) -> str:
-    """What stands before the first comma of a call.
+def arguments(call: str) -> list[str]:
+    """What stands between the commas of a call.
 
-    >>> first_argument("approx_percentile(if(a > 0, a, b), 0.5)")
-    'if(a > 0, a, b)'
+    >>> arguments("approx_percentile(if(a > 0, a, b), 0.5)")
+    ['if(a > 0, a, b)', '0.5']
     """
     tokens = _tokens(call)
     opening = next(n for n, token in enumerate(tokens) if token.token_type is TokenType.L_PAREN)
-    depth = 0
+    found, depth, start = [], 0, tokens[opening].end + 1
     for token in tokens[opening:]:
         depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
         if depth == 0 or (depth == 1 and token.token_type is TokenType.COMMA):
-            return call[tokens[opening].end + 1 : token.start].strip()
-    return call[tokens[opening].end + 1 :].strip()
+            found.append(call[start : token.start].strip())
+            start = token.end + 1
+        if depth == 0:
+            return found
+    return [*found, call[start:].strip()]
 
 
 def replace_calls(text: str, wanted: Callable[[exp.Expression], bool], by: Callable[[str], str]) -> str:

@@ -58,8 +58,8 @@ _QUERY = (
     _Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
     _Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
     _Figure("query_windows", "counter", "Windows that were closed.", "windows"),
-    _Figure("query_results", "counter", "Final rows.", "results"),
-    _Figure("query_early_results", "counter", "Early rows.", "early_results"),
+    _Figure("query_results", "counter", "Final rows that the sink got.", "results"),
+    _Figure("query_early_results", "counter", "Early rows that the sink got.", "early_results"),
     _Figure("query_prods", "counter", "Prods that the query has sent itself.", "prods"),
     _Figure("query_queued", "gauge", "Elements that wait on its arcs.", "queued"),
 )

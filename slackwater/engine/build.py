@@ -37,18 +37,7 @@ from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.columns import columns_of_joins, narrowed
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of
-from slackwater.plan.nodes import (
-    AggregateNode,
-    JoinNode,
-    MapNode,
-    RollingNode,
-    StampNode,
-    StepNode,
-    StreamNode,
-    UnionNode,
-    WindowNode,
-    answering_window,
-)
+from slackwater.plan.nodes import AggregateNode, JoinNode, MapNode, RollingNode, StampNode, StepNode, StreamNode, UnionNode, WindowNode, answering_window
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.sideline import Sideline
@@ -152,7 +141,10 @@ class QueryBuild:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
-        top, clock = self.feed(self._plan, ()), self._clock
+        clock = self._clock
+        # Rows without a time have no order: they get one where order is asked for.
+        stamped = self._settings.ordered and self._plan.latent
+        top = self.feed(StampNode((self._plan,)) if stamped else self._plan, ())
         if self._settings.late is not None:
             # Only the aggregate that takes the rows of streams has late ones.
             (first,) = {id(node) for _, node in first_aggregates(self._plan)}

@@ -17,7 +17,7 @@ from slackwater.engine.commit import Commits, Refused
 from slackwater.engine.cycle import Cycle
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
-from slackwater.engine.figures import figures
+from slackwater.engine.figures import figures, rows_before_sinks
 from slackwater.engine.graph import Feed, Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
@@ -386,8 +386,9 @@ class Executor:
 
     def snapshot(self) -> Snapshot:
         """The same at this instant, with what runs have cost, for other threads."""
-        nodes, told = self.graph.nodes, self._cycle.statistics.figures
+        nodes, told, counted = self.graph.nodes, self._cycle.statistics.figures, rows_before_sinks(self.graph)
         figures = {
-            label: {**nodes[label].measured.figures(), **of, **told(label)} for label, of in self.metrics().items()
+            label: {**nodes[label].measured.figures(), **counted.get(label, {}), **of, **told(label)}
+            for label, of in self.metrics().items()
         }
         return Snapshot(self.clock.now(), figures, self._cycle.strategy.name, tuple(self._cycle.choices))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.engine.graph import Node
+from slackwater.engine.graph import Graph, Node
 from slackwater.operators.operator import MAIN
+from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
 #: Figures that every operator has.
@@ -15,6 +16,27 @@ ENGINE_FIGURES = (
     *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
     *("strategy", "chain", "slope", "unit", "charted"),
 )
+
+
+def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
+    """Rows of sinks and of the steps before them, by operator: a filter's reader counts what the filter left."""
+    found: dict[str, dict[str, int]] = {}
+    for node in graph:
+        if not isinstance(node.operator, Sink):
+            continue
+        rows = node.operator.passed
+        found[node.label] = {"rows_in": rows}
+        while len(node.feeds) == 1 and node.feeds[0] is not None:
+            node = graph.nodes[node.feeds[0][0]]
+            if not node.operator.extends or len(node.feeds) != 1 or not node.measured.rows_in:
+                break
+            # Another sink of the same rows may have come later, and have fewer.
+            known = found.setdefault(node.label, {"rows_out": 0})
+            known["rows_out"] = max(known["rows_out"], rows)
+            if node.operator.drops_rows:
+                break
+            known["rows_in"] = known["rows_out"]
+    return found
 
 
 def figures(node: Node) -> dict[str, Any]:

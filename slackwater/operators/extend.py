@@ -15,6 +15,11 @@ class Extend(Extending):
         self._step = step
         self._pages = pages
 
+    @property
+    def drops_rows(self) -> bool:
+        """As the step says."""
+        return self._step.drops_rows
+
     def extended(self, page: Page) -> Page:
         """The page with the step to be done."""
         return self._pages.extended(page, self._step.on(page.prod is not None))

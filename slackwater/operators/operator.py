@@ -108,6 +108,11 @@ class Operator(ABC):
     def __init__(self, label: str) -> None:
         self.label = label
 
+    @property
+    def drops_rows(self) -> bool:
+        """Whether another number of rows may leave it than came."""
+        return True
+
     def more(self, inputs: Sequence[Input]) -> bool:
         """Whether `run` has something to do; an operator of several inputs may want more than one filled."""
         return any(len(i) for i in inputs)

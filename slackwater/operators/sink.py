@@ -67,7 +67,9 @@ class Sink(Unary):
         self._clock = clock
         self._staged: list[tuple[Payload, bool]] = []
         self._next = 0
-        self._rows = 0
+        self._rows = self._early_rows = 0
+        self.passed = 0
+        """Rows since the start of the process, after all that was done to them on the way."""
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Stage its rows for the next commit; a page without rows says nothing."""
@@ -75,6 +77,7 @@ class Sink(Unary):
         recipe = page.recipe() if self._makes and many else None
         payload: Payload = page.payload(self._last) if recipe is None else recipe
         self._last = payload_rows(payload)
+        self.passed += self._last
         if self._last:
             self._staged.append((payload, page.prod is not None))
             if self._recent is not None and not isinstance(payload, (Staged, Recipe)):
@@ -125,20 +128,23 @@ class Sink(Unary):
             taken.append((self._next, payload, early))
             self._next += 1
             self._rows += payload_rows(payload)
+            self._early_rows += payload_rows(payload) if early else 0
         return taken
 
     def state(self, whole: bool) -> State:
         """The next commit id; asked for after `take`."""
-        return State({"next": self._next, "rows": self._rows})
+        return State({"next": self._next, "rows": self._rows, "early_rows": self._early_rows})
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue the numbering."""
-        self._next, self._rows = states[-1].values["next"], states[-1].values["rows"]
+        values = states[-1].values
+        self._next, self._rows, self._early_rows = values["next"], values["rows"], values.get("early_rows", 0)
 
     def metrics(self) -> dict[str, Any]:
         """Rows and commits so far, and the latest answers of windows."""
         recent = {} if self._recent is None else {RECENT: self._recent.figures()}
-        return {"rows": self._rows, "commits": self._next, **recent}
+        rows = {"rows": self._rows, "results": self._rows - self._early_rows, "early_results": self._early_rows}
+        return {**rows, "commits": self._next, **recent}
 
 
 def output_failed(query: str, rows: str, output: object, error: Exception) -> RunError:

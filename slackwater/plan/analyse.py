@@ -13,6 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.first_last import from_one_row
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.types import is_value, spoken
 from slackwater.columns import unquoted
@@ -187,17 +188,16 @@ class Analysis:
             return aggregate if hidden is None else replace(aggregate, name=hidden)
 
         known = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
-        plain: list[Aggregate] = []
-        hidden: list[Aggregate] = []
+        made: list[Aggregate] = []
         expressions: dict[str, str] = {}
         for name, written in query.aggregates:
             parts = split(written, known)
             if parts is None:
-                plain.append(parsed(name, written, written))
+                made.append(parsed(name, written, written))
                 continue
             expressions[name] = parts.expression
-            hidden += [parsed(name, written, call, own) for own, call in parts.calls]
-        return (*plain, *hidden), expressions
+            made += [parsed(name, written, call, own) for own, call in parts.calls]
+        return tuple(sorted(from_one_row(made), key=lambda aggregate: aggregate.name.startswith("__"))), expressions
 
     def _finished(
         self,

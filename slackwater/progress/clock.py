@@ -24,15 +24,32 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock, kept from going back."""
+    """The machine's clock, without its steps back.
 
-    def __init__(self) -> None:
-        self._last = 0
+    Time goes on with the machine's monotonic clock. It follows the wall clock when that is ahead, as after a
+    suspend or a step forward. After a step back it stays ahead of the wall clock, and nothing that waits stops.
+
+    >>> wall, monotonic = iter([5_000_000, 1_000_000, 9_000_000]), iter([0, 1_000_000, 2_000_000])
+    >>> clock = SystemClock(lambda: next(wall), lambda: next(monotonic))
+    >>> clock.now(), clock.now(), clock.now()
+    (5000, 6000, 9000)
+    """
+
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._offset: int | None = None
+        """The most by which the wall clock was ahead of the monotonic one, in nanoseconds."""
 
     def now(self) -> int:
-        """The machine's time, never below an earlier answer."""
-        self._last = max(self._last, time.time_ns() // 1_000)
-        return self._last
+        """The time now, never below an earlier answer."""
+        # In this order: a thread that is held up between the two calls must not push time ahead.
+        wall = self._wall()
+        monotonic = self._monotonic()
+        ahead = wall - monotonic
+        self._offset = ahead if self._offset is None else max(self._offset, ahead)
+        return (monotonic + self._offset) // 1_000
 
     def until(self, instant: int) -> float | None:
         """Seconds until an instant, 0 if it has passed."""

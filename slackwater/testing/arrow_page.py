@@ -24,6 +24,7 @@ from slackwater.plan.function import checked
 from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
+from slackwater.testing.expression import expression
 from slackwater.testing.pairs import with_stored
 from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -144,7 +145,7 @@ class ArrowPage:
         pane = ((pl.col(TIME) - kernel.spec.offset) // kernel.spec.pane).alias(PANE)
         made = [pl.len().cast(pl.Int64).alias(ROWS)]
         for partial, names in kernel.columns.items():
-            argument = pl.lit(1) if partial.argument == "*" else pl.sql_expr(partial.argument)
+            argument = pl.lit(1) if partial.argument == "*" else expression(partial.argument)
             made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
         timed = self.with_time()
         return Folded(timed.group_by([pane, *groups]).agg(made), self._rows_by_pane(timed, pane, kernel))
@@ -166,7 +167,7 @@ class ArrowPage:
     def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
         """Time, groups and arguments of each row."""
         self._execute()
-        return self._frame.select(pl.sql_expr(sql).alias(name) for name, sql in kernel.row_sql().items())
+        return self._frame.select(expression(sql).alias(name) for name, sql in kernel.row_sql().items())
 
     def time_spread(self) -> tuple[int, int]:
         """How many rows there are, and over how many ticks the middle nine tenths of them lie."""

@@ -63,12 +63,10 @@ AGGREGATES: dict[str, tuple[str, Means]] = {
 
 
 def _end(rows: list[Row], column: str, first: bool) -> Any:
-    """Rows in order; where a range window asks, `__by_value` lets the value decide among simultaneous ones."""
-    if not rows[0].get("__by_value"):
-        return rows[0 if first else -1][column]
-    at = rows[0 if first else -1]["t"]
-    values = sorted((r[column] for r in rows if r["t"] == at), key=lambda v: (v is not None, v))
-    return values[0 if first else -1]
+    """Rows in order; where a range window asks, `__by_value` orders simultaneous ones by x, then s."""
+    if rows[0].get("__by_value"):
+        rows = sorted(rows, key=lambda r: (r["t"], *((r[c] is not None, r[c]) for c in ("x", "s"))))
+    return rows[0 if first else -1][column]
 
 
 @dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -10,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
+import slackwater as sw
 from slackwater.plan import logical as L
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.clock import ManualClock
+from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script
 from tests.kit.arcs import watched_arcs
@@ -82,3 +87,21 @@ def test_results_come_in_the_order_of_their_windows_and_early_ones_at_once(windo
     script.page(frame([[30, "x"], [33, "y"]])).drain()
     finals = [r["window_end"] for r in script.results if r["kind"] == "final"]
     assert finals == sorted(finals) and len(finals) >= 4
+
+
+@pytest.mark.parametrize("kind", [sw.internal(), sw.latent()])
+def test_rows_that_are_stamped_come_as_soon_as_their_stamp_has_passed(tmp_path: Path, kind: Any) -> None:
+    query = plan(where(union(A, B), "true"), {"a": kind, "b": kind}, domain=TimeDomain.TIMESTAMP)
+    sink, clock = ListSink(), ManualClock(100)
+
+    def begin() -> Script:
+        journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
+        return Script(query, journal, sink, ordered=True, clock=clock)
+
+    script = begin().page(frame([[0, "x"], [0, "y"]]), 0, stream="a")
+    assert sink.rows == [], "another page may get the same stamp"
+    script = begin().page(frame([[0, "z"]]), 0, stream="b").advance(1)
+    assert [r["g"] for r in sink.rows] == ["x", "y", "z"]
+    script.advance(9).page(frame([[0, "w"]]), 1, stream="a").advance(1)
+    assert [r["g"] for r in sink.rows] == ["x", "y", "z", "w"]
+    assert script.metrics()["q/order"]["late_rows"] == 0

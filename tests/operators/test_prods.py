@@ -28,7 +28,7 @@ from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
 
-CHOSEN = {name: AGGREGATES[name] for name in ("n", "total", "mean", "low", "high", "ends")}
+CHOSEN = {name: AGGREGATES[name] for name in ("n", "total", "mean", "low", "high", "ends", "ends_s")}
 SECOND = 1_000_000
 
 

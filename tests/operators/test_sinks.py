@@ -103,3 +103,14 @@ def test_what_a_late_sinks_function_gives_back_asks_for_nothing() -> None:
 
     script = play(CallableSink(lambda rows, commit_id: None, PAGES, plan()), make_sink(take, "late", PAGES))
     assert late and script.metrics()["q/window"]["early_results"] == 0
+
+
+def test_a_filter_of_results_counts_the_rows_that_it_lets_through() -> None:
+    made = arrow_plan(SAMPLE, 10, 10, group_by=["g"], disorder=bounded(5), having="n > 1", n="count(*)")
+    script = Script(made).page(frame([[1, "a"], [2, "a"], [3, "b"], [4, "c"]])).prod().drain()
+    assert [(row["kind"], row["g"]) for row in script.results] == [("early", "a"), ("final", "a")]
+    operators = script.executor.snapshot().operators
+    (where,) = (figures for label, figures in operators.items() if "where" in label)
+    assert (where["rows_in"], where["rows_out"]) == (6, 2)
+    sink = operators["q/sink"]
+    assert (sink["rows_in"], sink["results"], sink["early_results"]) == (2, 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from slackwater.aggregates.parse import parse_aggregate
-from slackwater.aggregates.user_text import first_argument, replace_calls, replace_columns
+from slackwater.aggregates.user_text import arguments, replace_calls, replace_columns
 from slackwater.plan.post_aggregate import Split, split
 
 
@@ -41,4 +41,4 @@ def test_calls_are_found_behind_strings_brackets_and_letters_of_any_kind() -> No
     text = "concat('sum(x)', ä, sum(a[0] + ')')) + count(`b(c`)"
     assert replace_calls(text, lambda tree: tree.key in ("sum", "count"), note) == "concat('sum(x)', ä, _) + _"
     assert found == ["sum(a[0] + ')')", "count(`b(c`)"]
-    assert first_argument("f(array(1, 2)[0], 3)") == "array(1, 2)[0]"
+    assert arguments("f(array(1, 2)[0], 3)") == ["array(1, 2)[0]", "3"]

@@ -275,3 +275,17 @@ def test_a_stream_is_read_continuously_until_its_query_is_stopped(
         session.sql("STOP late")
         thread.join(120)
         assert not thread.is_alive()
+
+
+def test_figures_count_the_results_that_having_lets_through(spark: SparkSession) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [(t, k, at) for t, k in enumerate("aabc")]
+    with sw.Session(spark) as s:
+        df = spark.createDataFrame(rows, "t BIGINT, k STRING, at TIMESTAMP")
+        s.stream("rows", df, time="t", disorder=sw.bounded(1), arrival="at", page="1 second")
+        run = s.sql("SELECT k, count(*) AS n FROM rows [RANGE 10, SLIDE 10] GROUP BY k HAVING n > 1").start()
+        s.run_available()
+        figures = run.metrics()
+        assert run.results().num_rows == figures["results"] == 1
+        (where,) = (of for label, of in figures["operators"].items() if "where" in label)
+        assert (where["rows_in"], where["rows_out"]) == (3, 1)

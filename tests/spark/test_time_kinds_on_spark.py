@@ -74,6 +74,15 @@ def test_live_rows_are_stamped_and_answered_by_the_clock_though_a_stream_is_quie
         assert run.metrics()["late_rows"] == 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_ordered_sink_gets_live_rows_without_a_drain(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    with sw.Session(spark) as s:
+        run = stream_of_files(s, tmp_path, "a", kind).where("v > 1").start(ordered=True)
+        pl.DataFrame({"v": [1, 2, 3]}).write_parquet(tmp_path / "a" / "0.parquet")
+        eventually(lambda: run.results().num_rows == 2)
+        assert run.results()["v"].to_pylist() == [2, 3]
+
+
 def test_a_page_from_the_spool_is_stamped_at_its_admission_and_keeps_that_in_the_journal(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -175,8 +175,7 @@ class ClassTrackers:
         """Raise the classes' heartbeats, and those of their sources."""
         for number, tracker in self._trackers.items():
             beat = tracker.heartbeat.tick
-            if beat > MIN_TICK:
-                beat = max(beat, self._seen.carried_to(number, beat))
+            beat = max(beat, self._seen.carried_to(number, beat))
             self._beats[number] = max(int(self._beats[number]), beat)
         self._sources.follow(self._seen.classes.place[: len(self._sources.beats)], self._beats)
 

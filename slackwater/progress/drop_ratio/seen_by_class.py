@@ -48,6 +48,8 @@ class SeenByClass:
         """How far it jumped the last time, and how many pages ago."""
         self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
         """The largest time of each class, at most that of the stream."""
+        self._delays: Ints = np.zeros(CLASSES, dtype=np.int64)
+        """The largest delay of each class: how far its smallest time in a page was behind the reference."""
         self._gaps: dict[int, list[int]] = {}
         """How far the stream was ahead of a class before each of the class's last pages."""
 
@@ -82,6 +84,7 @@ class SeenByClass:
         numbers, begins = np.unique(place[order], return_index=True)
         for number, mine in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
             self._note_gap(number, top, int(highest[mine].max()))
+            self._delays[number] = max(int(self._delays[number]), reference - int(lowest[mine].min()))
             of = rows[mine], lowest[mine], highest[mine]
             self.came[number] = arrival if len(numbers) == 1 else _of_class(arrival, *of)
         np.minimum(self._tops, reference, out=self._tops)
@@ -98,26 +101,30 @@ class SeenByClass:
         """How far the stream carries a class along that has come to this heartbeat.
 
         It is as far behind the stream as it has been at most: a class that has fallen silent goes on with it, not
-        beyond the reference.
+        beyond the reference. One that has no heartbeat sent too little to have one. When it has been silent for
+        longer than twice its largest delay, it goes on that far behind: with more delay a source would be in
+        another class.
         """
-        gaps = self._gaps.get(number)
-        if not gaps:
-            return beat
-        jump = self._jump if self._since_jump <= _JUMPED else 0
-        return self._reference - jump - max(max(gaps) + int(self._tops[number]) - beat, 0)
+        gaps, top = self._gaps.get(number), int(self._tops[number])
+        reference = self._reference - (self._jump if self._since_jump <= _JUMPED else 0)
+        if beat == MIN_TICK:
+            carried = reference - 2 * int(self._delays[number])
+            return carried if carried > top else beat
+        return reference - max(max(gaps) + top - beat, 0) if gaps else beat
 
     def state(self, numbers: list[int]) -> dict[str, Any]:
         """All but the classes; `numbers` are those that have trackers."""
         gaps = [[number, gaps] for number, gaps in self._gaps.items()]
         return {
             "class_tops": self._tops.copy(),
+            "class_delays": self._delays.copy(),
             "classes": [self._reference, self._jump, self._since_jump, gaps, numbers],
         }
 
     def restore(self, state: dict[str, Any], sources: dict[str, Any]) -> list[int]:
         """Continue from an earlier `state()`, and from that of the classes; which of these have trackers."""
         self.classes.restore(sources)
-        self._tops = np.array(state["class_tops"], dtype=np.int64)
+        self._tops, self._delays = (np.array(state[f"class_{kept}"], dtype=np.int64) for kept in ("tops", "delays"))
         self._reference, self._jump, self._since_jump, gaps, numbers = state["classes"]
         self._gaps = {number: list(kept) for number, kept in gaps}
         self._known = set(numbers)

@@ -162,9 +162,9 @@ class Metrics(StreamMetrics, total=False):
     windows: int
     """Windows that were closed."""
     results: int
-    """Final rows."""
+    """Final rows that the sink got."""
     early_results: int
-    """Early rows."""
+    """Early rows that the sink got."""
     accuracy: dict[str, AccuracyMetrics]
     """How good early answers have been, by aggregate; after the first early answer."""
     prods: int

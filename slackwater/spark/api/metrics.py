@@ -71,6 +71,9 @@ def run_metrics(
     domain = pairs[0][0].domain
     mine = {label: f for label, f in snapshot.operators.items() if run.name in f["queries"]}
     aggregates = _with_refused(_aggregate_figures(run, snapshot), run)
+    written = snapshot.of(f"{run.name}/sink")
+    # A filter may stand between the aggregates and the sink.
+    aggregates |= {name: written[name] for name in ("results", "early_results") if name in aggregates and written}
     figures: dict[str, Any] = {
         **_of_all_streams(list(streams.values())),
         "streams": {name: streams[name] for name in run.streams},
