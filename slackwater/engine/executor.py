@@ -129,9 +129,11 @@ class Executor:
         """Take a query out that may come back in a later process; whether it may.
 
         It may if no other query reads its sources: they would go on without it. None if its sink has failed at what
-        was still to be written: then `on_failed` has been told.
+        was still to be written: then `on_failed` has been told. Held, it has done nothing, and the journal has
+        records of queries to come: nothing is committed.
         """
-        self.commit()
+        if not self.held:
+            self.commit()
         if query not in set().union(*(node.queries for node in self.graph)):
             return None
         return self._retire({query}, RunError(f"query {query!r} has been stopped"))

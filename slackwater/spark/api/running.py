@@ -9,7 +9,6 @@ import contextlib
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -18,7 +17,7 @@ from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
-from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.errors import QueryError, RunError
 from slackwater.estimates.early import Early
 from slackwater.events import event
 from slackwater.operators.sink import Output
@@ -32,6 +31,7 @@ from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
 from slackwater.spark.api.interrupts import Interrupts
+from slackwater.spark.api.journal_queries import JournalQueries
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
@@ -42,7 +42,7 @@ from slackwater.spark.api.readers import Readers
 from slackwater.spark.api.run import Run
 from slackwater.spark.ingest.replay import Replay, come_to
 from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.parquet_sink import ParquetSink
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import SinkLike, make_sink
@@ -73,9 +73,7 @@ class Running:
         self.runs: dict[str, Run] = {}
         self._catalogue = catalogue
         self.pages = pages
-        self._journal = journal
-        own = uuid.uuid4().hex[:8]
-        self._run_id = (lambda label: own) if journal is None else journal.run_id
+        self._noted = JournalQueries(journal)
         self._resident_limit = resident_limit
         self._clock = SystemClock()
         executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together)
@@ -117,12 +115,9 @@ class Running:
             raise RunError("this query has been started already; stop its run first, or build the query again")
         check_settings(plan, early, sideline, late)
         replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
-        output = make_sink(sink, f"{self._run_id(label)}-{label}", self.pages, plan)
-        late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-{label}-late", self.pages)
-        known, reserved, new = dict[str, str](), frozenset[str](), False
-        if self._journal is not None:
-            new = label not in self._journal.queries
-            known, reserved = self._journal.register(label, describe(plan)), self._journal.reserved(label)
+        output = make_sink(sink, self._run_id(label), self.pages, plan)
+        late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
+        known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
         play = self._play(known) if replayed else None
         plan = plan if play is None else play.plan(plan)
         run = Run(self, label, query, plan, play, output, late_output)
@@ -133,8 +128,6 @@ class Running:
             self._add(run, output, settings)
         except BaseException:
             del self.runs[label]
-            if new and self._journal is not None:
-                self._journal.forget(label)
             raise
         event("query.started", query=label, streams=run.streams, plan=describe(plan))
         if play is None and not hold:
@@ -153,28 +146,39 @@ class Running:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         return label
 
+    def _run_id(self, label: str) -> str:
+        return f"{self._noted.run_id(label)}-{label}"
+
     def _play(self, known: dict[str, str]) -> Play:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
         if _PLAY in known:
             return self.plays.numbered(int(known[_PLAY]))
-        taken = [] if self._journal is None else self._journal.numbers(_PLAY)
         live = [source_label(name) for name in self._catalogue.live]
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
-        return self.plays.next(taken, sources)
+        return self.plays.next(self._noted.numbers(_PLAY), sources)
 
     def _add(self, run: Run, output: Output, settings: Settings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
         self._inputs.update({stream.name: self._input(stream) for stream in streams_of(run.plan)})
         self.controls.attach(run.play)
-        for stopped in [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]:
-            self._drop(stopped)
+        # A query that was stopped or has failed could never catch up with its stream, which goes on now.
+        over = [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]
         again = [self.readers.stop_without(*need) for need in needed_columns(run.plan, run.routes_late).items()]
         parts = {} if run.play is None else {_PLAY: str(run.play.number)}
+        run_ids = [self._run_id(r.name) for r in over]
 
         def add() -> None:
-            made = add_query(self.loop.executor, run.name, run.plan, output, settings)
-            if self._journal is not None:
-                self._journal.keep_parts(run.name, {**made, **parts})
+            executor = self.loop.executor
+            made = add_query(executor, run.name, run.plan, output, settings)
+            noted = Noted(describe(run.query.plan), {**made, **parts})
+            try:
+                self._noted.note(run.name, noted, self.runs, [r.name for r in over])
+            except BaseException:
+                executor.withdraw(run.name)
+                raise
+            for stopped in over:
+                stopped.resumable = False
+                executor.forget(stopped.name, self._noted.shared)
 
         try:
             self.loop.interrupt(add)
@@ -183,6 +187,8 @@ class Running:
             if any(again):
                 self.read()
             raise
+        for run_id in run_ids:
+            ParquetSink.forget(self.pages, run_id)
 
     def _input(self, stream: StreamNode) -> Declared:
         """What is read for a source: a declared stream, perhaps by another attribute (S4's WATTR)."""
@@ -194,7 +200,7 @@ class Running:
 
     def missing(self) -> list[str]:
         """Queries that the journal holds and that have not been started again: their pages must wait for them."""
-        return [] if self._journal is None else [q for q in self._journal.queries if q not in self.runs]
+        return self._noted.missing(self.runs)
 
     def _release(self) -> None:
         if not self._resumed:
@@ -208,21 +214,18 @@ class Running:
 
     def forget(self, name: str) -> None:
         """Drop a query from the journal that will not be started again."""
-        if self._journal is None or name not in self._journal.queries:
-            raise JournalError(f"the journal holds no query {name!r}")
+        self._noted.check_known(name)
         if name in self.runs and self.runs[name].active:
             raise RunError(f"query {name!r} is running; stop it instead")
-        ParquetSink.forget(self.pages, f"{self._run_id(name)}-{name}")
-        self._journal.forget(name)
-        shared = self._journal.shared
-        self.loop.interrupt(lambda: self.loop.executor.forget(name, shared))
+        ParquetSink.forget(self.pages, self._run_id(name))
+
+        def forget() -> None:
+            self._noted.forget(name, self.runs)
+            self.loop.executor.forget(name, self._noted.shared)
+
+        self.loop.interrupt(forget)
         if not self.missing():
             self._release()
-
-    def _drop(self, run: Run) -> None:
-        """A query was stopped or has failed, and its stream goes on: it could never catch up."""
-        run.resumable = False
-        self.forget(run.name)
 
     # --- reading
 
@@ -339,9 +342,7 @@ class Running:
         self._stop_unread()
 
     def _over(self, run: Run, resumable: bool) -> None:
-        run.resumable = resumable
-        if self._journal is not None and not resumable:
-            self._journal.forget(run.name)
+        run.resumable = self._noted.ended(run.name, resumable)
 
     def _query_failed(self, name: str, error: Exception, resumable: bool) -> None:
         """Called by the executor's thread: a query has failed and is out."""
