@@ -45,6 +45,10 @@ class Readers:
         """Whether a stream is being read."""
         return stream in self._ingests and self._ingests[stream].active
 
+    def has_read(self, stream: str) -> bool:
+        """Whether a stream is being read, or was."""
+        return stream in self._ingests
+
     def stop_without(self, stream: str, columns: Set[str]) -> bool:
         """Stop a stream that is read without some of these columns; whether that was so."""
         if not self.reads(stream) or columns <= self._ingests[stream].columns:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -51,8 +50,6 @@ from slackwater.windows.sideline import Sideline
 _log = logging.getLogger(__name__)
 #: Under this name the journal keeps the number of a query's play among its parts.
 _PLAY = "play"
-#: How often to look whether Spark has ended a stream.
-_LOOK_SECONDS = 0.1
 
 
 class Running:
@@ -91,6 +88,8 @@ class Running:
         """The streams that queries read, by the names of their sources."""
         self._open: set[str] = set()
         """Live streams that are read as rows come, not only by `run_available`."""
+        self.is_working_off = False
+        """Whether `run_available` is under way."""
         self._resumed = False
         self._stopped = threading.Event()
 
@@ -202,6 +201,14 @@ class Running:
         """Queries that the journal holds and that have not been started again: their pages must wait for them."""
         return self._noted.missing(self.runs)
 
+    def check_complete(self) -> None:
+        """Refuse to go on while queries of the journal are missing."""
+        if missing := self.missing():
+            raise RunError(
+                f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
+                "or drop them with session.forget(name)"
+            )
+
     def _release(self) -> None:
         if not self._resumed:
             self._resumed = True
@@ -279,20 +286,6 @@ class Running:
         """Spark has ended a stream with an error: the queries that read it fail."""
         if self.loop.error is None and source_label(name) in self.loop.executor.graph:
             self.loop.interrupt(lambda: self.loop.executor.fail(source_label(name), error))
-
-    def await_end(self, run: Run, timeout: float | None) -> bool:
-        """Wait until a query ends, or nothing is read for it any more; whether that is so."""
-        until = None if timeout is None else time.monotonic() + timeout
-        while run.active and not self.interrupts.wished:
-            self.look_after_readers()
-            playing = run.play is not None and run.play.playing
-            if run.active and not playing and not self.reads(run):
-                break
-            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
-            if left <= 0:
-                return False
-            run.wait(left)
-        return True
 
     def replays(self, play: Play) -> list[Replay]:
         """What a play replays."""
