@@ -68,6 +68,9 @@ class Running:
         together: bool = True,
     ) -> None:
         self.runs: dict[str, Run] = {}
+        """Replaced, never changed: all threads go through it."""
+        self._starting = threading.Lock()
+        """Two threads may start queries."""
         self._catalogue = catalogue
         self.pages = pages
         self._noted = JournalQueries(journal)
@@ -83,7 +86,7 @@ class Running:
         self.readers = Readers(self.loop, pages, place)
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
-        self.controls = Controls(self.loop, self.runs)
+        self.controls = Controls(self.loop, lambda: self.runs)
         self._inputs: dict[str, Declared] = {}
         """The streams that queries read, by the names of their sources."""
         self._open: set[str] = set()
@@ -107,35 +110,37 @@ class Running:
         ordered: bool,
     ) -> Run:
         """Start a query; an error leaves everything as it was."""
-        plan, label = query.plan, self._label(name)
-        for stream in streams_of(plan):
-            self.controls.refuse(stream.name)
-        if any(run.active and run.query is query for run in self.runs.values()):
-            raise RunError("this query has been started already; stop its run first, or build the query again")
-        check_settings(plan, early, sideline, late)
-        replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
-        output = make_sink(sink, self._run_id(label), self.pages, plan)
-        late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
-        known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
-        play = self._play(known) if replayed else None
-        plan = plan if play is None else play.plan(plan)
-        run = Run(self, label, query, plan, play, output, late_output)
-        clock = None if play is None else play.clock
-        settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
-        self.runs[label] = run
-        try:
-            self._add(run, output, settings)
-        except BaseException:
-            del self.runs[label]
-            raise
-        event("query.started", query=label, streams=run.streams, plan=describe(plan))
-        if play is None and not hold:
-            self._open |= set(run.streams)
-        if not self.missing():
-            # What waits in the journal for several queries may go on only when all of them are back.
-            self._release()
-            self.read()
-        return run
+        self.loop.check_outside()
+        with self._starting:
+            plan, label = query.plan, self._label(name)
+            for stream in streams_of(plan):
+                self.controls.refuse(stream.name)
+            if any(run.active and run.query is query for run in self.runs.values()):
+                raise RunError("this query has been started already; stop its run first, or build the query again")
+            check_settings(plan, early, sideline, late)
+            replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
+            output = make_sink(sink, self._run_id(label), self.pages, plan)
+            late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
+            known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
+            play = self._play(known) if replayed else None
+            plan = plan if play is None else play.plan(plan)
+            run = Run(self, label, query, plan, play, output, late_output)
+            clock = None if play is None else play.clock
+            settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
+            self.runs = {**self.runs, label: run}
+            try:
+                self._add(run, output, settings)
+            except BaseException:
+                self.runs = {name: other for name, other in self.runs.items() if other is not run}
+                raise
+            event("query.started", query=label, streams=run.streams, plan=describe(plan))
+            if play is None and not hold:
+                self._open = self._open.union(run.streams)
+            if not self.missing():
+                # What waits in the journal for several queries may go on only when all of them are back.
+                self._release()
+                self.read()
+            return run
 
     def _label(self, name: str | None) -> str:
         label = next(q for n in count(1) if (q := f"q{n}") not in self.runs) if name is None else name
@@ -158,7 +163,7 @@ class Running:
 
     def _add(self, run: Run, output: Output, settings: Settings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
-        self._inputs.update({stream.name: self._input(stream) for stream in streams_of(run.plan)})
+        self._inputs = {**self._inputs, **{stream.name: self._input(stream) for stream in streams_of(run.plan)}}
         self.controls.attach(run.play)
         # A query that was stopped or has failed could never catch up with its stream, which goes on now.
         over = [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]
@@ -268,7 +273,7 @@ class Running:
 
     def read_on(self) -> None:
         """Read all live streams as rows come, also those of queries that were started with `hold=True`."""
-        self._open |= self.live_streams()
+        self._open = self._open | self.live_streams()
         self.read()
 
     def _stop_unread(self) -> None:
