@@ -36,7 +36,7 @@ class Admission:
         self.pages = 0
         """Pages let in."""
         self.consumed: dict[str, int] = {}
-        """Number of the last page taken, by source."""
+        """Number of the last page taken, by source. Other threads read it: it is replaced, never changed."""
         self.tickets: list[Ticket] = []
 
     def next(self) -> int:
@@ -57,7 +57,7 @@ class Admission:
         admitted = node.operator.announce(page, node.clock.now())
         ticket.saved = admitted.saved
         node.inputs[0].push(Entry(admitted, ticket.admission, ticket.saved, source))
-        self.consumed[source] = page.number
+        self.consumed = {**self.consumed, source: page.number}
         self.pages += 1
         self.tickets.append(ticket)
         return ticket
@@ -81,11 +81,8 @@ class Admission:
 
     def withdraw(self, sources: Mapping[str, int | None], error: BaseException) -> None:
         """Nobody reads these sources any more: they stand at these pages, and what came later must come again."""
-        for source, number in sources.items():
-            if number is None:
-                self.consumed.pop(source, None)
-            else:
-                self.consumed[source] = number
+        stands = {**self.consumed, **sources}
+        self.consumed = {source: number for source, number in stands.items() if number is not None}
         gone = [t for t in self.tickets if t.source in sources]
         self.tickets = [t for t in self.tickets if t.source not in sources]
         for ticket in gone:

@@ -28,6 +28,7 @@ from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page, Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
+from slackwater.operators.source import needs_at
 from slackwater.operators.taking import OneByOne, Taking, Together
 from slackwater.progress.clock import Clock
 from slackwater.scheduling.fifo import Fifo
@@ -129,9 +130,10 @@ class Executor:
         """Take a query out that may come back in a later process; whether it may.
 
         It may if no other query reads its sources: they would go on without it. None if its sink has failed at what
-        was still to be written: then `on_failed` has been told.
+        was still to be written: then `on_failed` has been told. Held, nothing has run, and nothing is committed.
         """
-        self.commit()
+        if not self.held:
+            self.commit()
         if query not in set().union(*(node.queries for node in self.graph)):
             return None
         return self._retire({query}, RunError(f"query {query!r} has been stopped"))
@@ -182,8 +184,13 @@ class Executor:
     # --- input
 
     def consumed(self, source: str) -> int | None:
-        """Number of the last page that a source has taken for good."""
+        """Number of the last page that a source has taken for good. For any thread."""
         return self._admission.consumed.get(source)
+
+    def asked(self, source: str, place: int) -> frozenset[str] | None:
+        """What a source asks of the page at a place of its stream; None if no query reads it. For any thread."""
+        node = self.graph.nodes.get(source)
+        return None if node is None else needs_at(node.operator.asked, place)
 
     def known_sources(self) -> list[str]:
         """Sources that have taken pages, here or before a restart."""

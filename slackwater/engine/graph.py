@@ -130,6 +130,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
+        """Other threads look labels up in it: it is replaced, never changed."""
         self.clocks: list[Clock] = []
         """The clocks that operators go by, each once."""
         self.changes = 0
@@ -154,14 +155,15 @@ class Graph:
         node = Node(operator, queues, behind, depth, clock, since=since)
         for queue, (label, port) in zip(node.inputs, feeds or (), strict=False):
             self.nodes[label].outputs.setdefault(port, []).append(Arc(node, queue))
-        self.nodes[operator.label] = node
+        self.nodes = {**self.nodes, operator.label: node}
         self.changes += 1
         self.clocks = list(dict.fromkeys(n.clock for n in self))
         return node
 
     def remove(self, label: str) -> None:
         """Take an operator out, with the arcs that lead to it."""
-        gone = self.nodes.pop(label)
+        gone = self.nodes[label]
+        self.nodes = {other: node for other, node in self.nodes.items() if other != label}
         self.changes += 1
         self.clocks = list(dict.fromkeys(n.clock for n in self))
         for node in self.nodes.values():

@@ -55,11 +55,7 @@ class Loop:
 
     def post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
         """Have the executor's thread do something, when it has worked off what there is; or between two runs."""
-        if self.inside:
-            raise RunError(
-                "this was called from a sink's function or a map, for whose end the session waits; to ask for "
-                "early answers, give back sw.prod(…) from the sink's function"
-            )
+        self.check_outside()
         future: Future[object] = Future()
         with self._changed:
             if self.error is not None:
@@ -69,6 +65,14 @@ class Loop:
             (self._urgent if urgent else self._commands).append((command, future))
             self._changed.notify()
         return future
+
+    def check_outside(self) -> None:
+        """Refuse a caller for whom the loop's thread would wait for itself."""
+        if self.inside:
+            raise RunError(
+                "this was called from a sink's function or a map, for whose end the session waits; to ask for "
+                "early answers, give back sw.prod(…) from the sink's function"
+            )
 
     def soon(self, command: Callable[[], object]) -> None:
         """Have something done between two runs, without waiting for it; also from inside a sink's function."""

@@ -188,7 +188,8 @@ class History:
 
     def __init__(self) -> None:
         self.latest = Snapshot(0, {})
-        self.past: deque[Snapshot] = deque(maxlen=MOST_SNAPSHOTS)
+        self.past: tuple[Snapshot, ...] = ()
+        """Replaced, never changed: others may go through it meanwhile."""
         self._kept = float("-inf")
         self._waiting: deque[Callable[[], object]] = deque()
 
@@ -203,4 +204,4 @@ class History:
             self._waiting.popleft()()
         if seconds - self._kept >= APART_SECONDS:
             self._kept = seconds
-            self.past.append(snapshot.figures_alone())
+            self.past = (*self.past[1 - MOST_SNAPSHOTS :], snapshot.figures_alone())

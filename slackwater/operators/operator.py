@@ -107,6 +107,8 @@ class Operator(ABC):
 
     def __init__(self, label: str) -> None:
         self.label = label
+        self.asked = frozenset[str]()
+        """Statistics that a source asks of pages. Other threads read it: it is replaced, never changed."""
 
     @property
     def drops_rows(self) -> bool:

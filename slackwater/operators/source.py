@@ -47,7 +47,7 @@ class Source(Unary):
         super().__init__(label)
         self._taking = taking or OneByOne()
         self._promises = {MAIN: Promise(tracker)}
-        self._needs = needs
+        self._needs = self.asked = needs
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
@@ -80,6 +80,7 @@ class Source(Unary):
                 self._promises[port].tracker.restore(self._kept.pop(port))
         self._promises[port].followers[query, follower.teller] = follower
         self._promises[port].beside = dict(beside or {})
+        self._publish_asked()
 
     def unfollow(self, query: str) -> None:
         """A query is gone, and with its last query a policy that is not the stream's own."""
@@ -87,6 +88,11 @@ class Source(Unary):
             promise.followers = {key: f for key, f in promise.followers.items() if key[0] != query}
             if port != MAIN and not promise.followers:
                 del self._promises[port]
+        self._publish_asked()
+
+    def _publish_asked(self) -> None:
+        followers = (f for promise in self._promises.values() for f in promise.followers.values())
+        self.asked = self._needs.union(*(follower.needs for follower in followers))
 
     def listen(self, sources: Mapping[str, Source]) -> None:
         """Be told of what comes to other sources, where a policy goes by them."""
@@ -122,18 +128,12 @@ class Source(Unary):
             self._to_come_back.remove(page.number)
             self._under_way.append(page)
 
-    def needs(self, place: int) -> frozenset[str]:
-        """What is asked of the page at this place of the stream."""
-        wanted = self._needs.union(*(f.needs for p in self._promises.values() for f in p.followers.values()))
-        # For people alone a glance at the times is enough, now and then.
-        return wanted | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in wanted else wanted
-
     def announce(self, page: Page, now: int) -> Page:
         """Stamp it, where time is internal, and say what will be asked of it."""
         tracker = self._promises[MAIN].tracker
         if isinstance(tracker, StampTracker):
             page = page.stamped(tracker.stamp(now))
-        page.expect(self.needs(self._announced), now)
+        page.expect(needs_at(self.asked, self._announced), now)
         self._announced += 1
         return page
 
@@ -145,7 +145,7 @@ class Source(Unary):
         page, pages = self._taking.take(inputs[0])
         if pages > 1:
             # Else one page of which a sketch is asked would have the rows of all others sketched too.
-            page.expect(self.needs(self._takes))
+            page.expect(needs_at(self.asked, self._takes))
         self._takes += 1
         self._pages += pages
         self.on_page(page, emit)
@@ -341,6 +341,11 @@ class Source(Unary):
         if own.tracker.promised_by_sender:
             figures["ungrammatical_rows"] = self._behind
         return figures
+
+
+def needs_at(asked: frozenset[str], place: int) -> frozenset[str]:
+    """What is asked of the page at this place of a stream: for people, a glance at the times now and then."""
+    return asked | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in asked else asked
 
 
 def _parted(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -47,3 +47,20 @@ def test_a_forgotten_query_holds_up_nobody(tmp_path: Path) -> None:
     assert [r["n"] for r in good.rows] == [2, 1, 1]
     again = executor(tmp_path, good=good)
     assert again.consumed(source_label("s")) == 1
+
+
+def test_queries_that_are_stopped_before_the_others_are_back_leave_the_journal_as_it_was(tmp_path: Path) -> None:
+    first = executor(tmp_path, one=ListSink(), two=ListSink())
+    first.admit(source_label("s"), page(0, 1, 2))
+    first.run_until_idle()
+    before = {p: p.read_bytes() for p in (tmp_path / "steps").iterdir()}
+    again = executor(tmp_path, new=ListSink(), one=ListSink())
+    again.held = True
+    for query in ("new", "one"):
+        again.retire(query)
+    assert {p: p.read_bytes() for p in (tmp_path / "steps").iterdir()} == before
+    two = ListSink()
+    last = executor(tmp_path, one=ListSink(), two=two)
+    last.admit(source_label("s"), page(1, 30))
+    last.run_until_idle()
+    assert [r["n"] for r in two.rows] == [2]

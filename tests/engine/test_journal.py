@@ -29,7 +29,7 @@ from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.spark.storage import journal_files
-from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Fate, World
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
@@ -231,10 +231,10 @@ def test_changes_are_kept_beside_the_whole_record_until_they_outgrow_it(tmp_path
 
 def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_path: Path) -> None:
     journal = FileJournal(LOCAL, str(tmp_path))
-    journal.register("q", describe(query(window=(7, 3))))
-    journal.register("q", describe(query(window=(7, 3))))
+    journal.note({"q": Noted(describe(query(window=(7, 3))), {"where0": "q/where0"})})
+    assert journal.check("q", describe(query(window=(7, 3)))) == {"where0": "q/where0"}
     with pytest.raises(JournalError) as refusal:
-        FileJournal(LOCAL, str(tmp_path)).register("q", describe(query(window=(8, 2))))
+        FileJournal(LOCAL, str(tmp_path)).check("q", describe(query(window=(8, 2))))
     message = str(refusal.value)
     assert "range 7 slide 3" in message
     assert "range 8 slide 2" in message
@@ -243,11 +243,11 @@ def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_pa
 
 def test_a_query_that_was_forgotten_makes_room_for_another(tmp_path: Path) -> None:
     journal = FileJournal(LOCAL, str(tmp_path))
-    journal.register("q", "one")
-    journal.register("r", "three")
-    journal.forget("q")
+    journal.note({"q": Noted("one", {}), "r": Noted("three", {})})
+    journal.note({}, over=["q"])
     other = FileJournal(LOCAL, str(tmp_path))
-    other.register("q", "two")
+    assert other.check("q", "two") == {}
+    other.note({"q": Noted("two", {})})
     assert FileJournal(LOCAL, str(tmp_path)).queries == {"q": "two", "r": "three"}
 
 
@@ -255,16 +255,16 @@ def test_a_query_keeps_its_id_until_it_is_forgotten(tmp_path: Path) -> None:
     """Commits of a later query of that name begin at 0 again: its files must not be taken for the earlier one's."""
     journal = FileJournal(LOCAL, str(tmp_path / "a"))
     first = journal.run_id("q")
-    journal.register("q", "plan")
+    journal.note({"q": Noted("plan", {})})
     again = FileJournal(LOCAL, str(tmp_path / "a"))
     assert again.run_id("q") == first
     assert len({first, again.run_id("r"), FileJournal(LOCAL, str(tmp_path / "b")).run_id("q")}) == 3
-    again.forget("q")
+    again.note({}, over=["q"])
     assert FileJournal(LOCAL, str(tmp_path / "a")).run_id("q") != first
 
 
 def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
-    FileJournal(LOCAL, str(tmp_path)).register("q", "plan")
+    FileJournal(LOCAL, str(tmp_path)).note({"q": Noted("plan", {})})
     header = json.loads((tmp_path / "journal.json").read_text())
     (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
     with pytest.raises(JournalError, match="has format 99, this version reads format 16: continue with"):

@@ -40,6 +40,17 @@ def test_history_is_bounded_and_its_snapshots_lie_apart() -> None:
     assert all(later - earlier >= 10 for earlier, later in pairwise(times))
 
 
+def test_the_past_can_be_gone_through_while_more_is_published() -> None:
+    history = History()
+    for second in range(3):
+        history.publish(Snapshot(second, {}), float(second))
+    seen = []
+    for snapshot in history.past:
+        seen.append(snapshot.at)
+        history.publish(Snapshot(10 + snapshot.at, {}), 10.0 + snapshot.at)
+    assert seen == [0, 1, 2] and [snapshot.at for snapshot in history.past] == [0, 1, 2, 10, 11, 12]
+
+
 def test_the_past_has_figures_and_neither_answers_nor_what_was_found() -> None:
     history, held = History(), weakref.WeakSet[_Large]()
     for second in range(5):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater.errors import JournalError, RunError
-from slackwater.spark.storage.journal_files import FileJournal, open_journal
+from slackwater.spark.storage.journal_files import FileJournal, Noted, open_journal
 from slackwater.spark.storage.place import Place
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faulty_files import FaultyFiles, newest
@@ -99,7 +99,7 @@ def test_a_stopped_session_writes_nothing_more(tmp_path: Path) -> None:
     journal = open_journal(Place.of(tmp_path))
     journal.close()
     with pytest.raises(JournalError, match="has been stopped"):
-        journal.register("q", "plan")
+        journal.note({"q": Noted("plan", {})})
 
 
 # --- without a lock

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -157,3 +159,17 @@ def test_chain_holds_filtered_pages_and_answers_the_same(
         assert source_label("rows") in executor.graph
         assert run.metrics()["memory_bytes"] == 0
     assert any(held) == bool(memory)
+
+
+def test_two_threads_may_free_at_once() -> None:
+    class Taken(deque[Any]):
+        """Another thread takes the last one between the look and the grasp."""
+
+        def popleft(self) -> Any:
+            self.clear()
+            return super().popleft()
+
+    room = Room()
+    room._gone = Taken(["a frame"])
+    room.free()
+    assert not room._gone

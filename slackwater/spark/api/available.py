@@ -27,11 +27,7 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
     if not runs:
         raise RunError("no query is running: all have been stopped or have failed; start one first")
     check_speed(speed, replay=any(run.play is not None for run in runs))
-    if missing := running.missing():
-        raise RunError(
-            f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
-            "or drop them with session.forget(name)"
-        )
+    running.check_complete()
     with running.interrupts.heard(_INTERRUPTED), _told(running):
         if running.live_streams():
             _run_live(running, drain)
@@ -81,7 +77,8 @@ def _run_play(running: Running, play: Play, drain: bool, progress: Progress | No
 
 @contextmanager
 def _told(running: Running) -> Iterator[None]:
-    """An error of the executor's thread is told as such, wherever it comes up."""
+    """Work is under way; an error of the executor's thread is told as such, wherever it comes up."""
+    running.is_working_off = True
     try:
         yield
     except Exception as error:
@@ -89,3 +86,5 @@ def _told(running: Running) -> Iterator[None]:
         if cause is None:
             raise
         raise RunError(f"the session has failed: {type(cause).__name__}: {cause}") from error
+    finally:
+        running.is_working_off = False

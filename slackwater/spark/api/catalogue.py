@@ -38,6 +38,7 @@ class Catalogue:
         self._users = users
         """Knows tables and views that the user makes while the session is there."""
         self._streams: dict[str, Declared] = {}
+        """Replaced, never changed: the executor's thread looks streams up."""
         self.tables: dict[str, DataFrame] = {}
         """Stored relations that were given a name."""
 
@@ -61,7 +62,7 @@ class Catalogue:
 
     def declare(self, stream: Declared) -> None:
         """Add a stream."""
-        self._streams[stream.node.name] = stream
+        self._streams = {**self._streams, stream.node.name: stream}
 
     def stream(self, name: str) -> tuple[StreamNode, FrameRelation]:
         """A declared stream and its rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -25,14 +25,16 @@ _OWNER = "prods/"
 class Controls:
     """Prods of a live stream are for queries of live streams, those of a replay for queries of the same replay."""
 
-    def __init__(self, loop: Loop, runs: Mapping[str, Run]) -> None:
+    def __init__(self, loop: Loop, runs: Callable[[], Mapping[str, Run]]) -> None:
+        """`runs` gives the queries at this instant: the executor's thread asks for them, too."""
         self._loop = loop
         self._runs = runs
         self._all: dict[str, tuple[Control, Declared]] = {}
+        """Replaced, never changed: other threads ask for figures."""
 
     def declare(self, control: Control, declared: Declared) -> None:
         """Add a stream of prods."""
-        self._all[control.node.name] = control, declared
+        self._all = {**self._all, control.node.name: (control, declared)}
         self.attach(None)
 
     def refuse(self, stream: str) -> None:
@@ -63,7 +65,7 @@ class Controls:
                 continue
 
             def send(query: str | None, asked: Asked, control: Control = control) -> int:
-                prods = fitting(control, [r for r in self._runs.values() if r.play is play], query, asked)
+                prods = fitting(control, [r for r in self._runs().values() if r.play is play], query, asked)
                 for prod in prods:
                     self._loop.executor.prod(prod)
                 return len(prods)

@@ -25,51 +25,66 @@ class Readers:
         self._pages = pages
         self._checkpoints = place.child("checkpoints")
         self._ingests: dict[str, Ingest] = {}
+        """Replaced, never changed: the executor's thread stops streams, the user's starts them."""
+        self._changing = threading.Lock()
         self._stopping: list[threading.Thread] = []
 
     def read(self, declared: Declared, columns: set[str], spooling: bool, available_now: bool) -> None:
         """Have a stream read with these columns, from where its checkpoint stands."""
         name = declared.node.name
-        if name not in self._ingests:
-            checkpoint = self._checkpoints.child(name)
-            self._ingests[name] = Ingest(
-                declared.node, declared.frame, self._loop, self._pages, checkpoint, declared.trigger
-            )
+        with self._changing:
+            ingest = self._ingests.get(name)
+            if ingest is None:
+                checkpoint, loop = self._checkpoints.child(name), self._loop
+                ingest = Ingest(declared.node, declared.frame, loop, self._pages, checkpoint, declared.trigger)
+                self._ingests = {**self._ingests, name: ingest}
         self.join()  # two readers of one checkpoint are refused by Spark
-        ingest = self._ingests[name]
         ingest.spooling |= spooling
         if not ingest.active or available_now or not columns <= ingest.columns:
             ingest.start(columns, available_now)
 
     def reads(self, stream: str) -> bool:
         """Whether a stream is being read."""
-        return stream in self._ingests and self._ingests[stream].active
+        ingest = self._ingests.get(stream)
+        return ingest is not None and ingest.active
+
+    def has_read(self, stream: str) -> bool:
+        """Whether a stream is being read, or was."""
+        return stream in self._ingests
 
     def stop_without(self, stream: str, columns: Set[str]) -> bool:
         """Stop a stream that is read without some of these columns; whether that was so."""
-        if not self.reads(stream) or columns <= self._ingests[stream].columns:
+        ingest = self._ingests.get(stream)
+        if ingest is None or not ingest.active or columns <= ingest.columns:
             return False
-        self._ingests[stream].stop()
+        ingest.stop()
         return True
 
     def wait(self, stream: str, interrupts: Interrupts) -> None:
         """Wait until what there is of a stream has been read, or the user wants no more; its error is raised."""
-        if stream in self._ingests and not self._ingests[stream].wait(lambda: interrupts.wished):
+        ingest = self._ingests.get(stream)
+        if ingest is not None and not ingest.wait(lambda: interrupts.wished):
             self.stop({stream})
 
     def failed(self) -> dict[str, Exception]:
         """Streams whose reading has ended with an error."""
-        errors = {name: ingest.error() for name, ingest in list(self._ingests.items())}
+        errors = {name: ingest.error() for name, ingest in self._ingests.items()}
         return {name: error for name, error in errors.items() if error is not None}
 
     def stop(self, streams: Set[str]) -> None:
         """Stop reading some streams after the batch under way; from inside a sink's function, without waiting."""
-        gone = [self._ingests.pop(name) for name in list(self._ingests) if name in streams]
+        gone = self._take_out(streams)
         if self._loop.inside:
             self._apart([ingest.stop for ingest in gone])
         else:
             for ingest in gone:
                 ingest.stop()
+
+    def _take_out(self, streams: Set[str]) -> list[Ingest]:
+        with self._changing:
+            gone = [ingest for name, ingest in self._ingests.items() if name in streams]
+            self._ingests = {name: ingest for name, ingest in self._ingests.items() if name not in streams}
+        return gone
 
     def stop_all_but(self, wanted: Set[str]) -> None:
         """Stop reading the streams that nobody wants any more."""
@@ -77,8 +92,7 @@ class Readers:
 
     def stop_all(self) -> None:
         """Stop all; a batch that takes long is cut short by the end of the loop, and comes again."""
-        gone, self._ingests = list(self._ingests.values()), {}
-        self._apart([ingest.stop for ingest in gone])
+        self._apart([ingest.stop for ingest in self._take_out(self._ingests.keys())])
         self.join(_GRACE_SECONDS)
 
     def join(self, seconds: float | None = None) -> None:

@@ -13,6 +13,7 @@ from slackwater.plan.ask import Ask
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
+from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
@@ -155,14 +156,15 @@ class Run:
         self._running.prod(self, Ask(until, where, at))
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Whether the query, or all its streams, have ended, after a wait of at most `timeout` seconds.
+        """Wait until the query or all its streams have ended, at most for `timeout` seconds; whether they have.
 
-        An error that has ended it is raised.
+        An error that has ended it is raised. Without a timeout, so is an error if nobody runs it: a replay, and a
+        query that was started with `hold=True`, go on only in `session.run_available()`.
         """
         with self._running.interrupts.heard(
             "the query goes on in the background until session.stop() or the end of the program"
         ):
-            over = self._running.await_end(self, timeout)
+            over = await_end(self._running, self, timeout)
         if self._error is not None:
             raise self._error
         return over

@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -18,7 +16,7 @@ from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
-from slackwater.errors import JournalError, QueryError, RunError
+from slackwater.errors import QueryError, RunError
 from slackwater.estimates.early import Early
 from slackwater.events import event
 from slackwater.operators.sink import Output
@@ -32,6 +30,7 @@ from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
 from slackwater.spark.api.interrupts import Interrupts
+from slackwater.spark.api.journal_queries import JournalQueries
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
@@ -42,7 +41,7 @@ from slackwater.spark.api.readers import Readers
 from slackwater.spark.api.run import Run
 from slackwater.spark.ingest.replay import Replay, come_to
 from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.storage.journal_files import FileJournal
+from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.parquet_sink import ParquetSink
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.sinks import SinkLike, make_sink
@@ -51,8 +50,6 @@ from slackwater.windows.sideline import Sideline
 _log = logging.getLogger(__name__)
 #: Under this name the journal keeps the number of a query's play among its parts.
 _PLAY = "play"
-#: How often to look whether Spark has ended a stream.
-_LOOK_SECONDS = 0.1
 
 
 class Running:
@@ -71,11 +68,12 @@ class Running:
         together: bool = True,
     ) -> None:
         self.runs: dict[str, Run] = {}
+        """Replaced, never changed: all threads go through it."""
+        self._starting = threading.Lock()
+        """Two threads may start queries."""
         self._catalogue = catalogue
         self.pages = pages
-        self._journal = journal
-        own = uuid.uuid4().hex[:8]
-        self._run_id = (lambda label: own) if journal is None else journal.run_id
+        self._noted = JournalQueries(journal)
         self._resident_limit = resident_limit
         self._clock = SystemClock()
         executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together)
@@ -88,11 +86,13 @@ class Running:
         self.readers = Readers(self.loop, pages, place)
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
-        self.controls = Controls(self.loop, self.runs)
+        self.controls = Controls(self.loop, lambda: self.runs)
         self._inputs: dict[str, Declared] = {}
         """The streams that queries read, by the names of their sources."""
         self._open: set[str] = set()
         """Live streams that are read as rows come, not only by `run_available`."""
+        self.is_working_off = False
+        """Whether `run_available` is under way."""
         self._resumed = False
         self._stopped = threading.Event()
 
@@ -110,40 +110,37 @@ class Running:
         ordered: bool,
     ) -> Run:
         """Start a query; an error leaves everything as it was."""
-        plan, label = query.plan, self._label(name)
-        for stream in streams_of(plan):
-            self.controls.refuse(stream.name)
-        if any(run.active and run.query is query for run in self.runs.values()):
-            raise RunError("this query has been started already; stop its run first, or build the query again")
-        check_settings(plan, early, sideline, late)
-        replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
-        output = make_sink(sink, f"{self._run_id(label)}-{label}", self.pages, plan)
-        late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-{label}-late", self.pages)
-        known, reserved, new = dict[str, str](), frozenset[str](), False
-        if self._journal is not None:
-            new = label not in self._journal.queries
-            known, reserved = self._journal.register(label, describe(plan)), self._journal.reserved(label)
-        play = self._play(known) if replayed else None
-        plan = plan if play is None else play.plan(plan)
-        run = Run(self, label, query, plan, play, output, late_output)
-        clock = None if play is None else play.clock
-        settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
-        self.runs[label] = run
-        try:
-            self._add(run, output, settings)
-        except BaseException:
-            del self.runs[label]
-            if new and self._journal is not None:
-                self._journal.forget(label)
-            raise
-        event("query.started", query=label, streams=run.streams, plan=describe(plan))
-        if play is None and not hold:
-            self._open |= set(run.streams)
-        if not self.missing():
-            # What waits in the journal for several queries may go on only when all of them are back.
-            self._release()
-            self.read()
-        return run
+        self.loop.check_outside()
+        with self._starting:
+            plan, label = query.plan, self._label(name)
+            for stream in streams_of(plan):
+                self.controls.refuse(stream.name)
+            if any(run.active and run.query is query for run in self.runs.values()):
+                raise RunError("this query has been started already; stop its run first, or build the query again")
+            check_settings(plan, early, sideline, late)
+            replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
+            output = make_sink(sink, self._run_id(label), self.pages, plan)
+            late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
+            known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
+            play = self._play(known) if replayed else None
+            plan = plan if play is None else play.plan(plan)
+            run = Run(self, label, query, plan, play, output, late_output)
+            clock = None if play is None else play.clock
+            settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
+            self.runs = {**self.runs, label: run}
+            try:
+                self._add(run, output, settings)
+            except BaseException:
+                self.runs = {name: other for name, other in self.runs.items() if other is not run}
+                raise
+            event("query.started", query=label, streams=run.streams, plan=describe(plan))
+            if play is None and not hold:
+                self._open = self._open.union(run.streams)
+            if not self.missing():
+                # What waits in the journal for several queries may go on only when all of them are back.
+                self._release()
+                self.read()
+            return run
 
     def _label(self, name: str | None) -> str:
         label = next(q for n in count(1) if (q := f"q{n}") not in self.runs) if name is None else name
@@ -153,28 +150,39 @@ class Running:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         return label
 
+    def _run_id(self, label: str) -> str:
+        return f"{self._noted.run_id(label)}-{label}"
+
     def _play(self, known: dict[str, str]) -> Play:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
         if _PLAY in known:
             return self.plays.numbered(int(known[_PLAY]))
-        taken = [] if self._journal is None else self._journal.numbers(_PLAY)
         live = [source_label(name) for name in self._catalogue.live]
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
-        return self.plays.next(taken, sources)
+        return self.plays.next(self._noted.numbers(_PLAY), sources)
 
     def _add(self, run: Run, output: Output, settings: Settings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
-        self._inputs.update({stream.name: self._input(stream) for stream in streams_of(run.plan)})
+        self._inputs = {**self._inputs, **{stream.name: self._input(stream) for stream in streams_of(run.plan)}}
         self.controls.attach(run.play)
-        for stopped in [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]:
-            self._drop(stopped)
+        # A query that was stopped or has failed could never catch up with its stream, which goes on now.
+        over = [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]
         again = [self.readers.stop_without(*need) for need in needed_columns(run.plan, run.routes_late).items()]
         parts = {} if run.play is None else {_PLAY: str(run.play.number)}
+        run_ids = [self._run_id(r.name) for r in over]
 
         def add() -> None:
-            made = add_query(self.loop.executor, run.name, run.plan, output, settings)
-            if self._journal is not None:
-                self._journal.keep_parts(run.name, {**made, **parts})
+            executor = self.loop.executor
+            made = add_query(executor, run.name, run.plan, output, settings)
+            noted = Noted(describe(run.query.plan), {**made, **parts})
+            try:
+                self._noted.note(run.name, noted, self.runs, [r.name for r in over])
+            except BaseException:
+                executor.withdraw(run.name)
+                raise
+            for stopped in over:
+                stopped.resumable = False
+                executor.forget(stopped.name, self._noted.shared)
 
         try:
             self.loop.interrupt(add)
@@ -183,6 +191,8 @@ class Running:
             if any(again):
                 self.read()
             raise
+        for run_id in run_ids:
+            ParquetSink.forget(self.pages, run_id)
 
     def _input(self, stream: StreamNode) -> Declared:
         """What is read for a source: a declared stream, perhaps by another attribute (S4's WATTR)."""
@@ -194,7 +204,15 @@ class Running:
 
     def missing(self) -> list[str]:
         """Queries that the journal holds and that have not been started again: their pages must wait for them."""
-        return [] if self._journal is None else [q for q in self._journal.queries if q not in self.runs]
+        return self._noted.missing(self.runs)
+
+    def check_complete(self) -> None:
+        """Refuse to go on while queries of the journal are missing."""
+        if missing := self.missing():
+            raise RunError(
+                f"the journal holds the queries {', '.join(missing)}; start them too, under the same names, "
+                "or drop them with session.forget(name)"
+            )
 
     def _release(self) -> None:
         if not self._resumed:
@@ -208,21 +226,18 @@ class Running:
 
     def forget(self, name: str) -> None:
         """Drop a query from the journal that will not be started again."""
-        if self._journal is None or name not in self._journal.queries:
-            raise JournalError(f"the journal holds no query {name!r}")
+        self._noted.check_known(name)
         if name in self.runs and self.runs[name].active:
             raise RunError(f"query {name!r} is running; stop it instead")
-        ParquetSink.forget(self.pages, f"{self._run_id(name)}-{name}")
-        self._journal.forget(name)
-        shared = self._journal.shared
-        self.loop.interrupt(lambda: self.loop.executor.forget(name, shared))
+        ParquetSink.forget(self.pages, self._run_id(name))
+
+        def forget() -> None:
+            self._noted.forget(name, self.runs)
+            self.loop.executor.forget(name, self._noted.shared)
+
+        self.loop.interrupt(forget)
         if not self.missing():
             self._release()
-
-    def _drop(self, run: Run) -> None:
-        """A query was stopped or has failed, and its stream goes on: it could never catch up."""
-        run.resumable = False
-        self.forget(run.name)
 
     # --- reading
 
@@ -258,7 +273,7 @@ class Running:
 
     def read_on(self) -> None:
         """Read all live streams as rows come, also those of queries that were started with `hold=True`."""
-        self._open |= self.live_streams()
+        self._open = self._open | self.live_streams()
         self.read()
 
     def _stop_unread(self) -> None:
@@ -276,20 +291,6 @@ class Running:
         """Spark has ended a stream with an error: the queries that read it fail."""
         if self.loop.error is None and source_label(name) in self.loop.executor.graph:
             self.loop.interrupt(lambda: self.loop.executor.fail(source_label(name), error))
-
-    def await_end(self, run: Run, timeout: float | None) -> bool:
-        """Wait until a query ends, or nothing is read for it any more; whether that is so."""
-        until = None if timeout is None else time.monotonic() + timeout
-        while run.active and not self.interrupts.wished:
-            self.look_after_readers()
-            playing = run.play is not None and run.play.playing
-            if run.active and not playing and not self.reads(run):
-                break
-            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
-            if left <= 0:
-                return False
-            run.wait(left)
-        return True
 
     def replays(self, play: Play) -> list[Replay]:
         """What a play replays."""
@@ -339,9 +340,7 @@ class Running:
         self._stop_unread()
 
     def _over(self, run: Run, resumable: bool) -> None:
-        run.resumable = resumable
-        if self._journal is not None and not resumable:
-            self._journal.forget(run.name)
+        run.resumable = self._noted.ended(run.name, resumable)
 
     def _query_failed(self, name: str, error: Exception, resumable: bool) -> None:
         """Called by the executor's thread: a query has failed and is out."""

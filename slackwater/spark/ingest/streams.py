@@ -14,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
-from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.embedded import tune_for_pages
 from slackwater.spark.ingest.checkpoint import Checkpoint
@@ -174,15 +173,13 @@ class Ingest:
     def _put(self, page: SparkPage) -> None:
         if self._taken is not None and page.number <= self._taken:
             return
-        node = self._loop.executor.graph.nodes.get(source_label(self.node.name))
-        if node is None:
-            raise RunError(f"no query reads stream {self.node.name!r} any more")
         self._pages.room.wait(self.node.name, lambda: self._stopping or not self._loop.works)
         if self._stopping:
             raise RunError(f"stream {self.node.name!r} is read no more")
-        source = node.operator
-        assert isinstance(source, Source)
-        page.expect(source.needs(page.number))
+        asked = self._loop.executor.asked(source_label(self.node.name), page.number)
+        if asked is None:
+            raise RunError(f"no query reads stream {self.node.name!r} any more")
+        page.expect(asked)
         self._offer(self._spool.put(page))
 
     def _offer(self, saved: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -81,13 +82,16 @@ class SparkPages:
         self.side_by_side = SideBySide()
         self.counts_pairs = False
         """Whether to count what joins give: heartbeats and strategies that go by selectivities need it."""
+        self._counting = threading.Lock()
+        """Spark's batch threads and the user's run jobs beside the executor's."""
         self.jobs = 0
         self.spark_seconds = 0.0
 
     def spent(self, seconds: float, jobs: int = 1) -> None:
         """Count a Spark job that was run for a page or a window, or some at the same time."""
-        self.jobs += jobs
-        self.spark_seconds += seconds
+        with self._counting:
+            self.jobs += jobs
+            self.spark_seconds += seconds
         self.room.free()
 
     def given(self, rows: pa.Table, schema: StructType) -> DataFrame:

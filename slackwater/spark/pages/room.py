@@ -79,7 +79,8 @@ class Room:
 
     def lend(self, size: int) -> None:
         """Java has got rows of the driver, for as long as Python has the DataFrame."""
-        self._lent += size
+        with self._changed:
+            self._lent += size
 
     def free(self) -> None:
         """Give memory back that nobody needs any more; between two jobs.
@@ -92,7 +93,11 @@ class Room:
             self._lent = 0
             gc.collect()
         while self._gone:
-            let_go(self._gone.popleft())
+            try:
+                frame = self._gone.popleft()
+            except IndexError:  # another thread has taken the last one
+                return
+            let_go(frame)
 
     # --- the spool
 
@@ -119,5 +124,5 @@ class Room:
         with self._changed:
             while self.full(stream) and not over():
                 self._changed.wait(1.0)
-        if time.monotonic() - started > 0.001:
-            self.pushed_back += time.monotonic() - started
+            if time.monotonic() - started > 0.001:
+                self.pushed_back += time.monotonic() - started

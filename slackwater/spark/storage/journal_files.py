@@ -15,6 +15,7 @@ import hashlib
 import json
 import threading
 import uuid
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from pyarrow import fs
@@ -48,6 +49,14 @@ class _Name(NamedTuple):
         )
 
 
+class Noted(NamedTuple):
+    """What a journal says of a query."""
+
+    plan: str
+    parts: dict[str, str]
+    """Labels of its parts, by their place in its plan."""
+
+
 class FileJournal:
     """Records under one folder. Whoever opens it last owns it: an earlier owner is refused at its next commit.
 
@@ -65,7 +74,9 @@ class FileJournal:
         self._whole_size = 0
         self._kept: list[_Name] = []
         self._changing = threading.Lock()
-        """Of the header: a query may fail in one thread while another one starts a query."""
+        """Of the header, which is replaced as a whole: a query may fail in one thread while another starts one."""
+        self._new_ids: dict[str, str] = {}
+        """Of queries that the header does not hold yet."""
         self._disk.make_folder(self._steps)
         self._disk.make_folder(self._commits)
         self._header = self._read_header()
@@ -89,8 +100,8 @@ class FileJournal:
         """The mark comes first: where there is a header there is a mark."""
         self._disk.mark(self._mark(0))
         self._disk.force(self._commits)
-        self._header = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}, "runs": {}}
-        self._write_header()
+        new = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}, "runs": {}}
+        self._write_header(new)
 
     def _read_header(self) -> dict[str, Any]:
         path = f"{self.folder}/journal.json"
@@ -123,31 +134,25 @@ class FileJournal:
     def run_id(self, label: str) -> str:
         """What makes a query's commit ids unlike those of all others, and of an earlier query of its name."""
         with self._changing:
-            return str(self._header["runs"].setdefault(label, uuid.uuid4().hex[:8]))
+            known = self._header["runs"].get(label)
+            return str(known or self._new_ids.setdefault(label, uuid.uuid4().hex[:8]))
 
     @property
     def queries(self) -> dict[str, str]:
         """Plans of the queries that this journal holds, by label."""
         return dict(self._header["queries"])
 
-    def register(self, label: str, plan: str) -> dict[str, str]:
-        """Say that a query uses this journal; refuse if it holds another query of that name.
-
-        Gives the labels of its parts, by their place in its plan.
-        """
-        with self._changing:
-            known = self._header["queries"].get(label)
-            if known is not None and known != plan:
-                raise JournalError(
-                    f"the journal at {self.folder!r} was written by another query.\nIt holds:\n{_indent(known)}\n"
-                    f"This is:\n{_indent(plan)}\n"
-                    "Give this query another name or a journal of its own, or drop what the journal has of the old "
-                    f"one before you start it: session.forget({label!r})."
-                )
-            if known is None:
-                self._header["queries"][label] = plan
-                self._write_header()
-            return dict(self._header["parts"].get(label, {}))
+    def check(self, label: str, plan: str) -> dict[str, str]:
+        """Labels of a query's parts, by their place in its plan; refuses if it holds another query of that name."""
+        known = self._header["queries"].get(label)
+        if known is not None and known != plan:
+            raise JournalError(
+                f"the journal at {self.folder!r} was written by another query.\nIt holds:\n{_indent(known)}\n"
+                f"This is:\n{_indent(plan)}\n"
+                "Give this query another name or a journal of its own, or drop what the journal has of the old "
+                f"one before you start it: session.forget({label!r})."
+            )
+        return dict(self._header["parts"].get(label, {}))
 
     def reserved(self, label: str) -> frozenset[str]:
         """Labels of the parts of other queries of this journal."""
@@ -163,25 +168,27 @@ class FileJournal:
         """What is kept as a number at some place of the queries' parts."""
         return [int(parts[place]) for parts in self._header["parts"].values() if place in parts]
 
-    def keep_parts(self, label: str, parts: dict[str, str]) -> None:
-        """Remember the labels of a query's parts: others may have them too."""
+    def note(self, queries: Mapping[str, Noted], over: Collection[str] = ()) -> None:
+        """Say which queries use this journal from now on, and which no longer do: all of it, or nothing."""
         with self._changing:
-            if self._header["parts"].get(label, {}) != parts:
-                self._header["parts"][label] = parts
-                self._write_header()
+            names = ("queries", "parts", "runs")
+            header = {**self._header, **{name: dict(self._header[name]) for name in names}}
+            for label in over:
+                for name in names:
+                    header[name].pop(label, None)
+                self._new_ids.pop(label, None)
+            for label, noted in queries.items():
+                header["queries"][label], header["parts"][label] = noted
+                if label in self._new_ids:
+                    header["runs"][label] = self._new_ids[label]
+            if header != self._header:
+                self._write_header(header)
 
-    def forget(self, label: str) -> None:
-        """A query was stopped for good."""
-        with self._changing:
-            if self._header["queries"].pop(label, None) is not None:
-                self._header["parts"].pop(label, None)
-                self._header["runs"].pop(label, None)
-                self._write_header()
-
-    def _write_header(self) -> None:
+    def _write_header(self, header: dict[str, Any]) -> None:
         self.check_owner()
-        sealed = {**self._header, "checksum": _checksum(self._header)}
+        sealed = {**header, "checksum": _checksum(header)}
         self._disk.write(f"{self.folder}/journal.json", json.dumps(sealed, indent=1).encode())
+        self._header = header
 
     # --- records
 

@@ -1,0 +1,83 @@
+"""The queries of a session's journal: which of them are not back yet, and which it is yet to note.
+
+A query is noted when all queries of the journal are back: nothing runs before. So a program that starts others than
+the journal holds, and ends there, leaves the journal as it was.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from slackwater.errors import JournalError
+from slackwater.spark.storage.journal_files import FileJournal, Noted
+
+
+class JournalQueries:
+    """What the journal says of queries; without a journal, nothing. Changes are for the executor's thread."""
+
+    def __init__(self, journal: FileJournal | None) -> None:
+        self._journal = journal
+        self._own = uuid.uuid4().hex[:8]
+        self._new: dict[str, Noted] = {}
+        """Queries that have been started, to be noted when no other is missing."""
+        self._over: set[str] = set()
+        """Queries to be dropped then."""
+
+    def run_id(self, name: str) -> str:
+        """What tells a query's commit ids from those of all others."""
+        return self._own if self._journal is None else self._journal.run_id(name)
+
+    def parts(self, name: str, plan: str) -> dict[str, str]:
+        """Labels of a query's parts, by their place in its plan; another query of its name is refused."""
+        return {} if self._journal is None else self._journal.check(name, plan)
+
+    def reserved(self, name: str) -> frozenset[str]:
+        """Labels of the parts of other queries."""
+        return frozenset() if self._journal is None else self._journal.reserved(name)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Labels of the parts of all queries."""
+        known = frozenset() if self._journal is None else self._journal.shared
+        return known.union(*(noted.parts.values() for noted in self._new.values()))
+
+    def numbers(self, place: str) -> list[int]:
+        """What is kept as a number at some place of the queries' parts."""
+        return [] if self._journal is None else self._journal.numbers(place)
+
+    def missing(self, started: Collection[str]) -> list[str]:
+        """Queries that the journal holds and that have not been started again: their pages must wait for them."""
+        return [] if self._journal is None else [name for name in self._journal.queries if name not in started]
+
+    def check_known(self, name: str) -> None:
+        """Refuse a name that the journal does not hold."""
+        if self._journal is None or name not in self._journal.queries:
+            raise JournalError(f"the journal holds no query {name!r}")
+
+    def note(self, name: str, noted: Noted, started: Collection[str], over: Collection[str]) -> None:
+        """Note a started query, and drop those that it ends: now, or when none is missing."""
+        self._write({**self._new, name: noted}, {*self._over, *over}, started)
+
+    def forget(self, name: str, started: Collection[str]) -> None:
+        """Drop a query that will not come back; it may have been the last that was missing."""
+        assert self._journal is not None
+        self._journal.note({}, [name])
+        self._write(self._new, self._over, started)
+
+    def ended(self, name: str, resumable: bool) -> bool:
+        """A query has been stopped or has failed; whether a later session can go on with it."""
+        self._new.pop(name, None)
+        if self._journal is None:
+            return False
+        if not resumable:
+            self._journal.note({}, [name])
+        return resumable and name in self._journal.queries
+
+    def _write(self, new: dict[str, Noted], over: set[str], started: Collection[str]) -> None:
+        if self._journal is not None:
+            if self.missing(started):
+                self._new, self._over = new, over
+            else:
+                self._journal.note(new, over)
+                self._new, self._over = {}, set()
