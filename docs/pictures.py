@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from picture_runs import SECOND, Followed, follow
 
 import slackwater as sw
+from experiments.lab import arrivals as make
 from slackwater.progress.drop_ratio.disorder_control import PARTS
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import arrivals as make
 
 ROWS, BEAT, LOST, SECOND_BEAT, THIRD_BEAT, OTHER = "#8a8a8a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#444444"
 BEATS = (BEAT, SECOND_BEAT, THIRD_BEAT, "#e69f00")

@@ -25,10 +25,10 @@ from rich.table import Table
 from streams import SHARED, real
 
 import slackwater as sw
+from experiments.lab.bursty import Pattern, load, most_work, on_off, poisson, trace
+from experiments.lab.simulation import Case, Outcome, Virtual, simulate
 from slackwater.scheduling.chain import BoundedChain
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.bursty import Pattern, load, most_work, on_off, poisson, trace
-from slackwater.testing.simulation import Case, Outcome, Virtual, simulate
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.testing.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, lagging, run
+from experiments.lab.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, lagging, run
 
 PLANS: dict[str, dict[str, Below]] = {
     "O1 gives 4 rows for one": {"O1": PROLIFERATIVE},

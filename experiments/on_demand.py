@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.testing.idle_waiting import Case, Outcome, simulate
+from experiments.lab.idle_waiting import Case, Outcome, simulate
 
 _RESULTS = Path(__file__).parent / "results"
 #: Line, case, the seconds that it runs for as a share of all, and what S3 says of it: waiting, latency, queue.

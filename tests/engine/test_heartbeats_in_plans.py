@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from experiments.lab.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
+from experiments.lab.growing_union import GrowingUnion
 from slackwater.engine.build import add_query
 from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
@@ -27,8 +29,6 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.heartbeats import Label, Plan, streams_below
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
-from slackwater.testing.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
-from slackwater.testing.growing_union import GrowingUnion
 from slackwater.testing.script import ArrowPages
 from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slackwater as sw
-from slackwater.testing.idle_waiting import Case, Outcome, arrivals, simulate
+from experiments.lab.idle_waiting import Case, Outcome, arrivals, simulate
 
 SECONDS = 12.0
 #: A sparse stream that shows up within the seconds of a test.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import slackwater as sw
+from experiments.lab.simulation import Case, Comes, Virtual, simulate
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.simulation import Case, Comes, Virtual, simulate
 from tests.kit.strategies import STRATEGIES
 
 #: Example 1.1 in pages of 1,000 rows; a unit of time is a millisecond.
