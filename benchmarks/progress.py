@@ -45,8 +45,8 @@ FLIGHTS = 60_000
 HINDSIGHT, EVERY = "hindsight", "hindsight, every stretch"
 RIVALS: dict[str, Any] = {
     "learned": sw.learned(),
-    "max_delay": sw.max_delay(),
-    "disorder_control": sw.disorder_control(P),
+    "max_delay": sw.papers.max_delay(),
+    "disorder_control": sw.papers.disorder_control(P),
 }
 
 

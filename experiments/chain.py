@@ -126,9 +126,9 @@ def strategies(case: Case, comes: list[Any]) -> dict[str, Strategy]:
     return {
         "chain": sw.chain(),
         OURS: BoundedChain(bound),
-        "greedy": sw.greedy(),
+        "greedy": sw.papers.greedy(),
         "fifo": sw.fifo(),
-        "round-robin": sw.round_robin(quantum="1 ms"),
+        "round-robin": sw.papers.round_robin(quantum="1 ms"),
     }
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.papers.global_counter import counter_bounds
+from slackwater.progress.bounds.environments import PerSource, sensor_bounds
 from slackwater.progress.bounds.generator import HeartbeatGenerator
 from slackwater.progress.bounds.groups import aggregate, spelled_out, weaker, weakest_of
 from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
