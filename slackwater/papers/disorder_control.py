@@ -212,4 +212,13 @@ _STATE = (
 )
 
 
-POLICIES.append(Policy(("CONTROL",), disorder_control, ("every", "timeout"), "CONTROL 1%", tried="for each target"))
+POLICIES.append(
+    Policy(
+        ("CONTROL",),
+        disorder_control,
+        ("every", "timeout"),
+        "CONTROL 1%",
+        tried="for each target",
+        module="sw.papers",
+    )
+)

@@ -211,5 +211,6 @@ POLICIES.append(
         (*ENVIRONMENT, "counted"),
         "GLOBAL COUNTER (10 MS, 40 MS)",
         read_pair,
+        module="sw.papers",
     )
 )

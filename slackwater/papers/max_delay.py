@@ -91,4 +91,4 @@ class MaxDelayTracker(SilenceTracker):
         return {} if self._delay is None else {"max_delay": _show(self._delay)}
 
 
-POLICIES.append(Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY", tried="once"))
+POLICIES.append(Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY", tried="once", module="sw.papers"))

@@ -29,6 +29,8 @@ class Policy:
     """SQL knows lists only; makes of them what the policy takes."""
     tried: Literal["for each target", "once"] | None = None
     """Whether `tune` tries the policy: with each share that may be lost, or without."""
+    module: str = "sw"
+    """Where a user's program finds `make`."""
 
 
 def read_pair(written: Any) -> Any:
@@ -92,3 +94,14 @@ POLICIES: list[Policy] = [
         "BEHIND orders BY 30 SECONDS LATENCY 5 SECONDS OWN (BOUNDED 10 SECONDS)",
     ),
 ]
+
+
+def in_python(description: str) -> str:
+    """A policy's description as a user's program writes it.
+
+    >>> in_python("bounded('20 seconds')")
+    "sw.bounded('20 seconds')"
+    """
+    name = description.partition("(")[0]
+    module = next((policy.module for policy in POLICIES if policy.make.__name__ == name), "sw")
+    return f"{module}.{description}"

@@ -106,5 +106,5 @@ def test_what_a_join_gives_is_counted_for_those_who_go_by_it(spark: SparkSession
 
 def test_what_is_no_level_is_refused(spark: SparkSession) -> None:
     for wrong in ("query", sw.papers.query_level):
-        with pytest.raises(QueryError, match=r"heartbeats=.*sw\.query_level\(\) or sw\.memory_aware\(\)"):
+        with pytest.raises(QueryError, match=r"heartbeats=.*sw\.operator_level\(\) or sw\.memory_aware\(\)"):
             sw.Session(spark, heartbeats=wrong)  # type: ignore[arg-type]

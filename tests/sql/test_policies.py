@@ -6,7 +6,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.policies import POLICIES
+from slackwater.progress.policies import POLICIES, in_python
 from slackwater.scheduling.heartbeats import HEARTBEATS
 from slackwater.scheduling.strategy import STRATEGIES
 from slackwater.sql import statements as S
@@ -93,3 +93,9 @@ def test_every_policy_of_the_package_has_its_words() -> None:
 def test_a_policy_that_is_shown_in_part_cannot_be_written_back() -> None:
     with pytest.raises(sw.QueryError, match="too long to be written as SQL"):
         policy_sql(sw.sensors({f"s{n}": n for n in range(12)}))
+
+
+def test_a_policy_can_be_copied_into_a_program() -> None:
+    for entry in POLICIES:
+        found = eval(in_python(entry.make.__name__), {"sw": sw})
+        assert found is entry.make
