@@ -122,11 +122,6 @@ def add_query(
         raise
 
 
-def remove_query(executor: Executor, name: str) -> None:
-    """Take a query out; parts that others have too stay."""
-    executor.remove(name)
-
-
 class _Build:
     """The building of one query."""
 
