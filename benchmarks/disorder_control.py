@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.papers.max_delay import max_delay
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.drop_ratio import disorder_control as control
-from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
 
+#: The module: the room exports the function of the same name.
+control = import_module("slackwater.papers.disorder_control")
 ROWS = 20_000
 SECOND = 1_000_000
 #: Rows per second, standard deviation and maximum of the delay in seconds.

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 import slackwater as sw
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_streams import Case, generated, ideal, play
 from slackwater.testing import Script
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_streams import Case, generated, ideal, play
 
 
 def real(folder: Path) -> dict[str, Case]:

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
+from experiments.lab.trial import Case, Paged, fixed, hindsight, hindsight_in_every_stretch, required, run
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
-from slackwater.testing.trial import Case, Paged, fixed, hindsight, hindsight_in_every_stretch, required, run
 from slackwater.windows.spec import WindowSpec
 
 Floats = NDArray[np.float64]

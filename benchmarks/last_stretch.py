@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
+from experiments.lab.trial import Case, Outcome, fixed, hindsight, required, run
 from slackwater.progress.drop_ratio.budget import AHEAD, FREE, PLANNED, UNSEEN, kept_free
 from slackwater.progress.drop_ratio.lateness import Floats
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.testing.trial import Case, Outcome, fixed, hindsight, required, run
 
 #: The pages to come are looked at in these numbers.
 PAGES: Ints = np.round(AHEAD * STRETCH).astype(np.int64)

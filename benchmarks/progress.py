@@ -18,11 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.progress.time import TimeDomain
-from slackwater.testing import arrivals as make
-from slackwater.testing.early_streams import Case as EarlyCase
-from slackwater.testing.held_out_kinds import HELD_OUT
-from slackwater.testing.trial import (
+from experiments.lab import arrivals as make
+from experiments.lab.early_streams import Case as EarlyCase
+from experiments.lab.held_out_kinds import HELD_OUT
+from experiments.lab.trial import (
     Case,
     Paged,
     figures,
@@ -31,6 +30,7 @@ from slackwater.testing.trial import (
     hindsight_in_every_stretch,
     run,
 )
+from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
 P, STRETCH = 0.01, 100
@@ -45,8 +45,8 @@ FLIGHTS = 60_000
 HINDSIGHT, EVERY = "hindsight", "hindsight, every stretch"
 RIVALS: dict[str, Any] = {
     "learned": sw.learned(),
-    "max_delay": sw.max_delay(),
-    "disorder_control": sw.disorder_control(P),
+    "max_delay": sw.papers.max_delay(),
+    "disorder_control": sw.papers.disorder_control(P),
 }
 
 

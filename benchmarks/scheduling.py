@@ -69,8 +69,8 @@ def main(
     ready, now = ready_of(plan, seed), Situation()
     strategies: list[Ordered] = [
         sw.fifo(),
-        sw.round_robin(quantum="10 ms"),
-        sw.greedy(),
+        sw.papers.round_robin(quantum="10 ms"),
+        sw.papers.greedy(),
         sw.chain(),
         sw.chain(max_wait="1 hour"),
         sw.chain(max_wait="1 second"),

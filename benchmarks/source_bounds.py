@@ -16,11 +16,11 @@ import polars as pl
 from progress import _SHARED, SECOND, P
 
 import slackwater as sw
+from experiments.lab import arrivals as make
+from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, run
 from slackwater.progress.arrival import SourceArrivals
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.testing import arrivals as make
-from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, run
 from slackwater.windows.spec import WindowSpec
 
 Windows = tuple[tuple[int, int], ...]

@@ -24,8 +24,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.papers.global_counter import global_counter
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.bounds.environment_policy import global_counter, sensors
+from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 

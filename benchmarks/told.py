@@ -17,10 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, kept_free
-from slackwater.progress.drop_ratio.lateness import Floats
-from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.testing.trial import (
+from experiments.lab.trial import (
     Case,
     Outcome,
     Paged,
@@ -30,6 +27,9 @@ from slackwater.testing.trial import (
     required,
     run,
 )
+from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, kept_free
+from slackwater.progress.drop_ratio.lateness import Floats
+from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 
 #: Parts of the share that are spent, and standard deviations that are kept free.

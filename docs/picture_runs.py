@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from experiments.lab.trial import report
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.testing.trial import report
 from slackwater.windows.spec import WindowSpec
 
 SECOND = 1_000_000

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from picture_runs import SECOND, Followed, follow
 
 import slackwater as sw
-from slackwater.progress.drop_ratio.disorder_control import PARTS
+from experiments.lab import arrivals as make
+from slackwater.papers.disorder_control import PARTS
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import arrivals as make
 
 ROWS, BEAT, LOST, SECOND_BEAT, THIRD_BEAT, OTHER = "#8a8a8a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#444444"
 BEATS = (BEAT, SECOND_BEAT, THIRD_BEAT, "#e69f00")
@@ -223,7 +223,9 @@ def slow_source() -> Figure:
 def disorder_control() -> Figure:
     """The mean, the distance, and the offset."""
     rows = arrivals(make.exponential(2), 300, 20, seed=8)
-    plain, offset = (follow(p, rows, 5 * SECOND) for p in (sw.disorder_control(), sw.disorder_control("5%")))
+    plain, offset = (
+        follow(p, rows, 5 * SECOND) for p in (sw.papers.disorder_control(), sw.papers.disorder_control("5%"))
+    )
     made, axes = figure()
     points(axes, offset.rows, behind=True)
     mean = np.array(offset.ats) - [state["mean"] / PARTS / SECOND for state in offset.states]
@@ -242,7 +244,7 @@ def max_delay() -> Figure:
     """Never down again."""
     delay = make.regimes((0, make.uniform(3)), (100, make.uniform(14)), (106, make.uniform(3)))
     rows = arrivals(delay, 500, 12, seed=6)
-    found = follow(sw.max_delay(), rows, 5 * SECOND)
+    found = follow(sw.papers.max_delay(), rows, 5 * SECOND)
     made, axes = figure()
     points(axes, found.rows, behind=True)
     behind_the_clock(axes, found, BEAT, "max_delay()")
@@ -323,7 +325,7 @@ def global_counter() -> Figure:
         free[source] += rng.uniform(*spans[source])
         rows.append((int((free[source] + rng.uniform(0, 0.2)) * SECOND), token, source))
     times = {"a": ("100 ms", "600 ms"), "b": ("200 ms", "2 seconds")}
-    policy = sw.global_counter(times, latency="450 ms")
+    policy = sw.papers.global_counter(times, latency="450 ms")
     found = follow(
         policy,
         pl.DataFrame(rows, ["arrival", "time", "source"], orient="row"),

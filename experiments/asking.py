@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from streams import real
 
 import slackwater as sw
+from experiments.lab import prodded as make
+from experiments.lab.arrivals import none
 from slackwater.estimates.early import Early
-from slackwater.testing import prodded as make
-from slackwater.testing.arrivals import none
 
 _SLIDE = 10
 QUERY = Query(

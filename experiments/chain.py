@@ -25,10 +25,10 @@ from rich.table import Table
 from streams import SHARED, real
 
 import slackwater as sw
+from experiments.lab.bursty import Pattern, load, most_work, on_off, poisson, trace
+from experiments.lab.simulation import Case, Outcome, Virtual, simulate
 from slackwater.scheduling.chain import BoundedChain
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.bursty import Pattern, load, most_work, on_off, poisson, trace
-from slackwater.testing.simulation import Case, Outcome, Virtual, simulate
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -126,9 +126,9 @@ def strategies(case: Case, comes: list[Any]) -> dict[str, Strategy]:
     return {
         "chain": sw.chain(),
         OURS: BoundedChain(bound),
-        "greedy": sw.greedy(),
+        "greedy": sw.papers.greedy(),
         "fifo": sw.fifo(),
-        "round-robin": sw.round_robin(quantum="1 ms"),
+        "round-robin": sw.papers.round_robin(quantum="1 ms"),
     }
 
 

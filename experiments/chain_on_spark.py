@@ -41,8 +41,8 @@ NATIVE = "native"
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "fifo": sw.fifo,
     "chain": sw.chain,
-    "greedy": sw.greedy,
-    "round-robin": sw.round_robin,
+    "greedy": sw.papers.greedy,
+    "round-robin": sw.papers.round_robin,
     "chain, 30 s": lambda: sw.chain(max_wait="30 seconds"),
 }
 #: They are measured in the first setting only.

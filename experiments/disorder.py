@@ -42,7 +42,10 @@ DELAYS: dict[str, Draw] = {
     "log-normal": lambda rng, n: 0.3 * rng.lognormal(0, 1, n),
     "Pareto 1.5": lambda rng, n: 0.3 * rng.pareto(1.5, n),
 }
-METHODS: dict[str, Disorder] = {"max delay": sw.max_delay(), "mean and distance (S4)": sw.disorder_control()}
+METHODS: dict[str, Disorder] = {
+    "max delay": sw.papers.max_delay(),
+    "mean and distance (S4)": sw.papers.disorder_control(),
+}
 SHARES = (1, 2, 3, 5, 7, 10)
 Points = list[dict[str, Any]]
 
@@ -96,7 +99,7 @@ def figure_4(rows: int, seeds: int) -> Points:
     for delay, draw in DELAYS.items():
         for percent in SHARES:
             for name, policy in (
-                ("S4", sw.disorder_control(f"{percent}%")),
+                ("S4", sw.papers.disorder_control(f"{percent}%")),
                 ("drop_ratio", sw.drop_ratio(percent / 100)),
             ):
                 streams = [stream(draw, rows, seed) for seed in range(seeds)]

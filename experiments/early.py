@@ -3,7 +3,7 @@
     PYTHONPATH=. python experiments/early.py [--windows 600] [--seeds 701 702] [--only zipf] [--data folder]
     PYTHONPATH=. python experiments/early.py --held-out --seeds 801 802
 
-The real `Estimates` answers histories of windows (`slackwater/testing/early_history.py`), prodded at half a slide.
+The real `Estimates` answers histories of windows (`experiments/lab/early_history.py`), prodded at half a slide.
 With `--held-out` these are of what nothing was chosen with: kinds of streams, and http.
 *To best* is the score beside the best one that holds 90 % of each group at most, and in brackets beside that of one
 who may hold more.
@@ -23,11 +23,11 @@ import numpy as np
 import polars as pl
 from streams import SHARED, Real, real
 
+from experiments.lab.early_history import COLUMNS, answer, best, held, history, judge
+from experiments.lab.early_kinds import KINDS
+from experiments.lab.early_streams import Case
+from experiments.lab.held_out_kinds import HELD_OUT
 from slackwater.progress.time import microseconds
-from slackwater.testing.early_history import COLUMNS, answer, best, held, history, judge
-from slackwater.testing.early_kinds import KINDS
-from slackwater.testing.early_streams import Case
-from slackwater.testing.held_out_kinds import HELD_OUT
 
 _RESULTS = Path(__file__).parent / "results"
 HOUR = 3_600_000_000

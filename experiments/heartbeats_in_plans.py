@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.testing.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, lagging, run
+from experiments.lab.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, lagging, run
 
 PLANS: dict[str, dict[str, Below]] = {
     "O1 gives 4 rows for one": {"O1": PROLIFERATIVE},
     "O1 gives one row for 4": {"O1": SELECTIVE},
     "both: O1 over S1 and S2, O3 over S4 and S5": BOTH,
 }
-LEVELS = (sw.query_level(), sw.operator_level(), sw.memory_aware())
+LEVELS = (sw.papers.query_level(), sw.operator_level(), sw.memory_aware())
 
 
 def main(pages: int = 64, rows: int = 8, every: int = 400, burst: int = 8, out: Path | None = None) -> None:

@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.testing.idle_waiting import Case, Outcome, simulate
+from experiments.lab.idle_waiting import Case, Outcome, simulate
 
 _RESULTS = Path(__file__).parent / "results"
 #: Line, case, the seconds that it runs for as a share of all, and what S3 says of it: waiting, latency, queue.
 LINES: list[tuple[str, Case, float, tuple[str, str, str]]] = [
-    ("A none", Case(sw.no_enabling()), 1.0, ("99 %", "four orders above C", "thousands")),
+    ("A none", Case(sw.papers.no_enabling()), 1.0, ("99 %", "four orders above C", "thousands")),
     *(
-        (f"B periodic, {rate:g} a second", Case(sw.no_enabling(), punctuations=rate), share, said)
+        (f"B periodic, {rate:g} a second", Case(sw.papers.no_enabling(), punctuations=rate), share, said)
         for rate, share, said in (
             (0.1, 1.0, ("", "falls with the rate", "")),
             (1.0, 0.5, ("", "", "falls at first")),

@@ -36,9 +36,9 @@ SPARSE = 20.0
 #: Before this nothing is measured: Spark compiles.
 WARM_UP = 15.0
 LINES: dict[str, tuple[Enabling | None, Any]] = {
-    "A none": (sw.no_enabling(), sw.internal()),
-    "B periodic, 5 s": (sw.periodic("5 seconds"), sw.internal()),
-    "B periodic, 1 s": (sw.periodic("1 second"), sw.internal()),
+    "A none": (sw.papers.no_enabling(), sw.internal()),
+    "B periodic, 5 s": (sw.papers.periodic("5 seconds"), sw.internal()),
+    "B periodic, 1 s": (sw.papers.periodic("1 second"), sw.internal()),
     "C on demand": (None, sw.internal()),
     "D latent": (None, sw.latent()),
 }

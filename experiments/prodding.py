@@ -24,8 +24,8 @@ from rich.console import Console
 from streams import DIFFICULT, DISTRIBUTIONS, SHARED, real
 
 import slackwater as sw
-from slackwater.testing import prodded as make
-from slackwater.testing.arrivals import none
+from experiments.lab import prodded as make
+from experiments.lab.arrivals import none
 
 _RESULTS = Path(__file__).parent / "results"
 # --- section 4.3.1: delays

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 import slackwater
-from slackwater.testing.arrivals import Delay, exponential, lognormal, outages, pareto, regimes
-from slackwater.testing.prodded import Values, normal_values, steady, uniform_values
+from experiments.lab.arrivals import Delay, exponential, lognormal, outages, pareto, regimes
+from experiments.lab.prodded import Values, normal_values, steady, uniform_values
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 _FLIGHTS = Path(slackwater.__file__).parent / "data" / "flights.parquet"

@@ -1,26 +1,23 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
+from slackwater import papers
 from slackwater.dashboard.telemetry import export_metrics
-from slackwater.engine.enabling import no_enabling, on_demand, periodic
+from slackwater.engine.enabling import on_demand
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import early
 from slackwater.events import log_json
 from slackwater.plan.ask import prod
 from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.bounds.environment_policy import global_counter, sensors
+from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.bounds.skew_policy import skew, tuples
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time_kinds import internal, latent
 from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
-from slackwater.scheduling.greedy import greedy
-from slackwater.scheduling.heartbeats import memory_aware, operator_level, query_level
-from slackwater.scheduling.round_robin import round_robin
+from slackwater.scheduling.heartbeats import memory_aware, operator_level
 from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
@@ -44,28 +41,21 @@ __all__ = [
     "behind",
     "bounded",
     "chain",
-    "disorder_control",
     "drop_ratio",
     "early",
     "export_metrics",
     "fifo",
-    "global_counter",
-    "greedy",
     "internal",
     "latent",
     "learned",
     "log_json",
-    "max_delay",
     "memory_aware",
-    "no_enabling",
     "on_demand",
     "operator_level",
+    "papers",
     "parquet",
-    "periodic",
     "prod",
     "punctuated",
-    "query_level",
-    "round_robin",
     "sensors",
     "sideline",
     "skew",

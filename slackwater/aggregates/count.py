@@ -24,9 +24,6 @@ class Count(RunningPartial):
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"count({given(self.argument, kept)})",)
 
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return ((pl.len() if self.argument == "*" else argument.count()).cast(pl.Int64),)
-
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).sum(),)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from slackwater.aggregates.aggregate import Aggregate, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import Partial, given
-from slackwater.aggregates.sketches import of_sketches, over_lists, over_values
+from slackwater.aggregates.sketches import of_sketches, over_lists
 from slackwater.aggregates.types import HASHED
 
 HLL_LG_K = 12
@@ -25,9 +25,6 @@ class Distinct(Partial):
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"hll_sketch_agg({given(self.argument, kept)}, {HLL_LG_K})",)
-
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return (over_values(argument, hll_of),)
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).implode(),)
@@ -60,15 +57,6 @@ class ApproxDistinct(Aggregate):
 
     def value_sql(self, *columns: str) -> str:
         return f"hll_sketch_estimate({columns[0]})"
-
-
-def hll_of(values: Iterable[object]) -> bytes:
-    """A HyperLogLog sketch of some values."""
-    sketch = ds.hll_sketch(HLL_LG_K)
-    for value in values:
-        if value is not None:
-            sketch.update(value)
-    return bytes(sketch.serialize_updatable())
 
 
 def unite_hll(sketches: Iterable[bytes | None]) -> bytes:

@@ -56,9 +56,6 @@ class First(_AtTime):
 
     extreme = "min"
 
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return pl.col(TIME).min(), argument.sort_by([pl.col(TIME), argument]).first()
-
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         t, v = (pl.col(c) for c in columns)
         return t.min(), v.sort_by([t, v]).first()
@@ -78,9 +75,6 @@ class Last(_AtTime):
     """The value at the largest time; of simultaneous rows the largest value, so that order does not matter."""
 
     extreme = "max"
-
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return pl.col(TIME).max(), argument.sort_by([pl.col(TIME), argument]).last()
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         t, v = (pl.col(c) for c in columns)

@@ -39,9 +39,6 @@ class Min(_Extreme):
 
     function = "min"
 
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return (argument.min(),)
-
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).min(),)
 
@@ -67,9 +64,6 @@ class Max(_Extreme):
     """The largest value; NaN is above every number, as in Spark."""
 
     function = "max"
-
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return (argument.nan_max(),)
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).nan_max(),)

@@ -1,7 +1,7 @@
 """What a mergeable partial aggregate of a pane can do (S5 section 2.3): Spark makes it, the driver merges it.
 
-Each kind says the same thing three times: as Spark SQL over rows (`make_sql`), as polars over rows
-(`make`, for in-process pages) and as a merge of partials in polars (`merge`) and in Spark SQL (`merge_sql`).
+Each kind says how Spark SQL makes it of rows (`make_sql`), and how partials are merged in polars (`merge`) and in
+Spark SQL (`merge_sql`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,6 @@ class Partial(ABC):
 
         A row that a filter has dropped still moves time, so it is in the job and must count for nothing here.
         """
-
-    @abstractmethod
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        """The same as polars aggregate expressions."""
 
     @abstractmethod
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:

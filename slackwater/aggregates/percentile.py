@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate, Call
 from slackwater.aggregates.partial import Partial, given
-from slackwater.aggregates.sketches import of_sketches, over_lists, over_values
+from slackwater.aggregates.sketches import of_sketches, over_lists
 
 KLL_K = 200
 
@@ -23,9 +23,6 @@ class Quantiles(Partial):
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"kll_sketch_agg_double({given(f'CAST({self.argument} AS DOUBLE)', kept)}, {KLL_K})",)
-
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return (over_values(argument.cast(pl.Float64), kll_of),)
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).implode(),)
@@ -66,15 +63,6 @@ class ApproxPercentile(Aggregate):
             f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 "
             f"THEN kll_sketch_get_quantile_double({sketch}, CAST({self.share!r} AS DOUBLE)) END"
         )
-
-
-def kll_of(values: Iterable[object]) -> bytes:
-    """A KLL sketch of some values."""
-    sketch = ds.kll_doubles_sketch(KLL_K)
-    for value in values:
-        if value is not None:
-            sketch.update(value)
-    return bytes(sketch.serialize())
 
 
 def unite_kll(sketches: Iterable[bytes | None]) -> bytes:

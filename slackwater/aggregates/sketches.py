@@ -1,4 +1,4 @@
-"""Sketches in polars columns: made of values, united from lists, read."""
+"""Sketches in polars columns: united from lists, read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import polars as pl
-
-
-def over_values(x: pl.Expr, sketch: Callable[[Iterable[object]], bytes]) -> pl.Expr:
-    """One sketch of all values of a group."""
-    return x.map_batches(lambda s: pl.Series([sketch(s)]), returns_scalar=True, return_dtype=pl.Binary)
 
 
 def over_lists(x: pl.Expr, unite: Callable[[Iterable[bytes | None]], bytes]) -> pl.Expr:

@@ -37,10 +37,6 @@ class Moments(RunningPartial):
         x = given(f"CAST({self.argument} AS DOUBLE)", kept)
         return f"count({x})", f"avg({x})", f"var_pop({x}) * count({x})"
 
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        x = argument.cast(pl.Float64)
-        return x.count().cast(pl.Int64), x.mean(), x.var(ddof=0) * x.count()
-
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         n, mean, m2 = (pl.col(c) for c in columns)
         total = n.sum()

@@ -27,9 +27,6 @@ class Sum(RunningPartial):
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"sum({given(self.argument, kept)})",)
 
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return (_sum_or_null(argument),)
-
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (_sum_or_null(pl.col(columns[0])),)
 
@@ -59,9 +56,6 @@ class DoubleSum(Sum):
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         return (f"sum({given(f'CAST({self.argument} AS DOUBLE)', kept)})",)
 
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        return super().make(argument.cast(pl.Float64))
-
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         return (argument.cast(pl.Float64),)
 
@@ -80,10 +74,6 @@ class CheckedSum(RunningPartial):
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
         x = given(self.argument, kept)
         return f"count({x})", f"sum({x})"
-
-    def make(self, argument: pl.Expr) -> tuple[pl.Expr, ...]:
-        n = argument.is_not_null().cast(pl.Int64)
-        return _checked_sum(n, argument)
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         n, x = (pl.col(c) for c in columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,8 @@ from slackwater.cli.served import Watch
 from slackwater.cli.show import say, show, status
 from slackwater.errors import QueryError
 from slackwater.scheduling.chain import chain
-from slackwater.scheduling.fifo import fifo
-from slackwater.scheduling.greedy import greedy
-from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level, query_level
-from slackwater.scheduling.round_robin import round_robin
-from slackwater.scheduling.strategy import Strategy
+from slackwater.scheduling.heartbeats import HEARTBEATS
+from slackwater.scheduling.strategy import STRATEGIES, Strategy
 from slackwater.spark.api.interpreter import at
 from slackwater.spark.api.prods import check_settings
 from slackwater.spark.api.run import Run
@@ -30,18 +27,6 @@ from slackwater.spark.api.session import Session
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import Scope
-
-_STRATEGIES: dict[str, Callable[[], Strategy]] = {
-    "fifo": fifo,
-    "round_robin": round_robin,
-    "greedy": greedy,
-    "chain": chain,
-}
-_HEARTBEATS: dict[str, Callable[[], Heartbeats]] = {
-    "operator_level": operator_level,
-    "query_level": query_level,
-    "memory_aware": memory_aware,
-}
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class Job:
         journal = self.settings.get("journal")
         place = journal if journal is None or "://" in journal else str(self.folder / journal)
         strategy = self.strategy()
-        heartbeats = _HEARTBEATS[self.settings.get("heartbeats", "operator_level")]
+        heartbeats = HEARTBEATS[self.settings.get("heartbeats", "operator_level")]
         with quiet():
             made = Session(journal=place, strategy=strategy, heartbeats=heartbeats())
         made.interpreter.folder = self.folder
@@ -68,7 +53,7 @@ class Job:
         """What it runs by."""
         name, longest = self.settings.get("strategy", "fifo"), self.settings.get("max_wait")
         if longest is None:
-            return _STRATEGIES[name]()
+            return STRATEGIES[name]()
         if name != "chain":
             raise QueryError(f"SET max_wait = {longest!r} goes with SET strategy = 'chain', not {name!r}")
         return chain(longest)

@@ -37,7 +37,18 @@ from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.columns import columns_of_joins, narrowed
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of
-from slackwater.plan.nodes import AggregateNode, JoinNode, MapNode, RollingNode, StampNode, StepNode, StreamNode, UnionNode, WindowNode, answering_window
+from slackwater.plan.nodes import (
+    AggregateNode,
+    JoinNode,
+    MapNode,
+    RollingNode,
+    StampNode,
+    StepNode,
+    StreamNode,
+    UnionNode,
+    WindowNode,
+    answering_window,
+)
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.sideline import Sideline
@@ -99,11 +110,6 @@ def add_query(
         # A sink may fail at what a crash has left for it; the query can be started again.
         executor.withdraw(name)
         raise
-
-
-def remove_query(executor: Executor, name: str) -> None:
-    """Take a query out; parts that others have too stay."""
-    executor.remove(name)
 
 
 class QueryBuild:

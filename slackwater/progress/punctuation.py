@@ -6,7 +6,7 @@ what each operator has said itself. A register never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
@@ -15,11 +15,9 @@ import numpy as np
 
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.intervals import Intervals, in_both, united
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
-
-#: Stretches of time (after, until], in order and apart.
-Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +33,23 @@ class Punctuation:
     heartbeat: Heartbeat
     sources: SourceHeartbeats | None = None
     """The same for each source, where that is known and asked for."""
-    ranges: Ranges = ()
+    ranges: Intervals = ()
+    """Stretches of time (after, until]."""
 
     NONE: ClassVar[Punctuation]
     END: ClassVar[Punctuation]
 
+    @property
+    def _passed(self) -> Intervals:
+        """All time that has passed; the first stretch ends with the heartbeat."""
+        return ((MIN_TICK - 1, self.heartbeat.tick), *self.ranges)
+
     def joined(self, later: Punctuation) -> Punctuation:
         """What holds when both have been said, the other one later; itself where that says nothing new."""
-        tick, ranges = _joined(max(self.heartbeat, later.heartbeat).tick, (*self.ranges, *later.ranges))
-        if tick == self.heartbeat.tick and ranges == self.ranges and _same(self.sources, later.sources):
+        (_, tick), *ranges = united((*self._passed, *later._passed))
+        if tick == self.heartbeat.tick and tuple(ranges) == self.ranges and _same(self.sources, later.sources):
             return self
-        return Punctuation(Heartbeat(tick), later.sources, ranges)
+        return Punctuation(Heartbeat(tick), later.sources, tuple(ranges))
 
     @staticmethod
     def common(times: Sequence[Punctuation]) -> Punctuation:
@@ -54,8 +58,7 @@ class Punctuation:
         >>> Punctuation.common([Punctuation(Heartbeat(5), ranges=((8, 20),)), Punctuation(Heartbeat(10))])
         Punctuation(heartbeat=Heartbeat(tick=5), sources=None, ranges=((8, 10),))
         """
-        passed = (((MIN_TICK - 1, time.heartbeat.tick), *time.ranges) for time in times)
-        (_, tick), *ranges = reduce(_both, passed)
+        (_, tick), *ranges = reduce(in_both, (time._passed for time in times))
         return Punctuation(Heartbeat(tick), _common_sources(times), tuple(ranges))
 
     def saved(self) -> list[Any]:
@@ -73,25 +76,6 @@ class Punctuation:
 
 Punctuation.NONE = Punctuation(Heartbeat.NONE)
 Punctuation.END = Punctuation(Heartbeat.END)
-
-
-def _joined(tick: int, ranges: Iterable[tuple[int, int]]) -> tuple[int, Ranges]:
-    """Ranges in order and apart; those that touch what the heartbeat has passed lift it."""
-    apart: list[tuple[int, int]] = []
-    for after, until in sorted(ranges):
-        if after <= tick:
-            tick = max(tick, until)
-        elif apart and after <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(apart[-1][1], until))
-        else:
-            apart.append((after, until))
-    return tick, tuple(apart)
-
-
-def _both(one: Ranges, other: Ranges) -> Ranges:
-    """The stretches of time that lie in both."""
-    pairs = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
-    return tuple((after, until) for after, until in pairs if after < until)
 
 
 def _common_sources(times: Sequence[Punctuation]) -> SourceHeartbeats | None:

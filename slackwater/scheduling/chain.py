@@ -15,7 +15,7 @@ from slackwater.progress.time import microseconds
 from slackwater.scheduling.by_slope import BySlope
 from slackwater.scheduling.chart import Segment, Step, segments
 from slackwater.scheduling.paths import Plan, memory_factor, remaining
-from slackwater.scheduling.strategy import Ready
+from slackwater.scheduling.strategy import STRATEGIES, Ready
 
 
 class Chain(BySlope):
@@ -119,3 +119,6 @@ def chain(max_wait: str | timedelta | None = None) -> Chain:
     if seconds <= 0:
         raise QueryError(f"chain(max_wait={max_wait!r}) must be longer than nothing, as in max_wait='10 seconds'")
     return BoundedChain(seconds)
+
+
+STRATEGIES["chain"] = chain

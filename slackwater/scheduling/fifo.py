@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.scheduling.strategy import Ordered, Ready
+from slackwater.scheduling.strategy import STRATEGIES, Ordered, Ready
 
 
 class Fifo(Ordered):
@@ -28,3 +28,6 @@ class Fifo(Ordered):
 def fifo() -> Fifo:
     """The soonest answers: each page goes through all its operators before the next. For `Session(strategy=…)`."""
     return Fifo()
+
+
+STRATEGIES["fifo"] = fifo

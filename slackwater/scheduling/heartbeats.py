@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Protocol
 
+from slackwater.choices import Choices
+
 #: A stream as a query reads it: its source, and the port of the disorder policy.
 Stream = tuple[str, str]
 Streams = frozenset[Stream]
@@ -58,6 +60,10 @@ class Heartbeats(Protocol):
         ...
 
 
+#: The levels that users can name; each adds itself.
+HEARTBEATS = Choices[Heartbeats]("heartbeats", "level of heartbeats")
+
+
 class OperatorLevel:
     """Section 7.2: each operator goes by the heartbeats of its own inputs, and no page waits for more."""
 
@@ -72,27 +78,6 @@ class OperatorLevel:
         {'below': 1, 'top': 2}
         """
         return {label: Label(streams) for label, streams in streams_below(plan).items()}
-
-
-class QueryLevel:
-    """Section 7.1, the naïve method: all pages of a query wait for the least heartbeat of all its streams.
-
-    They wait where they come in. A part that queries have in common goes by the streams that all of them have;
-    what belongs to one of them alone waits behind it for the rest.
-    """
-
-    name: ClassVar[str] = "query level"
-
-    def labels(self, plan: Plan) -> dict[str, Label]:
-        """The streams of the whole query for each of its operators."""
-        below, above, streams = streams_below(plan), readers(plan), dict[str, Streams]()
-        for label in reversed(list(plan)):
-            streams[label] = _common([streams[reader] for reader in above[label]] or [below[label]])
-        enters = {
-            label: bool(step.streams) or any(streams[i] != streams[label] for i in step.inputs)
-            for label, step in plan.items()
-        }
-        return {label: Label(of, enters[label]) for label, of in streams.items()}
 
 
 class MemoryAware:
@@ -122,7 +107,7 @@ class MemoryAware:
         rising, needed = _rising(plan), _needed(plan, above)
         for label in reversed(list(plan)):
             linked = (streams[r] if rising[label] > needed[r] else below[label] for r in above[label])
-            streams[label] = _common(list(linked) or [below[label]])
+            streams[label] = common_streams(list(linked) or [below[label]])
         return {label: Label(of, of != below[label]) for label, of in streams.items()}
 
 
@@ -172,7 +157,8 @@ def _selectivity(step: Step) -> float:
     return 1.0 if step.selectivity is None else step.selectivity
 
 
-def _common(labels: Iterable[Streams]) -> Streams:
+def common_streams(labels: Iterable[Streams]) -> Streams:
+    """The streams that all of them have."""
     first, *rest = labels
     return first.intersection(*rest)
 
@@ -182,11 +168,10 @@ def operator_level() -> OperatorLevel:
     return OperatorLevel()
 
 
-def query_level() -> QueryLevel:
-    """All pages of a query wait for its slowest stream; to compare. For `Session(heartbeats=…)`."""
-    return QueryLevel()
-
-
 def memory_aware() -> MemoryAware:
     """Less memory: pages wait before operators that multiply rows. For `Session(heartbeats=…)`."""
     return MemoryAware()
+
+
+HEARTBEATS["operator_level"] = operator_level
+HEARTBEATS["memory_aware"] = memory_aware

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from slackwater.choices import Choices
 from slackwater.scheduling.chart import Segment
 from slackwater.scheduling.paths import Plan
 
@@ -116,6 +117,10 @@ class Strategy(ABC):
     def ends_segment(self, label: str) -> bool:
         """Whether what an operator puts out may have to wait, because another chain reads it."""
         return False
+
+
+#: The strategies that users can name; each adds itself.
+STRATEGIES = Choices[Strategy]("strategy", "strategy")
 
 
 class Ordered(Strategy):

@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlglot import Token
 
+from slackwater.progress.policies import POLICIES
 from slackwater.progress.time_kinds import internal, latent
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
-from slackwater.sql.policies import POLICIES, read_policy
+from slackwater.sql.policies import read_policy
 from slackwater.sql.source import span_of
 from slackwater.sql.statements import CreateStream, CreateTable, StreamPlaces
 from slackwater.sql.values import read_length

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from slackwater.choices import SETTINGS
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early, early
 from slackwater.plan.explain import Format
@@ -23,11 +24,6 @@ from slackwater.windows.sideline import sideline
 
 _FORMATS: dict[str, Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
 _SETTINGS = ("journal", "strategy", "max_wait", "heartbeats")
-#: Settings that have one of some values, and what such a value is.
-_CHOICES = {
-    "strategy": ("strategy", ("fifo", "round_robin", "greedy", "chain")),
-    "heartbeats": ("level of heartbeats", ("operator_level", "query_level", "memory_aware")),
-}
 
 
 @dataclass(frozen=True)
@@ -265,10 +261,10 @@ class _Statements:
         name = cursor.source.word(cursor.next()).lower()
         cursor.expect_symbol("=")
         value = cursor.text(f"the {name}")
-        kind, known = _CHOICES.get(name, ("", (value,)))
-        if value not in known:
-            hint = did_you_mean(value, known)
-            wrong = f"there is no {kind} {value!r}{hint}; there are {', '.join(known)}"
+        choices = SETTINGS.get(name)
+        if choices is not None and value not in choices:
+            hint = did_you_mean(value, choices)
+            wrong = f"there is no {choices.kind} {value!r}{hint}; there are {', '.join(sorted(choices))}"
             raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
         if name == "max_wait":
             try:

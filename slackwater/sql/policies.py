@@ -1,108 +1,20 @@
-"""Disorder policies as SQL says them: `DISORDER DROP RATIO 1% STRETCH 10 MINUTES`. One line for each policy."""
+"""Disorder policies as SQL says them: `DISORDER DROP RATIO 1% STRETCH 10 MINUTES`."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.behind import behind
-from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.bounds.environment_policy import global_counter, sensors
 from slackwater.progress.bounds.punctuated import punctuated
-from slackwater.progress.bounds.skew_policy import skew
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
-from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.max_delay import max_delay
-from slackwater.progress.learned.learned import learned
+from slackwater.progress.policies import POLICIES, Policy, read_pair
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.values import read_value, sees_value, text_literal
 
-
-@dataclass(frozen=True)
-class Policy:
-    """One policy: the words of its name, its main setting if it has one, then its options in any order."""
-
-    words: tuple[str, ...]
-    make: Callable[..., Disorder]
-    options: tuple[str, ...]
-    example: str
-    read: Callable[[Any], Any] = lambda setting: setting
-    """SQL knows lists only; makes of them what the policy takes."""
-
-
-def _pair(written: Any) -> Any:
-    """A pair by name, or one for all."""
-    if isinstance(written, Mapping):
-        return {name: _pair(value) for name, value in written.items()}
-    return tuple(written) if isinstance(written, list) else written
-
-
-def _skews(written: Any) -> Any:
-    """Skew bounds from one source to another, or a matrix of them; a bound is a pair, or a list of pairs."""
-    if isinstance(written, Mapping) and all(isinstance(key, tuple) for key in written):
-        return {key: _entry(entry) for key, entry in written.items()}
-    if isinstance(written, list) and all(isinstance(row, list) for row in written):
-        return [[_entry(entry) for entry in row] for row in written]
-    raise QueryError(
-        "SKEW says how far one source may be behind another, as in SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)); or "
-        "it has a row for each source, as in SKEW (((0, 5)))"
-    )
-
-
-def _entry(entry: Any) -> Any:
-    if not isinstance(entry, list):
-        return entry
-    plain = any(isinstance(e, (int, str)) for e in entry)
-    return tuple(entry) if plain else [tuple(e) if isinstance(e, list) else e for e in entry] or None
-
-
-_ENVIRONMENT = ("latency", "timeout", "unit", "groups", "ordered")
-
-POLICIES: tuple[Policy, ...] = (
-    Policy(("BOUNDED",), bounded, ("timeout", "idle"), "BOUNDED 20 SECONDS"),
-    Policy(("DROP", "RATIO"), drop_ratio, ("stretch", "timeout"), "DROP RATIO 1%"),
-    Policy(
-        ("LEARNED",),
-        learned,
-        ("alpha", "tmax", "unit", "timeout", "adaptive", "groups", "initial"),
-        "LEARNED 10 MINUTES ALPHA 0.5",
-    ),
-    Policy(("CONTROL",), disorder_control, ("every", "timeout"), "CONTROL 1%"),
-    Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY"),
-    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto"),
-    Policy(
-        ("SENSORS",),
-        sensors,
-        (*_ENVIRONMENT, "rate", "ties", "indirect"),
-        "SENSORS 2 SECONDS TIMEOUT 1 MINUTE",
-    ),
-    Policy(
-        ("GLOBAL", "COUNTER"),
-        global_counter,
-        (*_ENVIRONMENT, "counted"),
-        "GLOBAL COUNTER (10 MS, 40 MS)",
-        _pair,
-    ),
-    Policy(
-        ("SKEW",),
-        skew,
-        (*_ENVIRONMENT, "sources", "indirect"),
-        "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
-        _skews,
-    ),
-    Policy(
-        ("BEHIND",),
-        behind,
-        ("by", "after", "latency", "own"),
-        "BEHIND orders BY 30 SECONDS LATENCY 5 SECONDS OWN (BOUNDED 10 SECONDS)",
-    ),
-)
 #: Options that are policies, in parentheses.
 _POLICIES = ("own",)
 #: Options that are pairs.
@@ -149,7 +61,7 @@ def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
             continue
         options[name] = read_value(cursor) if sees_value(cursor) else True
         if name in _PAIRS:
-            options[name] = _pair(options[name])
+            options[name] = read_pair(options[name])
     return options
 
 
@@ -161,6 +73,7 @@ _BARE = re.compile(r"\d+(\.\d+)?( ?[a-z]+|%)")
 def policy_sql(policy: Disorder) -> str:
     """A policy as SQL says it, from the one line that it says of itself.
 
+    >>> from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
     >>> policy_sql(drop_ratio(0.01, stretch="10 minutes"))
     'DROP RATIO 0.01 STRETCH 10 minutes'
     """

@@ -24,6 +24,7 @@ from slackwater.plan.function import checked
 from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
+from slackwater.testing.aggregates import partials_of
 from slackwater.testing.expression import expression
 from slackwater.testing.pairs import with_stored
 from slackwater.windows.kernel import PaneKernel, source_text
@@ -143,12 +144,8 @@ class ArrowPage:
         self._execute()
         groups = [pl.sql_expr(g.sql).alias(g.name) for g in kernel.groups]
         pane = ((pl.col(TIME) - kernel.spec.offset) // kernel.spec.pane).alias(PANE)
-        made = [pl.len().cast(pl.Int64).alias(ROWS)]
-        for partial, names in kernel.columns.items():
-            argument = pl.lit(1) if partial.argument == "*" else expression(partial.argument)
-            made += [e.alias(n) for n, e in zip(names, partial.make(argument), strict=True)]
         timed = self.with_time()
-        return Folded(timed.group_by([pane, *groups]).agg(made), self._rows_by_pane(timed, pane, kernel))
+        return Folded(partials_of(timed, [pane, *groups], kernel.columns), self._rows_by_pane(timed, pane, kernel))
 
     @staticmethod
     def _rows_by_pane(timed: pl.DataFrame, pane: pl.Expr, kernel: PaneKernel) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from slackwater.errors import QueryError
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.policies import in_python
 from slackwater.progress.time import TimeDomain, microseconds
 from slackwater.progress.time_kinds import is_stamped
 from slackwater.tune.durations import HOUR, SECOND, nice, write
@@ -58,13 +59,14 @@ class Asked:
         for policy in self.policies:
             if not hasattr(policy, "tracker"):
                 raise QueryError(f"policies={policy!r} is no policy; write it as in policies=[sw.learned()]")
+            written = in_python(policy.describe())
             if isinstance(policy, (Punctuated, Behind)) or is_stamped(policy):
                 raise QueryError(
-                    f"policies: sw.{policy.describe()} goes by more than times and arrivals, so it cannot be tried "
-                    "on them; leave it out"
+                    f"policies: {written} goes by more than times and arrivals, so it cannot be tried on "
+                    "them; leave it out"
                 )
             if policy.needs_sources and self.source is None:
-                raise QueryError(f"policies: sw.{policy.describe()} speaks of sources; name their column, source=")
+                raise QueryError(f"policies: {written} speaks of sources; name their column, source=")
             policy.tracker(TimeDomain.TIMESTAMP)
 
     def spec(self, extent: Extent) -> WindowSpec:

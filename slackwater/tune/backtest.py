@@ -104,13 +104,11 @@ class Clock:
         return None if tick is None else self._tracker.reaches(tick)
 
 
-def backtest(policy: Disorder, pages: Pages) -> Outcome:
-    """What a policy would have made of the pages, in a query with one heartbeat for all rows."""
-    return played(playing(policy, pages))
-
-
 def playing(policy: Disorder, pages: Pages, known: Known | None = None) -> Playing:
-    """The same, page by page: others that play them in turns share what is known of the rows."""
+    """What a policy makes of the pages, in a query with one heartbeat for all rows, page by page.
+
+    Policies that play in turns share what is `known` of the rows.
+    """
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
     if known is not None:
         tracker.share(known)

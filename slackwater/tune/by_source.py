@@ -1,4 +1,4 @@
-"""The same for a query that groups by the source: each source's windows end by its own heartbeat (D4, D10)."""
+"""The back-test of a query that groups by the source: each source's windows end by its own heartbeat (D4, D10)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.progress.disorder import Disorder, Known, Tracker
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
-from slackwater.tune.backtest import QUERY, Clock, Playing, played
+from slackwater.tune.backtest import QUERY, Clock, Playing
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
 from slackwater.tune.source_cells import Cells
@@ -20,13 +20,8 @@ from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
 
 
-def backtest_by_source(policy: Disorder, pages: Pages) -> Outcome:
-    """What a policy that knows sources would have made of the pages, in a query that groups by the source."""
-    return played(playing_by_source(policy, pages))
-
-
 def playing_by_source(policy: Disorder, pages: Pages, known: Known | None = None) -> Playing:
-    """The same, page by page."""
+    """What a policy that knows sources makes of the pages, in a query that groups by the source, page by page."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
     if known is not None:
         tracker.share(known)

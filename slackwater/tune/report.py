@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.columns import backticked
+from slackwater.progress.policies import in_python
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import write
 from slackwater.tune.findings import Finding
@@ -114,7 +115,7 @@ class Report:
         """The lines to copy, for Slackwater and for native Spark."""
         time = backticked(self.time)
         source = "" if self.source is None else f", source={backticked(self.source)!r}"
-        own = f's.stream("rows", df, time={time!r}{source}, disorder=sw.{self.best.policy})'
+        own = f's.stream("rows", df, time={time!r}{source}, disorder={in_python(self.best.policy)})'
         if self.filtered is None:
             native = f'df.withWatermark("{time}", "{self.fixed_for(self.target).native}")'
         else:

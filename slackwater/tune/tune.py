@@ -11,10 +11,9 @@ import polars as pl
 from slackwater.columns import BEFORE, ROWS
 from slackwater.progress.bounds.bounded import Bounded, bounded
 from slackwater.progress.disorder import Disorder, Known
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
-from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
-from slackwater.progress.drop_ratio.max_delay import max_delay
+from slackwater.progress.drop_ratio.drop_ratio import DropRatio
 from slackwater.progress.learned.learned import Learned, learned
+from slackwater.progress.policies import POLICIES
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 from slackwater.tune.asked import Asked
@@ -61,12 +60,12 @@ def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
         for target in asked.targets
         for candidate in (
             Candidate(bounded(write(delays[target])), target),
-            Candidate(drop_ratio(target), target),
-            Candidate(disorder_control(target), target),
+            *(Candidate(p.make(target), target) for p in POLICIES if p.tried == "for each target"),
         )
     ]
     given: list[Disorder] = [bounded(write(microseconds(delay))) for delay in asked.delays]
-    tried += [Candidate(policy) for policy in (*given, learned(), max_delay(), *asked.policies)]
+    once = [p.make() for p in POLICIES if p.tried == "once"]
+    tried += [Candidate(policy) for policy in (*given, *once, *asked.policies)]
     if asked.source is not None:
         tried += [
             Candidate(c.policy, c.target, by_source=True)

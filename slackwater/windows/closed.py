@@ -15,8 +15,9 @@ import polars as pl
 from slackwater.columns import CLOSED, PANE, SOURCE
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.intervals import Interval, Intervals, united
 from slackwater.progress.sources import Ints
-from slackwater.progress.time import LAST_TIME, LONGEST_SPAN
+from slackwater.progress.time import LAST_TIME, LONGEST_SPAN, MIN_TICK
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
 
@@ -51,7 +52,7 @@ class Closed:
     """By source: the closed windows that have been emitted. One object for all that follow from each other.
 
     None where these are all closed windows."""
-    ahead: tuple[tuple[int, int], ...] = ()
+    ahead: Intervals = ()
     """Windows emitted ahead of that one, as first and last of each run: in order, apart, few. Not by source."""
 
     def ranged(self, spec: WindowSpec, after: int, heartbeat: Heartbeat) -> Closed:
@@ -63,21 +64,18 @@ class Closed:
         last = spec.last_closed(Heartbeat(max(-_FAR, min(heartbeat.tick, _FAR))))
         if self.by_source or first > last:
             return self
-        return self._with(self.emitted_through, [*self.ahead, (first, last)])
+        return self._with(self.emitted_through, (*self.ahead, (first, last)))
 
-    def _with(self, emitted_through: int | None, runs: Iterable[tuple[int, int]]) -> Closed:
+    def _with(self, emitted_through: int | None, runs: Iterable[Interval]) -> Closed:
         """With these runs of windows closed ahead: joined where they touch, or touch what is closed in order."""
-        ahead: list[tuple[int, int]] = []
-        for first, last in sorted(runs):
-            if emitted_through is not None and first <= emitted_through + 1:
-                emitted_through = max(emitted_through, last)
-            elif ahead and first <= ahead[-1][1] + 1:
-                ahead[-1] = (ahead[-1][0], max(ahead[-1][1], last))
-            else:
-                ahead.append((first, last))
-        if emitted_through == self.emitted_through and tuple(ahead) == self.ahead:
+        in_order = [] if emitted_through is None else [(MIN_TICK, emitted_through)]
+        ahead = united((*in_order, *runs), touching=1)
+        if in_order:
+            (_, emitted_through), *rest = ahead
+            ahead = tuple(rest)
+        if emitted_through == self.emitted_through and ahead == self.ahead:
             return self
-        return replace(self, emitted_through=emitted_through, ahead=tuple(ahead))
+        return replace(self, emitted_through=emitted_through, ahead=ahead)
 
     def steps(self, after: Closed) -> list[tuple[Closed, Closed]]:
         """The windows that `after` has closed and this had not, as pairs with none closed ahead.

@@ -13,6 +13,7 @@ import polars as pl
 
 from slackwater.columns import BEFORE, SINCE, SOURCE
 from slackwater.progress.bounds.source_numbers import SourceNumbers
+from slackwater.progress.intervals import united
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.windows.runs import Bools, starts
@@ -99,7 +100,7 @@ class GivenWindows:
 
     def _insert(self, source: int, first: int, last: int) -> None:
         """A run below the newest: between, or as part of, those that are there."""
-        runs = _united([*self._runs(source), (first, last)], touching=1)
+        runs = list(united([*self._runs(source), (first, last)], touching=1))
         while len(runs) > MOST_RUNS:
             runs[:2] = [(runs[0][0], runs[1][1])]
         self._first[source], self._last[source] = _NO_FIRST, _NO_LAST
@@ -169,7 +170,7 @@ class GivenWindows:
                 (max(spec.bounds(low)[0], MIN_TICK), min(spec.bounds(high)[1], MAX_TICK))
                 for low, high in self._runs(number)
             ]
-            rows += [(source, low, high) for low, high in _united(times, touching=0)]
+            rows += [(source, low, high) for low, high in united(times)]
         return pl.DataFrame(rows, schema={SOURCE: pl.String, SINCE: pl.Int64, BEFORE: pl.Int64}, orient="row")
 
     def table(self, whole: bool) -> pl.DataFrame | None:
@@ -195,18 +196,3 @@ class GivenWindows:
             self._last[number, place] = table[_LAST].to_numpy()
         self._changed[:] = False
         self.highest = int(self._last.max()) if len(self._last) else None
-
-
-def _united(runs: list[tuple[int, int]], touching: int) -> list[tuple[int, int]]:
-    """Runs in order; those that overlap, or lie no further than `touching` apart, as one.
-
-    >>> _united([(7, 9), (1, 3), (4, 5)], touching=1)
-    [(1, 5), (7, 9)]
-    """
-    apart: list[tuple[int, int]] = []
-    for low, high in sorted(runs):
-        if apart and low <= apart[-1][1] + touching:
-            apart[-1] = (apart[-1][0], max(apart[-1][1], high))
-        else:
-            apart.append((low, high))
-    return apart

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slackwater.progress.intervals import Intervals, united
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.spec import WindowSpec
 
@@ -40,7 +41,7 @@ class ProddedWindows:
     def __init__(self, specs: Sequence[WindowSpec]) -> None:
         self._specs = specs
         """Of the aggregates that rows go through; the windows are those of the last, the topmost."""
-        self._ends: list[tuple[int, int]] = []
+        self._ends: Intervals = ()
         """Windows that end in one of these, (after, until], have been prodded: in order, apart."""
         self._uncut: list[tuple[int, int, int]] = []
         """The same of prods that overtook something, each behind the number of elements that had come by then."""
@@ -71,30 +72,21 @@ class ProddedWindows:
             _, after, until = self._uncut.pop(0)
             if self._highest is not None:
                 until = min(until, self.ends(self._highest, self._highest)[1])
-                self._ends = _joined([*self._ends, (after, until)])
+                if after < until:
+                    self._ends = united([*self._ends, (after, until)])
 
     def covers(self, low: int, high: int) -> bool:
         """Whether all windows have been prodded that rows between two times belong to."""
         first, last = self.ends(low, high)
-        intervals = _joined([*self._ends, *((a, u) for _, a, u in self._uncut)]) if self._uncut else self._ends
-        return any(after < first and last <= until for after, until in intervals)
+        uncut = [(after, until) for _, after, until in self._uncut if after < until]
+        return any(after < first and last <= until for after, until in united([*self._ends, *uncut]))
 
     def state(self) -> list[Any]:
         """As JSON values."""
-        return [self._ends, self._uncut, self._taken, self._highest]
+        return [list(self._ends), self._uncut, self._taken, self._highest]
 
     def restore(self, state: list[Any]) -> None:
         """Continue from an earlier `state()`."""
         ends, uncut, self._taken, self._highest = state
-        self._ends = [(after, until) for after, until in ends]
+        self._ends = tuple((after, until) for after, until in ends)
         self._uncut = [(come, after, until) for come, after, until in uncut]
-
-
-def _joined(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for after, until in sorted(i for i in intervals if i[0] < i[1]):
-        if joined and after <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], until))
-        else:
-            joined.append((after, until))
-    return joined

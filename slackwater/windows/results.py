@@ -97,12 +97,6 @@ def row_columns(kernel: Kernel) -> list[str]:
     return [*kernel.keys, *(a.name for a in kernel.aggregates), WINDOW_START, WINDOW_END]
 
 
-def seen_rows(kernel: Kernel, early: pa.Table) -> pa.Table:
-    """Early results with S5's values, those of what has arrived, in the place of estimates."""
-    values = {a.name: early[seen(a.name)] for a in kernel.aggregates}
-    return pa.table({name: values.get(name, early[name]) for name in row_columns(kernel)})
-
-
 def early_schema(schema: pa.Schema, kernel: PaneKernel) -> pa.Schema:
     """The columns of final results, and behind them what early ones have beside."""
     for a in kernel.aggregates:

@@ -175,13 +175,13 @@ def test_expressions_that_are_written_alike_are_one() -> None:
 
 def test_a_shared_partial_is_computed_once_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Partial] = []
-    original = Sum.make
+    original = Sum.lift
 
-    def counting(self: Sum, argument: pl.Expr) -> tuple[pl.Expr, ...]:
+    def counting(self: Sum, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         made.append(self)
-        return original(self, argument)
+        return original(self, argument, kind)
 
-    monkeypatch.setattr(Sum, "make", counting)
+    monkeypatch.setattr(Sum, "lift", counting)
     plan = arrow_plan(SAMPLE, 10, 10, a="avg(x)", b="sum(x)", c="avg(x)")
     folded = ArrowPage(frame([[1, "a", 0, 2.0]]), 0, 0, "t").fold(plan.kernel)
     assert made == [Sum("x")]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slackwater.testing import arrivals as make
-from slackwater.testing.trial import Case, Paged, required
+from experiments.lab import arrivals as make
+from experiments.lab.trial import Case, Paged, required
 from slackwater.windows.spec import WindowSpec
 
 # Benchmarks are programs, and import one another as such.

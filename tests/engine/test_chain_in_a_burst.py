@@ -123,7 +123,11 @@ def every(seconds: float, pages: int) -> list[float]:
 
 
 #: A page takes 1.3 seconds with FIFO.
-RIVALS: dict[str, Callable[[], Strategy]] = {"fifo": sw.fifo, "greedy": sw.greedy, "round-robin": sw.round_robin}
+RIVALS: dict[str, Callable[[], Strategy]] = {
+    "fifo": sw.fifo,
+    "greedy": sw.papers.greedy,
+    "round-robin": sw.papers.round_robin,
+}
 
 
 @pytest.mark.parametrize("apart", [1.0, 0.4])

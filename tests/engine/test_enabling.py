@@ -28,7 +28,7 @@ def emitted(run: Script) -> list[float]:
 
 @pytest.mark.parametrize(
     ("enabling", "instants"),
-    [(None, [10]), (sw.on_demand(), [10]), (sw.periodic("7 seconds"), [14]), (sw.no_enabling(), [])],
+    [(None, [10]), (sw.on_demand(), [10]), (sw.papers.periodic("7 seconds"), [14]), (sw.papers.no_enabling(), [])],
 )
 def test_a_window_closes_when_the_quiet_stream_has_spoken(enabling: Enabling | None, instants: list[float]) -> None:
     run = script(enabling, sw.internal())
@@ -43,7 +43,7 @@ def test_a_window_closes_when_the_quiet_stream_has_spoken(enabling: Enabling | N
 
 
 def test_periodic_punctuation_comes_whether_somebody_waits_or_not() -> None:
-    run = script(sw.periodic("7 seconds"), sw.internal())
+    run = script(sw.papers.periodic("7 seconds"), sw.internal())
     run.advance(1).until(30 * SECOND)
     assert {run.metrics()[f"source:{name}"]["heartbeat"] for name in "ab"} == {28 * SECOND - 1}
     quiet = script(sw.on_demand(), sw.internal())
@@ -53,7 +53,7 @@ def test_periodic_punctuation_comes_whether_somebody_waits_or_not() -> None:
 
 def test_a_source_where_a_page_waits_is_passed_over() -> None:
     """The page came before, and a punctuation must not overtake it."""
-    run = script(sw.periodic("1 second"), sw.internal())
+    run = script(sw.papers.periodic("1 second"), sw.internal())
     run.advance(SECOND // 2)
     page = frame([[0]])
     run.executor.held = True
@@ -67,12 +67,12 @@ def test_a_source_where_a_page_waits_is_passed_over() -> None:
 
 
 def test_latent_time_needs_no_enabling() -> None:
-    run = script(sw.no_enabling(), sw.latent())
+    run = script(sw.papers.no_enabling(), sw.latent())
     run.page(frame([[0]]), stream="a", at=3 * SECOND).until(40 * SECOND)
     assert emitted(run) == [10]
 
 
-@pytest.mark.parametrize(("enabling", "instants"), [(sw.on_demand(), [5]), (sw.periodic("3 seconds"), [6])])
+@pytest.mark.parametrize(("enabling", "instants"), [(sw.on_demand(), [5]), (sw.papers.periodic("3 seconds"), [6])])
 def test_a_timeout_is_told_by_an_enabling_timestamp(enabling: Enabling, instants: list[float]) -> None:
     run = script(enabling, sw.bounded("0 seconds", timeout="4 seconds"))
     for stream in "ab":
@@ -83,4 +83,4 @@ def test_a_timeout_is_told_by_an_enabling_timestamp(enabling: Enabling, instants
 
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(sw.QueryError, match="must be longer than nothing, as in periodic"):
-        sw.periodic("0 seconds")
+        sw.papers.periodic("0 seconds")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater.engine.admission import Ticket
-from slackwater.engine.build import add_query, remove_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import RunError
 from slackwater.operators.operator import MAIN, Emit, Wanted
@@ -153,7 +153,7 @@ def test_an_operator_that_was_taken_out_gets_nothing_more() -> None:
     executor, sinks = Executor(ManualClock(), pages=ArrowPages()), [ListSink(), ListSink()]
     add_query(executor, "one", query(), sinks[0])
     add_query(executor, "two", query(), sinks[1])
-    remove_query(executor, "two")
+    executor.remove("two")
     executor.admit("source:s", page(frame([[1, "a"]]), 0))
     executor.drain()
     assert (len(sinks[0].rows), len(sinks[1].rows)) == (2, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.engine.build import Settings, add_query, remove_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import RunError
 from slackwater.testing import ArrowPage, ListSink
@@ -26,7 +26,7 @@ def give(to: Executor, number: int, *times: int) -> None:
 
 def removed(folder: Path) -> Executor:
     made = executor(folder, other=ListSink(), q=ListSink())
-    remove_query(made, "q")
+    made.remove("q")
     return made
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from experiments.lab.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
+from experiments.lab.growing_union import GrowingUnion
 from slackwater.engine.build import add_query
 from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
@@ -27,15 +29,13 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.heartbeats import Label, Plan, streams_below
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
-from slackwater.testing.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
-from slackwater.testing.growing_union import GrowingUnion
 from slackwater.testing.script import ArrowPages
 from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, C, plan, union, where, windows
 from tests.kit.union import Collect, KnownPage, sorted_stream
 
-LEVELS = {"operator": sw.operator_level(), "query": sw.query_level(), "memory": sw.memory_aware()}
+LEVELS = {"operator": sw.operator_level(), "query": sw.papers.query_level(), "memory": sw.memory_aware()}
 
 
 def page(*times: int | None, number: int = 0) -> ArrowPage:
@@ -120,7 +120,7 @@ BOTH_STREAMS = windows(union(A, where(B, "h >= 1")), 10, 10, n="count(*)")
 
 
 def test_at_the_query_level_pages_wait_until_the_slowest_stream_has_come_to_them() -> None:
-    script = Script(plan(BOTH_STREAMS), heartbeats=sw.query_level())
+    script = Script(plan(BOTH_STREAMS), heartbeats=sw.papers.query_level())
     for tick in (1, 7, 12):
         script.page(frame([[tick, "x", 1]]), stream="a")
     figures = script.metrics()
@@ -142,7 +142,7 @@ def test_at_the_operator_level_nothing_is_held_back() -> None:
 
 
 def test_a_query_does_not_wait_for_the_streams_of_another_with_which_it_has_a_part_in_common() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.query_level())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.papers.query_level())
     alone, both = ListSink(), ListSink()
     filtered = where(A, "h >= 1")
     add_query(executor, "alone", plan(windows(filtered, 10, 10, n="count(*)")), alone)
@@ -161,7 +161,7 @@ def test_a_query_does_not_wait_for_the_streams_of_another_with_which_it_has_a_pa
 
 
 def test_just_the_streams_that_hold_a_page_back_are_asked() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.query_level())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.papers.query_level())
     for source in "abc":
         executor.add(Source(source, sorted_stream()))
     executor.add(Union("union"), [(source, "main") for source in "abc"])
@@ -180,7 +180,7 @@ def test_just_the_streams_that_hold_a_page_back_are_asked() -> None:
 
 def test_a_silent_stream_is_asked_and_its_timeout_lets_the_pages_of_others_go_on() -> None:
     policies = {"a": sw.bounded(0), "b": sw.bounded(0, timeout="5 seconds")}
-    script = Script(plan(BOTH_STREAMS, policies), heartbeats=sw.query_level())
+    script = Script(plan(BOTH_STREAMS, policies), heartbeats=sw.papers.query_level())
     script.page(frame([[25, "x", 1]]), stream="b")
     for tick in (3, 14, 20):
         script.page(frame([[tick, "x", 1]]), stream="a")
@@ -236,7 +236,7 @@ def test_a_stream_whose_pages_wait_for_those_that_wait_for_it_is_looked_at() -> 
 
 def test_without_a_journal_the_sender_of_a_page_that_is_held_back_does_not_wait() -> None:
     """Its next page may be the one that lets the first go on."""
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.query_level())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.papers.query_level())
     add_query(executor, "q", plan(BOTH_STREAMS), ListSink())
     ticket = executor.admit("source:a", page(5))
     assert not ticket.done
@@ -273,7 +273,7 @@ def test_time_goes_on_by_each_policy_while_pages_are_held_back(policy: str) -> N
 
 
 def test_an_early_answer_speaks_of_what_has_been_presented() -> None:
-    script = Script(plan(BOTH_STREAMS), heartbeats=sw.query_level())
+    script = Script(plan(BOTH_STREAMS), heartbeats=sw.papers.query_level())
     script.page(frame([[1, "x", 1]]), stream="a").page(frame([[3, "x", 1]]), stream="b")
     script.page(frame([[5, "x", 1]]), stream="a").prod()
     assert [(r["kind"], r["n_seen"]) for r in script.results] == [("early", 1)], "of 1; 3 and 5 wait"
@@ -286,7 +286,7 @@ def test_pages_that_are_held_back_outlive_a_restart_and_are_held_back_again(tmp_
 
     def start() -> Script:
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
-        return Script(plan(BOTH_STREAMS), journal, sink, heartbeats=sw.query_level())
+        return Script(plan(BOTH_STREAMS), journal, sink, heartbeats=sw.papers.query_level())
 
     script, tickets = start(), []
     for number, tick in enumerate((1, 7, 12)):
@@ -304,7 +304,7 @@ def test_pages_that_are_held_back_outlive_a_restart_and_are_held_back_again(tmp_
 
 def test_a_journal_may_be_continued_at_another_level(tmp_path: Path) -> None:
     sink = ListSink()
-    for n, level in enumerate((sw.query_level(), sw.operator_level(), sw.query_level())):
+    for n, level in enumerate((sw.papers.query_level(), sw.operator_level(), sw.papers.query_level())):
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
         script = Script(plan(BOTH_STREAMS), journal, sink, heartbeats=level)
         script.page(frame([[n, "x", 1]]), stream="a")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query, remove_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Node
@@ -166,7 +166,7 @@ class World:
             self.build(name)
         elif what == "remove" and running:
             name = running[which % len(running)]
-            remove_query(self.executor, name)
+            self.executor.remove(name)
             self.queries[name].last = number
         elif what == "prod" and running:
             self.executor.prod(Prod(query=running[which % len(running)]))
@@ -227,12 +227,12 @@ def test_equal_parts_are_one_operator_and_stay_while_somebody_needs_them() -> No
     assert [label for label in executor.graph.nodes if "where" in label] == ["q0/where0"]
     executor.admit("source:s", ArrowPage(frame([[1, "a", 1], [2, "a", 0]]), 0, 0, "t"))
     executor.run_until_idle()
-    remove_query(executor, "q0")
+    executor.remove("q0")
     assert "q0/where0" in executor.graph and "q0/window" not in executor.graph
     executor.drain()
     assert [sum(r["n"] for r in sink.rows) for sink in sinks[1:]] == [2, 3]
     for name in ("q1", "q2"):
-        remove_query(executor, name)
+        executor.remove(name)
     assert not executor.graph.nodes
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query, remove_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
@@ -215,7 +215,7 @@ def test_a_part_that_queries_shared_must_be_shared_again(tmp_path: Path) -> None
 def test_a_new_query_takes_no_label_that_the_journal_keeps_for_another(tmp_path: Path) -> None:
     parts: dict[str, dict[str, str]] = {}
     executor = shared_map(tmp_path, ["q0", "q1"], work, parts)
-    remove_query(executor, "q0")
+    executor.remove("q0")
     executor.commit()
     del parts["q0"]
     assert parts["q1"] == {"map0": "q0/map0"}

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from slackwater.engine.build import add_query, remove_query
+from slackwater.engine.build import add_query
 from slackwater.engine.calibration import ENOUGH, SHARE, Sampled
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
@@ -84,7 +84,7 @@ def test_it_is_told_often_at_first_then_once_a_window() -> None:
     windows = [later - earlier for earlier, later in pairwise(runs)]
     assert windows[:4] == [1, 2, 4, 8] and set(windows[5:]) == {WINDOW}
     before = len(strategy.plans)
-    remove_query(executor, "q")
+    executor.remove("q")
     executor.run_until_idle()
     assert len(strategy.plans) == before + 1 and not strategy.plans[-1]
 

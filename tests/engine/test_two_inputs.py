@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
@@ -18,7 +19,6 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, arrow_plan
-from slackwater.testing.ordered_union import OrderedUnion
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_history import answer, history, judge
+from experiments.lab.early_kinds import KINDS, Random
+from experiments.lab.early_streams import START, Case, dense, made, spread_out
 from slackwater.estimates.season import Lasting
 from slackwater.estimates.season_width import SeasonWidth
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_history import answer, history, judge
-from slackwater.testing.early_kinds import KINDS, Random
-from slackwater.testing.early_streams import START, Case, dense, made, spread_out
 
 DAY = 24 * 3_600 * SECOND
 

@@ -1,6 +1,6 @@
 """Intervals on kinds of streams that were not chosen for them, beside a plain interval of the last hundred errors.
 
-Each history is that of `slackwater/testing/early_kinds.py`; the real `Estimates` answers it.
+Each history is that of `experiments/lab/early_kinds.py`; the real `Estimates` answers it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import slackwater as sw
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_history import COLUMNS, answer, best, held, history, judge
+from experiments.lab.early_kinds import KINDS, season
+from experiments.lab.early_streams import START, Case, made, play, spread_out
 from slackwater.estimates.completeness import Floats
 from slackwater.estimates.early import Early
 from slackwater.estimates.season import Season
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_history import COLUMNS, answer, best, held, history, judge
-from slackwater.testing.early_kinds import KINDS, season
-from slackwater.testing.early_streams import START, Case, made, play, spread_out
 
 
 @cache

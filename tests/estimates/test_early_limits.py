@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from experiments.lab import early_streams as streams
 from slackwater.aggregates.count import CountOf
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates import pending
@@ -31,7 +32,6 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
-from slackwater.testing import early_streams as streams
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec

@@ -1,6 +1,6 @@
 """Early answers that say how good they are: estimates, intervals, accuracy.
 
-Streams are those of slackwater/testing/early_streams.py; the oracle for counts knows the stream's rate.
+Streams are those of experiments/lab/early_streams.py; the oracle for counts knows the stream's rate.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
+from experiments.lab import early_streams as streams
+from experiments.lab.early_history import answer, held, history, judge
 from slackwater.aggregates.count import CountOf
 from slackwater.aggregates.min_max import MaxOf
 from slackwater.aggregates.sum import SumOf
@@ -29,8 +31,6 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
-from slackwater.testing import early_streams as streams
-from slackwater.testing.early_history import answer, held, history, judge
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_streams import START
 from slackwater.aggregates.count import CountOf
 from slackwater.aggregates.sum import SumOf
 from slackwater.columns import ROWS, WINDOW
@@ -24,8 +26,6 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import Script, arrow_plan
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_streams import START
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec

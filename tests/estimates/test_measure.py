@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import slackwater as sw
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_streams import Case, play
 from slackwater.columns import WINDOW
 from slackwater.estimates.measure import Measure
 from slackwater.testing import Script
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_streams import Case, play
 
 AGGREGATES = {"n": "count(*)", "word": "max(w)"}
 

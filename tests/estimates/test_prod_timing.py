@@ -1,6 +1,6 @@
 """When to prod: an accuracy is held by prodding earlier or later, and it is said when none of these would do.
 
-Streams are those of slackwater/testing/early_streams.py.
+Streams are those of experiments/lab/early_streams.py.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import slackwater as sw
+from experiments.lab import early_streams as streams
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
-from slackwater.testing import early_streams as streams
 
 SECOND = 1_000_000
 

@@ -31,4 +31,4 @@ def _measured(plan: Plan) -> list[float | None]:
     return [step.selectivity for step in plan.values()]
 
 
-LEVELS: list[Heartbeats] = [sw.operator_level(), sw.query_level(), sw.memory_aware(), AnyLabels(1)]
+LEVELS: list[Heartbeats] = [sw.operator_level(), sw.papers.query_level(), sw.memory_aware(), AnyLabels(1)]

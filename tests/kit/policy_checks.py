@@ -15,15 +15,16 @@ import datasketches
 import numpy as np
 from hypothesis import strategies as st
 
+from slackwater.papers.disorder_control import disorder_control
+from slackwater.papers.global_counter import global_counter
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.bounds.environment_policy import global_counter, sensors
+from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.bounds.skew_policy import skew, tuples
 from slackwater.progress.disorder import Disorder, Tracker
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.learned.learned import learned

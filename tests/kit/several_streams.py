@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.engine.build import Settings, add_query, remove_query, source_label
+from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.operators.prod import Prod
 from slackwater.plan import logical as L
@@ -99,7 +99,7 @@ class World:
             self.add(self.free_name(which), self.kinds[which % len(self.kinds)])
         elif what == "remove" and running:
             name = running[which % len(running)]
-            remove_query(self.executor, name)
+            self.executor.remove(name)
             self.queries[name].last = dict(self.came)
         elif what == "prod" and running:
             self.executor.prod(Prod(query=running[which % len(running)]))

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import polars as pl
 import pyarrow as pa
 
+from slackwater.papers.disorder_control import disorder_control
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import PlanNode, describe
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.time import TimeDomain
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse

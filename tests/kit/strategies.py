@@ -5,4 +5,10 @@ from __future__ import annotations
 import slackwater as sw
 from slackwater.scheduling.strategy import Ordered
 
-STRATEGIES: list[Ordered] = [sw.fifo(), sw.round_robin(), sw.greedy(), sw.chain(), sw.chain(max_wait="1 ms")]
+STRATEGIES: list[Ordered] = [
+    sw.fifo(),
+    sw.papers.round_robin(),
+    sw.papers.greedy(),
+    sw.chain(),
+    sw.chain(max_wait="1 ms"),
+]

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN, Emit, Input, Unary
 from slackwater.operators.page import Page
@@ -20,7 +21,6 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import StampTracker
 from slackwater.testing import ArrowPage, ListSink
-from slackwater.testing.ordered_union import OrderedUnion
 from slackwater.testing.script import ArrowPages
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import add_query, remove_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import QueryError
 from slackwater.plan.beside import check_behind
@@ -205,12 +205,12 @@ def test_another_query_may_read_the_other_stream_and_come_and_go() -> None:
     add_query(executor, "two", plan(windows(B, 10, 10), policies), sinks[1])
     give("b", 0, 20)
     assert [r["window_start"] for r in sinks[0].rows] == [0]
-    remove_query(executor, "two")
+    executor.remove("two")
     add_query(executor, "three", plan(windows(B, 10, 10), policies), sinks[2])
     give("a", 1, 25)
     give("b", 1, 40)
     assert [r["window_start"] for r in sinks[0].rows] == [0, 20]
-    remove_query(executor, "one")
+    executor.remove("one")
     give("b", 2, 60)
     listeners = executor.graph.nodes["source:b"].operator._listeners
     assert listeners == {}, "nobody is told any more"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.engine.build import add_query, remove_query
+from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.page import PartialsTooLarge
@@ -265,7 +265,7 @@ def test_a_page_of_another_stream_with_the_same_number_keeps_nobody_waiting() ->
         queue.pop()  # as if the page of a had been dropped
     executor.graph.nodes["gone/window"].inputs[0].pop()
     assert executor.graph.pages_behind(node) == set()
-    remove_query(executor, "gone")
+    executor.remove("gone")
     assert node.operator._under_way == []
 
 

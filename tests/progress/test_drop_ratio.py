@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.lab import arrivals as make
+from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, report, required, run
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
@@ -21,8 +23,6 @@ from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.reference import Reference
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import arrivals as make
-from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, report, required, run
 from slackwater.windows.spec import WindowSpec
 from tests.kit import streams  # noqa: F401  (the profile of all random tests)
 

@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.lab import arrivals as make
+from experiments.lab import source_trial
+from experiments.lab.source_trial import SourceOutcome, run_by_source
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.delay_classes import DelayClasses
@@ -20,9 +23,6 @@ from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.seen_by_class import _by_class
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK, TimeDomain
-from slackwater.testing import arrivals as make
-from slackwater.testing import source_trial
-from slackwater.testing.source_trial import SourceOutcome, run_by_source
 from slackwater.windows.spec import WindowSpec
 from tests.kit import streams  # noqa: F401  (the profile of all random tests)
 from tests.kit.policy_checks import kept, plain

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.lab import arrivals as make
+from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
 from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Still
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
 from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows, _by_lateness
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.testing import arrivals as make
-from slackwater.testing.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
 from slackwater.windows.spec import WindowSpec
 
 SECOND = 1_000_000

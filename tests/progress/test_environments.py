@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.papers.global_counter import counter_bounds
+from slackwater.progress.bounds.environments import PerSource, sensor_bounds
 from slackwater.progress.bounds.generator import HeartbeatGenerator
-from slackwater.progress.bounds.groups import aggregate, spelled_out, weaker, weakest_of
-from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
+from slackwater.progress.bounds.groups import aggregate, weaker, weakest_of
+from slackwater.progress.bounds.skew import BoundSet, Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
 from tests.kit.emissions import (
     STEADY,
@@ -205,6 +206,13 @@ def test_indirect_guarantees_of_many_different_sensors_are_refused() -> None:
 
 
 # --- groups (section 5.2)
+
+
+def spelled_out(bounds: BoundSet, longest: int) -> BoundSet:
+    """The paper's S⁺ (S1 section 5.2): the strongest time-based guarantee for each t from 0 to `longest`."""
+    timed = [b for b in bounds if isinstance(b, Pair)]
+    given = ((t, [b.delta for b in timed if b.t <= t]) for t in range(longest + 1))
+    return tuple(Pair(t, min(deltas)) for t, deltas in given if deltas)
 
 
 @STEADY

@@ -77,7 +77,7 @@ def test_no_tuple_before_the_last_one_counted_is_under_way() -> None:
         (sw.skew({("a", "a"): (0, 5)}, latency=20, timeout=99, ordered=True), 65),
         (sw.sensors({"a": 5, "b": 9}, latency=20, timeout=99, ordered=True), 65),
         (sw.sensors(5, latency=20, timeout=99, ordered=True), 65),
-        (sw.global_counter((1, 4), latency=20, ordered=True), 70),
+        (sw.papers.global_counter((1, 4), latency=20, ordered=True), 70),
     ],
 )
 def test_every_policy_of_bounds_can_know_the_order(policy: Disorder, beat: int) -> None:

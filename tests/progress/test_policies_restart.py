@@ -37,17 +37,17 @@ POLICIES: dict[str, tuple[Disorder, bool]] = {
     ),
     "sensors": (sw.sensors("5 seconds", timeout="5 seconds", latency="2 seconds"), True),
     "sensors with a rate": (sw.sensors({"a": "2 seconds", "b": "5 seconds", "c": 0}, rate=0.5), True),
-    "global counter": (sw.global_counter(("1 second", "9 seconds"), counted=True), True),
+    "global counter": (sw.papers.global_counter(("1 second", "9 seconds"), counted=True), True),
     "learned": (sw.learned(window=20, alpha=0.5, tmax="8 seconds", unit="1 second"), True),
     "learned, adaptive": (
         sw.learned(window="9 seconds", unit="1 second", tmax="0 seconds", adaptive=True),
         True,
     ),
     "learned, in groups": (sw.learned(window=20, groups=4), True),
-    "disorder control": (sw.disorder_control("5%"), False),
+    "disorder control": (sw.papers.disorder_control("5%"), False),
     "drop ratio": (sw.drop_ratio("5%"), False),
     "drop ratio by time": (sw.drop_ratio("20%", stretch="20 seconds", timeout="30 seconds"), True),
-    "max delay": (sw.max_delay(), False),
+    "max delay": (sw.papers.max_delay(), False),
 }
 
 

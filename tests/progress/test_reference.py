@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from experiments.lab import arrivals as make
+from experiments.lab.trial import Case, Outcome, Paged, run
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.reference import PAGES, Reference
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import arrivals as make
-from slackwater.testing.trial import Case, Outcome, Paged, run
 from slackwater.windows.spec import WindowSpec
 
 SECOND = 1_000_000

@@ -100,9 +100,9 @@ def test_no_heartbeat_of_a_global_counter_is_violated(
     times, world = made
     if discovered:
         widest = min(low for low, _ in times), max(high for _, high in times)
-        policy = sw.global_counter(widest, latency=max(world.latency), counted=counted)
+        policy = sw.papers.global_counter(widest, latency=max(world.latency), counted=counted)
     else:
-        policy = sw.global_counter(by_names(times), latency=by_names(world.latency), counted=counted)
+        policy = sw.papers.global_counter(by_names(times), latency=by_names(world.latency), counted=counted)
     assert_never_violated(policy, world)
 
 
@@ -162,7 +162,7 @@ def test_sensors_with_a_rate_release_every_row_without_a_timeout(
 
 
 def test_a_global_counter_releases_every_row_without_a_timeout() -> None:
-    tracker = sw.global_counter((1, 8), latency=2).tracker(SEQUENCE)
+    tracker = sw.papers.global_counter((1, 8), latency=2).tracker(SEQUENCE)
     tracker.arrive(page(0, {"a": [7]}))
     assert (tracker.heartbeat, of(tracker, "a"), tracker.wake_at()) == (Heartbeat.NONE, MIN_TICK, 2)
     tracker.tick(2)
@@ -203,7 +203,9 @@ def test_up_to_k_duplicates_of_section_3_1() -> None:
 
 def test_the_global_counter_of_section_4_1() -> None:
     """φa takes 1 to 4, φb 6 to 9 seconds: a binds b after 9 − 1 = 8 seconds, b binds a at once."""
-    policy = sw.global_counter({"a": ("1 second", "4 seconds"), "b": ("6 seconds", "9 seconds")}, unit="1 second")
+    policy = sw.papers.global_counter(
+        {"a": ("1 second", "4 seconds"), "b": ("6 seconds", "9 seconds")}, unit="1 second"
+    )
     tracker = policy.tracker(SEQUENCE)
     tracker.arrive(page(0, {"a": [70]}))
     assert (of(tracker, "a"), of(tracker, "b"), tracker.wake_at()) == (70, MIN_TICK, 8 * SECOND)
@@ -216,7 +218,7 @@ def test_the_global_counter_of_section_4_1() -> None:
 
 
 def test_one_more_token_tells_that_a_source_is_not_behind() -> None:
-    tracker = sw.global_counter({"a": (1, 4), "b": (6, 90)}, counted=True).tracker(SEQUENCE)
+    tracker = sw.papers.global_counter({"a": (1, 4), "b": (6, 90)}, counted=True).tracker(SEQUENCE)
     tracker.arrive(page(0, {"a": [70]}))
     tracker.arrive(page(5, {"b": [60]}))
     assert of(tracker, "b") == 70

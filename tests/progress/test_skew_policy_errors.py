@@ -59,9 +59,12 @@ NEVER = 10_000
         (lambda: sw.sensors(3, rate={"a": float("nan")}), "rate of 'a' is nan; write a positive one"),
         (lambda: sw.sensors(3, rate=(0, "1 second")), r"rate is \(0, '1 second'\); write a positive one"),
         (lambda: sw.sensors(3, groups={"g": "a", "h": 5}), "groups of 'g' is 'a'; write its sources in a list"),
-        (lambda: sw.global_counter((5, 2)), r"processing is \(5, 2\); write the shortest and the longest time"),
-        (lambda: sw.global_counter({"a": 5}), r"processing of 'a' is 5; write the shortest and the longest"),
-        (lambda: sw.global_counter((-1, 2)), "the shortest processing is -1, which is negative"),
+        (
+            lambda: sw.papers.global_counter((5, 2)),
+            r"processing is \(5, 2\); write the shortest and the longest time",
+        ),
+        (lambda: sw.papers.global_counter({"a": 5}), r"processing of 'a' is 5; write the shortest and the longest"),
+        (lambda: sw.papers.global_counter((-1, 2)), "the shortest processing is -1, which is negative"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(write: object, says: str) -> None:

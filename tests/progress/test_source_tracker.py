@@ -124,8 +124,8 @@ def test_sensors_that_show_up_are_where_they_would_be(
 def test_sources_of_a_counter_that_show_up_are_where_they_would_be(
     pages: list[dict[str, list[int]]], counted: bool
 ) -> None:
-    known = sw.global_counter(dict.fromkeys(NAMES, (1, 4)), latency=1, counted=counted)
-    discovered(sw.global_counter((1, 4), latency=1, counted=counted), pages, known)
+    known = sw.papers.global_counter(dict.fromkeys(NAMES, (1, 4)), latency=1, counted=counted)
+    discovered(sw.papers.global_counter((1, 4), latency=1, counted=counted), pages, known)
 
 
 def test_the_heartbeat_of_the_stream_holds_for_sources_that_nobody_has_seen() -> None:

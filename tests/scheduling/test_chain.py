@@ -14,7 +14,7 @@ EXAMPLE = Path((1, 1), (0.2, 0.0))
 BURST = [Tuple(at, 0) for at in range(7)]
 
 
-@pytest.mark.parametrize("strategy", [sw.greedy(), sw.chain()])
+@pytest.mark.parametrize("strategy", [sw.papers.greedy(), sw.chain()])
 def test_example_1_1_greedy(strategy: Ordered) -> None:
     played = play(strategy, [EXAMPLE], BURST, 16)
     assert played.memory[:7] == pytest.approx([1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2])
@@ -60,4 +60,4 @@ def test_chain_is_greedy_where_every_operator_is_a_chain_of_its_own(
             segment is not None and len(segment.labels) == 1 + ("/source" in segment.labels[0]) for segment in found
         )
     )
-    assert play(sw.greedy(), paths, tuples, 120).chosen == chosen
+    assert play(sw.papers.greedy(), paths, tuples, 120).chosen == chosen

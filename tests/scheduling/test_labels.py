@@ -40,7 +40,7 @@ def test_figure_5_with_a_selective_operator_lets_it_go_by_its_own_streams() -> N
 
 def test_figure_5_at_the_query_level_and_at_the_operator_level() -> None:
     plan = figure_5(3.0)
-    assert sw.query_level().labels(plan) == {"O1": Label(ALL, True), "O2": Label(ALL, True)}
+    assert sw.papers.query_level().labels(plan) == {"O1": Label(ALL, True), "O2": Label(ALL, True)}
     assert sw.operator_level().labels(plan) == {"O1": Label(streams("S1", "S2")), "O2": Label(ALL)}
 
 
@@ -70,7 +70,7 @@ def test_what_two_queries_have_in_common_waits_for_what_both_have() -> None:
         "union": Step(("where",), streams("S2"), ordered=False),
         "window": Step(("union",), ordered=False),
     }
-    labels = sw.query_level().labels(plan)
+    labels = sw.papers.query_level().labels(plan)
     assert labels["where"] == Label(streams("S1"), waits=True)
     assert labels["alone"] == Label(streams("S1"), waits=False)
     assert labels["union"] == Label(streams("S1", "S2"), waits=True)
@@ -162,5 +162,5 @@ def test_labels_of_random_trees_are_those_of_figure_6(plan: Plan) -> None:
 @given(st.booleans().flatmap(trees))
 def test_at_the_query_level_all_of_a_tree_goes_by_all_streams_and_waits_where_they_come_in(plan: Plan) -> None:
     every = frozenset().union(*(step.streams for step in plan.values()))
-    for label, of in sw.query_level().labels(plan).items():
+    for label, of in sw.papers.query_level().labels(plan).items():
         assert of == Label(every, waits=bool(plan[label].streams))

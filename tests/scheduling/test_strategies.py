@@ -82,7 +82,7 @@ def test_fifo_finishes_a_page_before_the_next() -> None:
 
 
 def test_a_turn_of_round_robin_ends_with_its_quantum_or_when_nothing_is_left() -> None:
-    strategy = sw.round_robin(quantum="1 second")
+    strategy = sw.papers.round_robin(quantum="1 second")
     a, b = Ready("a", last_run=1), Ready("b", last_run=2)
     assert strategy.pick([a, b], BUSY) == a
     later = replace(a, last_run=3, seconds=0.5)
@@ -90,12 +90,12 @@ def test_a_turn_of_round_robin_ends_with_its_quantum_or_when_nothing_is_left() -
     assert strategy.pick([b], BUSY) == b
     assert strategy.pick([later, replace(b, last_run=4, seconds=1.0)], BUSY) == later
     with pytest.raises(QueryError, match="must be longer than nothing"):
-        sw.round_robin(quantum="0 seconds")
+        sw.papers.round_robin(quantum="0 seconds")
 
 
 def test_round_robin_gives_every_operator_its_turn() -> None:
     ready = [Ready("a", last_run=3), Ready("b", last_run=1), Ready("c", last_run=2)]
-    assert sw.round_robin().pick(ready, BUSY) == ready[1]
+    assert sw.papers.round_robin().pick(ready, BUSY) == ready[1]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -120,9 +120,9 @@ def test_the_reason_of_each_order() -> None:
     plan = {"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)}
     for strategy, why in (
         (sw.fifo(), "its page is the oldest, 2"),
-        (sw.round_robin(), "its turn: it last ran in run 3"),
+        (sw.papers.round_robin(), "its turn: it last ran in run 3"),
         (sw.chain(), "its chain frees 0.8 rows a second"),
-        (sw.greedy(), "its chain frees 0.8 rows a second"),
+        (sw.papers.greedy(), "its chain frees 0.8 rows a second"),
         (sw.chain(max_wait="9 seconds"), "its chain frees 0.8 rows a second"),
     ):
         strategy.learn(plan)

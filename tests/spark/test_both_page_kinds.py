@@ -122,10 +122,10 @@ SCENARIOS = {
     ),
     "sensors": scattered(16, {"range": 6, "slide": 3}, source="k", policy=sw.sensors(4, timeout="1 minute")),
     "counter": scattered(
-        17, {"range": 6, "slide": 3}, source="k", policy=sw.global_counter(("1 second", "15 seconds"))
+        17, {"range": 6, "slide": 3}, source="k", policy=sw.papers.global_counter(("1 second", "15 seconds"))
     ),
     "learned": scattered(18, {"range": 6, "slide": 3}, source="k", policy=sw.learned(window=20)),
-    "controlled": scattered(19, {"range": 6, "slide": 3}, policy=sw.disorder_control("20%")),
+    "controlled": scattered(19, {"range": 6, "slide": 3}, policy=sw.papers.disorder_control("20%")),
     "at most a share": scattered(20, {"range": 6, "slide": 3}, policy=sw.drop_ratio("20%")),
     "a policy of its own": scattered(14, {"range": 6, "slide": 3}, slack=30, own=sw.bounded(1)),
     "one row": Scenario([[(3, "a", 1.0, 2)]], {"range": 10, "slide": 5}),

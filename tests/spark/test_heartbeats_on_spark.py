@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize(
     "level",
-    [sw.query_level(), pytest.param(sw.memory_aware(), marks=pytest.mark.long)],
+    [sw.papers.query_level(), pytest.param(sw.memory_aware(), marks=pytest.mark.long)],
     ids=lambda level: level.name,
 )
 def test_replays_give_the_answers_of_the_operator_level(spark: SparkSession, level: Any) -> None:
@@ -48,7 +48,7 @@ def test_live_pages_wait_at_the_query_level_without_keeping_the_next_batch_from_
     def keep(df: DataFrame, commit_id: int) -> None:
         results.extend(df.toArrow().to_pylist())
 
-    with sw.Session(spark, heartbeats=sw.query_level()) as session:
+    with sw.Session(spark, heartbeats=sw.papers.query_level()) as session:
         streams = {}
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
@@ -105,6 +105,6 @@ def test_what_a_join_gives_is_counted_for_those_who_go_by_it(spark: SparkSession
 
 
 def test_what_is_no_level_is_refused(spark: SparkSession) -> None:
-    for wrong in ("query", sw.query_level):
-        with pytest.raises(QueryError, match=r"heartbeats=.*sw\.query_level\(\) or sw\.memory_aware\(\)"):
+    for wrong in ("query", sw.papers.query_level):
+        with pytest.raises(QueryError, match=r"heartbeats=.*sw\.operator_level\(\) or sw\.memory_aware\(\)"):
             sw.Session(spark, heartbeats=wrong)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ ROWS = pl.DataFrame(
 
 def declare(session: sw.Session, name: str, time: str) -> None:
     frame = session.spark.createDataFrame(ROWS.to_arrow())
-    slack = sw.disorder_control()
+    slack = sw.papers.disorder_control()
     session.stream(name, frame, time=time, arrival="ts", page="1 minute", disorder=slack)
 
 

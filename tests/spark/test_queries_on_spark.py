@@ -142,7 +142,7 @@ def test_many_queries_over_one_stream_are_one_read_and_one_job_a_page(spark: Spa
         assert len(metrics["operators"]["source:rows"]["queries"]) == 10
 
 
-@pytest.mark.parametrize("strategy", [sw.fifo(), sw.round_robin(), sw.chain(max_wait="10 seconds")])
+@pytest.mark.parametrize("strategy", [sw.fifo(), sw.papers.round_robin(), sw.chain(max_wait="10 seconds")])
 def test_the_strategy_changes_no_result(spark: SparkSession, strategy: Any) -> None:
     with sw.Session(spark, strategy=strategy) as s:
         rows = stream(s).where("v > 1")

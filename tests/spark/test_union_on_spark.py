@@ -123,7 +123,7 @@ def test_both_page_kinds_agree(spark: SparkSession, name: str) -> None:
 
 def test_metrics_and_explain_show_every_stream(spark: SparkSession) -> None:
     with sw.Session(spark) as session:
-        policies = {"a": sw.bounded(5), "b": sw.disorder_control("20%")}
+        policies = {"a": sw.bounded(5), "b": sw.papers.disorder_control("20%")}
         streams = replayed(session, spark, [("a", frame([[30], [5]])), ("b", frame([[12]]))], policies)
         run = fluent(QUERIES["windows"], streams).start()
         session.run_available(drain=False)

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from slackwater.progress.policies import POLICIES
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.policies import POLICIES
 from slackwater.sql.scope import Scope
 
 ROOT = Path(__file__).parents[2]

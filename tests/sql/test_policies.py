@@ -6,9 +6,12 @@ import pytest
 
 import slackwater as sw
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.policies import POLICIES, in_python
+from slackwater.scheduling.heartbeats import HEARTBEATS
+from slackwater.scheduling.strategy import STRATEGIES
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.policies import POLICIES, policy_sql
+from slackwater.sql.policies import policy_sql
 from slackwater.sql.scope import Scope
 
 SOURCES = {"a": "2 seconds", "b": "5 seconds"}
@@ -33,15 +36,15 @@ def policy(words: str) -> Disorder:
         ("DROP RATIO 0.05 STRETCH 50", sw.drop_ratio(0.05, stretch=50)),
         ("LEARNED", sw.learned()),
         ("LEARNED 500 ALPHA 0.25 ADAPTIVE GROUPS 3", sw.learned(500, 0.25, adaptive=True, groups=3)),
-        ("CONTROL 5% EVERY 1 SECOND", sw.disorder_control("5%", every="1 second")),
-        ("MAX DELAY", sw.max_delay()),
+        ("CONTROL 5% EVERY 1 SECOND", sw.papers.disorder_control("5%", every="1 second")),
+        ("MAX DELAY", sw.papers.max_delay()),
         ("PUNCTUATED BY upto TIMEOUT 1 HOUR", sw.punctuated("upto", timeout="1 hour")),
         ("PUNCTUATED BY upto EVERYONE '*'", sw.punctuated("upto", everyone="*")),
         ("SENSORS 2 SECONDS RATE (5, 1 SECOND)", sw.sensors("2 seconds", rate=(5, "1 second"))),
         ("SENSORS ('a' = 2 SECONDS, b = 5 SECONDS) TIMEOUT 9 TIES", sw.sensors(SOURCES, timeout=9, ties=True)),
-        ("GLOBAL COUNTER (10 MS, 40 MS) LATENCY 7", sw.global_counter(COUNTER, latency=7)),
-        ("GLOBAL COUNTER (10 MS, 40 MS) ORDERED", sw.global_counter(COUNTER, ordered=True)),
-        ("GLOBAL COUNTER ('a' = (10 MS, 40 MS)) COUNTED", sw.global_counter({"a": COUNTER}, counted=True)),
+        ("GLOBAL COUNTER (10 MS, 40 MS) LATENCY 7", sw.papers.global_counter(COUNTER, latency=7)),
+        ("GLOBAL COUNTER (10 MS, 40 MS) ORDERED", sw.papers.global_counter(COUNTER, ordered=True)),
+        ("GLOBAL COUNTER ('a' = (10 MS, 40 MS)) COUNTED", sw.papers.global_counter({"a": COUNTER}, counted=True)),
         ("SENSORS 2 SECONDS GROUPS ('g' = ('a', 'b'))", sw.sensors("2 seconds", groups={"g": ["a", "b"]})),
         ("SKEW (((0, 5 SECONDS))) TIMEOUT 9", sw.skew([[(0, "5 seconds")]], timeout=9)),
         (
@@ -64,34 +67,35 @@ def test_every_example_of_a_policy_is_one() -> None:
         assert policy(entry.example).describe().startswith(entry.make.__name__)
 
 
-#: Which streams pages wait for.
-LEVELS = ("operator_level", "query_level", "memory_aware")
-ENABLING = {"no_enabling", "on_demand", "periodic"}
+#: Functions that are no disorder policies.
+OTHERS = {*STRATEGIES, *HEARTBEATS, "on_demand", "no_enabling", "periodic"}
 
 
 def test_every_policy_of_the_package_has_its_words() -> None:
     others = {
-        "chain",
         "early",
         "export_metrics",
-        "fifo",
-        "greedy",
         "log_json",
         "parquet",
         "prod",
-        "round_robin",
         "sideline",
         "tune",
         "tuples",
         "internal",
         "latent",
-        *LEVELS,
-        *ENABLING,
+        "papers",
+        *OTHERS,
     }
-    functions = {name for name in sw.__all__ if name.islower()} - others
+    functions = {name for name in (*sw.__all__, *sw.papers.__all__) if name.islower()} - others
     assert functions == {entry.make.__name__ for entry in POLICIES}
 
 
 def test_a_policy_that_is_shown_in_part_cannot_be_written_back() -> None:
     with pytest.raises(sw.QueryError, match="too long to be written as SQL"):
         policy_sql(sw.sensors({f"s{n}": n for n in range(12)}))
+
+
+def test_a_policy_can_be_copied_into_a_program() -> None:
+    for entry in POLICIES:
+        found = eval(in_python(entry.make.__name__), {"sw": sw})
+        assert found is entry.make

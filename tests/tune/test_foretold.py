@@ -13,17 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.columns import TIME
+from slackwater.papers.disorder_control import disorder_control
+from slackwater.papers.max_delay import max_delay
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.max_delay import max_delay
 from slackwater.progress.learned.learned import learned
-from slackwater.tune.backtest import backtest
-from slackwater.tune.by_source import backtest_by_source
 from slackwater.tune.rows import ARRIVAL, FrameRows
 from slackwater.windows.spec import WindowSpec
+from tests.kit.backtests import backtest, backtest_by_source
 from tests.kit.played_policies import Told, paged, played, stream
 
 SECOND = 1_000_000

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from slackwater.columns import TIME
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.tune.backtest import backtest
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
 from slackwater.tune.rows import ARRIVAL
 from slackwater.windows.spec import WindowSpec
+from tests.kit.backtests import backtest
 from tests.kit.played_policies import paged, stream
 
 SECOND = 1_000_000

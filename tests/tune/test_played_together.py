@@ -13,12 +13,11 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
-from slackwater.tune.backtest import backtest
-from slackwater.tune.by_source import backtest_by_source
 from slackwater.tune.outcome import Outcome
 from slackwater.tune.pages import Pages
 from slackwater.tune.tune import Candidate, _delay, _try
 from slackwater.windows.spec import WindowSpec
+from tests.kit.backtests import backtest, backtest_by_source
 from tests.kit.played_policies import paged, stream
 
 SECOND = 1_000_000

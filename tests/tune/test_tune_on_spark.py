@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import slackwater as sw
 from slackwater.cli import app
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.policies import in_python
 from slackwater.tune.report import Report, Tried
 
 pytestmark = pytest.mark.spark
@@ -53,7 +54,7 @@ def test_spark_reduces_rows_as_polars_does(report: Report) -> None:
 
 
 def policy(tried: Tried) -> Disorder:
-    return eval(f"sw.{tried.policy}", {"sw": sw})
+    return eval(in_python(tried.policy), {"sw": sw})
 
 
 def answers(table: pa.Table) -> list[float]:

@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.aggregates.distinct import Distinct, hll_estimate, hll_of
+from slackwater.aggregates.distinct import Distinct, hll_estimate
 from slackwater.aggregates.first_last import First
 from slackwater.aggregates.min_max import Max
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.partial import Partial
-from slackwater.aggregates.percentile import Quantiles, kll_of, kll_quantile
+from slackwater.aggregates.percentile import Quantiles, kll_quantile
 from slackwater.aggregates.spread import Moments
 from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, ROWS, WINDOW
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import FIRST_TIME, LAST_TIME
+from slackwater.testing.aggregates import hll_of, kll_of, partials_of
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.panes import PaneRing, rows_by_pane
@@ -152,16 +153,13 @@ def test_windows_made_from_each_other_are_merges_of_their_panes(
     )
     kernel = PaneKernel(WindowSpec(span, 1), tuple(Group(k, k) for k in keys), parsed)
     schema = {PANE: pl.Int64, "k": pl.String, "x": pl.Float64}
-    made = {
-        n: e for p, names in kernel.columns.items() for n, e in zip(names, p.make(pl.col(p.argument)), strict=True)
-    }
     panes = PaneRing(kernel)
     folded = []
     for page in pages:
         rows = pl.DataFrame(page, schema=schema, orient="row").with_columns(
             i=pl.col("x").fill_nan(3).cast(pl.Int64), g=pl.col("x").is_null(), __time=pl.col(PANE)
         )
-        partials = rows.group_by(PANE, *keys).agg(pl.len().cast(pl.Int64).alias(ROWS), **made)
+        partials = partials_of(rows, [pl.col(key) for key in (PANE, *keys)], kernel.columns)
         folded.append(partials)
         panes.add(partials, Closed())
     got = panes.windows(Closed(first - 1), Closed(first + count - 1))

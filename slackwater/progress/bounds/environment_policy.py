@@ -1,4 +1,4 @@
-"""The environments of S1 section 4 as disorder policies: sources with a global counter, and distributed sensors.
+"""An environment of S1 section 4 as a disorder policy: distributed sensors.
 
 Values by name say all sources there are. One value for all lets sources show up as the stream goes on; the
 heartbeat of the stream then is right for those that have not shown up yet, too.
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.environments import PerSource, counter_bounds, sensor_bounds
+from slackwater.progress.bounds.environments import PerSource, sensor_bounds
 from slackwater.progress.bounds.groups import aggregate
 from slackwater.progress.bounds.skew_policy import known_sources, progressing
 from slackwater.progress.bounds.source_tracker import DiscoveredSources, StreamTracker
@@ -39,7 +39,23 @@ from slackwater.progress.time import Span, TimeDomain
 
 #: Application time per wall-clock time: a ratio, or so much of the stream's time in so many ticks of the clock.
 Rate = Fraction | tuple[Length, int]
-Times = tuple[int, int]
+
+
+class Environment(Protocol):
+    """The settings that all environments have; see `sensors`."""
+
+    @property
+    def latency(self) -> int | Named[int]: ...
+    @property
+    def timeout(self) -> int | None: ...
+    @property
+    def unit(self) -> int | None: ...
+    @property
+    def indirect(self) -> bool: ...
+    @property
+    def groups(self) -> Groups | None: ...
+    @property
+    def ordered(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,9 @@ class Sensors:
                 ties=self.ties,
             )
 
-        return _tracker(bounds, _names(self.groups, self.deviation, self.rate, self.latency), self)
+        return environment_tracker(
+            bounds, named_sources(self.groups, self.deviation, self.rate, self.latency), self
+        )
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -81,7 +99,7 @@ class Sensors:
             show(self.deviation, repr),
             rate=None if self.rate is None else show(self.rate, _show_rate),
             ties="True" if self.ties else None,
-            **_common(self),
+            **common_settings(self),
         )
 
 
@@ -140,92 +158,7 @@ def sensors(
     )
 
 
-@dataclass(frozen=True)
-class GlobalCounter:
-    """Sources that stamp with tokens of one counter; see `global_counter`."""
-
-    processing: Times | Named[Times]
-    latency: int | Named[int] = 0
-    timeout: int | None = None
-    counted: bool = False
-    unit: int | None = None
-    groups: Groups | None = None
-    ordered: bool = False
-
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_sources: ClassVar[bool] = True
-    indirect: ClassVar[bool] = True
-
-    def tracker(self, domain: TimeDomain) -> StreamTracker:
-        """A fresh tracker."""
-
-        def bounds(names: tuple[str, ...]) -> PerSource:
-            return counter_bounds(
-                dict(zip(names, spread(self.processing, names, "processing"), strict=True)),
-                latency=spread(self.latency, names, "latency"),
-                counted=self.counted,
-            )
-
-        return _tracker(bounds, _names(self.groups, self.processing, self.latency), self)
-
-    def describe(self) -> str:
-        """The policy as the user would write it."""
-        return call(
-            "global_counter",
-            show(self.processing, lambda times: f"({show_wall(times[0])}, {show_wall(times[1])})"),
-            counted="True" if self.counted else None,
-            **_common(self),
-        )
-
-
-def global_counter(
-    processing: tuple[Span, Span] | Mapping[str, tuple[Span, Span]],
-    *,
-    latency: Span | Mapping[str, Span] = 0,
-    timeout: str | int | timedelta | None = None,
-    counted: bool = False,
-    unit: str | int | timedelta | None = None,
-    groups: int | Mapping[str, Iterable[str]] | None = None,
-    ordered: bool = False,
-) -> GlobalCounter:
-    """A wait for sources that take their timestamps from one counter (S1 section 4.1).
-
-    Each asks the counter for the next token, processes it, emits it as timestamp, and only then asks again.
-
-    `processing` is the shortest and the longest time from asking to emitting. When a source has emitted τ, another
-    one can be behind it only for the longest time less the shortest. No timeout is needed.
-
-    >>> policy = global_counter({"a": ("10 ms", "40 ms"), "b": ("20 ms", "90 ms")}, latency="30 ms")
-    >>> policy.tracker(TimeDomain.SEQUENCE).heartbeat.tick == -(2**63)
-    True
-    >>> policy.describe()[:68]
-    "global_counter({'a': ('10 milliseconds', '40 milliseconds'), 'b': ('"
-
-    Args:
-        processing: for all sources, which then show up in mid-stream (up to 100,000), or by source.
-        latency: how long a row is under way at most, the wait for its page included; for all, or by source.
-        timeout: if nothing comes for so long, all that was seen is taken to be all (section 3.4).
-        counted: a source that has emitted another one is behind no more: the tuple-based pair (1, 0). It is worked
-            out source by source; do without it for many thousands of them.
-        unit: the wall clock is divided into such units; fewer cells, heartbeats by less than a unit later.
-        groups: one heartbeat for each group of sources (section 5.2): the groups, which
-            then say all sources there are, or how many to make; see
-            `slackwater.progress.bounds.groups.similar` for how these are chosen. Equal sources are one group.
-        ordered: the network keeps the order of each source's rows (section 2), as a partition of a log does: what
-            arrives later was emitted later. Then a source's own rows need not wait for `latency`.
-    """
-    return GlobalCounter(
-        read(processing, _times, "processing"),
-        read(latency, wall, "latency"),
-        None if timeout is None else wall(timeout, "timeout", least=1),
-        counted,
-        None if unit is None else wall(unit, "unit", least=1),
-        read_groups(groups),
-        read_ordered(ordered, groups),
-    )
-
-
-def _names(groups: Groups | None, *settings: object) -> tuple[str, ...] | None:
+def named_sources(groups: Groups | None, *settings: object) -> tuple[str, ...] | None:
     """The sources, where some setting names them; they must agree, which `spread` checks."""
     for setting in settings:
         if isinstance(setting, Named):
@@ -235,11 +168,12 @@ def _names(groups: Groups | None, *settings: object) -> tuple[str, ...] | None:
     return None
 
 
-def _tracker(
+def environment_tracker(
     bounds: Callable[[tuple[str, ...]], PerSource],
     names: tuple[str, ...] | None,
-    policy: Sensors | GlobalCounter,
+    policy: Environment,
 ) -> StreamTracker:
+    """A fresh tracker for sources that have names, or for those that show up as the stream goes on."""
     timeout, unit, indirect, ordered = policy.timeout, policy.unit, policy.indirect, policy.ordered
     if names is not None:
         return known_sources(
@@ -279,15 +213,8 @@ def _show_rate(rate: Rate) -> str:
     return repr(float(rate)) if Fraction(str(float(rate))) == rate else repr(rate)
 
 
-def _times(times: tuple[Span, Span], what: str) -> Times:
-    if isinstance(times, tuple) and len(times) == 2:
-        shortest, longest = wall(times[0], f"the shortest {what}"), wall(times[1], f"the longest {what}")
-        if shortest <= longest:
-            return shortest, longest
-    raise QueryError(f"{what} is {times!r}; write the shortest and the longest time, as in ('10 ms', '1 second')")
-
-
-def _common(policy: Sensors | GlobalCounter) -> dict[str, str | None]:
+def common_settings(policy: Environment) -> dict[str, str | None]:
+    """The settings that all environments have, as the user would write them; None for those left out."""
     return {
         "latency": None if policy.latency == 0 else show(policy.latency, show_wall),
         "timeout": None if policy.timeout is None else show_wall(policy.timeout),

@@ -22,7 +22,6 @@ from slackwater.progress.sources import (
     per_source,
     representatives,
     source_names,
-    whole,
 )
 
 T = TypeVar("T")
@@ -156,53 +155,6 @@ class PerSource(ABC):
         )
 
 
-class CounterBounds(PerSource):
-    """Sources that stamp with tokens of one counter (S1 section 4.1); see `counter_bounds`."""
-
-    def __init__(
-        self, names: tuple[str, ...], latency: list[int], shortest: list[int], longest: list[int], counted: bool
-    ) -> None:
-        super().__init__(names, latency, shortest, longest)
-        self._counted = counted
-
-    @property
-    def shortest(self) -> Ints:
-        """The shortest time from asking for a token to emitting it."""
-        return cast("Ints", self._values[1])
-
-    @property
-    def longest(self) -> Ints:
-        """The longest."""
-        return cast("Ints", self._values[2])
-
-    @property
-    def traits(self) -> NDArray[np.float64]:
-        # A longer shortest time makes a source guarantee more, so it is the difference that slows.
-        return np.array([self.latency, self.longest - self.shortest, self.longest], dtype=np.float64)
-
-    @property
-    def pairs_counted(self) -> tuple[TuplePair, ...]:
-        return (TuplePair(1, 0),) if self._counted else ()
-
-    def others(self, source: int, targets: Ints) -> list[Block]:
-        return [(targets, np.maximum(self.longest[targets] - self.shortest[source], 0), np.zeros_like(targets))]
-
-    def own(self, sources: Ints) -> list[Block]:
-        zero = np.zeros_like(sources)
-        return [(np.arange(len(sources), dtype=np.int64), zero, zero)]
-
-    def front(self, sources: Ints, highest: Ints) -> Ints:
-        # The longer the shortest time, the sooner the guarantee.
-        return _front(-self.shortest[sources], highest)
-
-    def weakest(self, group: Ints) -> list[int]:
-        return _first_two(group, self.shortest[group])
-
-    def closure(self) -> CounterBounds:
-        """Itself: a way through φk takes no less time, since t_k^max ≥ t_k^min."""
-        return self
-
-
 class SensorBounds(PerSource):
     """Sensors with clocks of their own (S1 section 4.2); see `sensor_bounds`."""
 
@@ -260,7 +212,7 @@ class SensorBounds(PerSource):
             # The deviation of the origin is all that tells one from another.
             best = int(lowered(highest, self.deviation[sources]).argmax())
             return np.array([best], dtype=np.int64)
-        return _front(self.deviation[sources], highest)
+        return best_of_page(self.deviation[sources], highest)
 
     def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
         if self._rate is None:
@@ -279,41 +231,11 @@ class SensorBounds(PerSource):
         yield sources, later[1], highest
 
     def weakest(self, group: Ints) -> list[int]:
-        return _first_two(group, -self.deviation[group])
+        return first_two(group, -self.deviation[group])
 
     def closure(self) -> SkewBounds:
         """Itself without rates: through φk it is 2 d_k more. With rates the general rule decides."""
         return self if self._rate is None else super().closure()
-
-
-def counter_bounds(
-    processing: Sequence[tuple[int, int]] | Mapping[str, tuple[int, int]],
-    *,
-    latency: int | Sequence[int] | Mapping[str, int] = 0,
-    counted: bool = False,
-) -> CounterBounds:
-    """Sources that ask one counter for the next token, process it and emit it as timestamp (S1 section 4.1).
-
-    `processing` gives for each source the shortest and the longest time from asking to emitting. Then
-    B_ij = {((t_j^max − t_i^min)⁺, 0)} and B_ii = {(0, 0)}; no timeout is needed.
-
-    >>> bounds = counter_bounds({"a": (1, 4), "b": (2, 9)}, latency=3, counted=True)
-    >>> bounds["a", "b"], bounds["b", "a"]
-    ((Pair(t=8, delta=0), TuplePair(n=1, delta=0)), (Pair(t=2, delta=0), TuplePair(n=1, delta=0)))
-
-    With `counted`, B_ij also has the tuple-based (1, 0): once φj has emitted another, its next token is a new one.
-    That is worked out source by source, and not made for many thousands of them.
-    """
-    names, given = _named(processing)
-    for name, times in zip(names, given, strict=True):
-        pair = isinstance(times, tuple) and len(times) == 2
-        ends = [whole(t, f"a processing time of source {name!r}") for t in times] if pair else []
-        if not ends or ends[0] > ends[1]:
-            raise QueryError(
-                f"processing of source {name!r} is {times!r}; write the shortest and the longest time, as in (2, 5)"
-            )
-    shortest, longest = [low for low, _ in given], [high for _, high in given]
-    return CounterBounds(names, per_source(latency, names, "latency"), shortest, longest, counted)
 
 
 def sensor_bounds(
@@ -337,7 +259,7 @@ def sensor_bounds(
     The paper's strict bounds take it that the application clock advances between any two emissions. Where several
     fall into one of its ticks, write `ties=True`: every δ above is then one more.
     """
-    names, given = _named(deviation)
+    names, given = named_values(deviation)
     deviations = per_source(given, names, "deviation")
     rates = None if rate is None else _rates(rate, names)
     latencies = per_source(latency, names, "latency")
@@ -369,13 +291,14 @@ def _rates(
     return read
 
 
-def _named(values: Sequence[T] | Mapping[str, T]) -> tuple[tuple[str, ...], list[T]]:
+def named_values(values: Sequence[T] | Mapping[str, T]) -> tuple[tuple[str, ...], list[T]]:
+    """The names of sources, and the value of each."""
     if isinstance(values, Mapping):
         return source_names(list(values), len(values)), list(values.values())
     return source_names(None, len(values)), list(values)
 
 
-def _front(lag: Ints, highest: Ints) -> Ints:
+def best_of_page(lag: Ints, highest: Ints) -> Ints:
     """Positions that no other beats in both: a smaller lag and a larger timestamp."""
     left = np.arange(len(lag), dtype=np.int64)
     found: list[int] = []
@@ -387,5 +310,6 @@ def _front(lag: Ints, highest: Ints) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def _first_two(group: Ints, key: Ints) -> list[int]:
+def first_two(group: Ints, key: Ints) -> list[int]:
+    """The two sources of a group with the least keys; between equals the first."""
     return group[np.argsort(key, kind="stable")[:2]].tolist()  # type: ignore[no-any-return]

@@ -18,17 +18,6 @@ STEPS = 64
 _NEVER = 2**62
 
 
-def spelled_out(bounds: BoundSet, longest: int) -> BoundSet:
-    """The paper's S⁺ (S1 section 5.2): the strongest time-based guarantee for each t from 0 to `longest`.
-
-    >>> spelled_out((Pair(1, 2), Pair(3, 1)), 3)
-    (Pair(t=1, delta=2), Pair(t=2, delta=2), Pair(t=3, delta=1))
-    """
-    timed = [b for b in bounds if isinstance(b, Pair)]
-    given = ((t, [b.delta for b in timed if b.t <= t]) for t in range(longest + 1))
-    return tuple(Pair(t, min(deltas)) for t, deltas in given if deltas)
-
-
 def weaker(first: BoundSet, second: BoundSet) -> BoundSet:
     """The paper's ⊔ (S1 section 5.2): at every t the weaker of the two guarantees, redundant pairs removed.
 

@@ -63,13 +63,13 @@ class Session(SpeaksSql):
         spark: your Spark session; without it Spark is embedded.
         journal: a folder, or an address that pyarrow knows. With it, queries go on after a crash.
         resident_limit: how many bytes of the windows of a query the driver holds; more is spilled to files.
-        strategy: what runs first when much waits: sw.fifo() (the default), sw.chain(), sw.greedy() or
-            sw.round_robin().
+        strategy: what runs first when much waits: sw.fifo() (the default), sw.chain(), or to compare
+            sw.papers.greedy() or sw.papers.round_robin().
         sync: with False the journal outlives a crash, but not a power cut.
         enabling: when a quiet stream says how far time has come: sw.on_demand() (the default), or to compare
-            sw.periodic("1 second") or sw.no_enabling().
+            sw.papers.periodic("1 second") or sw.papers.no_enabling().
         heartbeats: for which streams pages wait in a query over several: sw.operator_level() (the default),
-            sw.query_level() or sw.memory_aware() (S1 section 7).
+            sw.memory_aware(), or to compare sw.papers.query_level() (S1 section 7).
         together: whether waiting pages of one stream are taken as one where that is faster.
         memory: how much of what waits between operators is held in Spark's memory; the rest goes to files.
         disk: when pages that wait on disk take more than this, Spark reads no further for now.
@@ -89,14 +89,14 @@ class Session(SpeaksSql):
         disk: str | int = DISK,
     ) -> None:
         if strategy is not None and not isinstance(strategy, Strategy):
-            known = "sw.fifo(), sw.chain(max_wait='10 seconds'), sw.greedy() or sw.round_robin()"
+            known = "sw.fifo() or sw.chain(max_wait='10 seconds')"
             raise QueryError(f"strategy={strategy!r}: write strategy= with {known}")
         if enabling is not None and not isinstance(enabling, Enabling):
             raise QueryError(
-                f"enabling={enabling!r}: write enabling=sw.on_demand(), sw.periodic('1 second') or sw.no_enabling()"
+                f"enabling={enabling!r}: write sw.on_demand(), or to compare sw.papers.periodic('1 second')"
             )
         if heartbeats is not None and (isinstance(heartbeats, type) or not hasattr(heartbeats, "labels")):
-            levels = "sw.operator_level(), sw.query_level() or sw.memory_aware()"
+            levels = "sw.operator_level() or sw.memory_aware()"
             raise QueryError(f"heartbeats={heartbeats!r}: write heartbeats= with {levels}")
         self.spark = spark if spark is not None else embedded()
         self._owns_place = journal is None

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_streams import Case, bursts, made, spread_out
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_streams import Case, bursts, made, spread_out
 
 Random = np.random.Generator
 #: Windows of 30 seconds each 10 seconds, unless a kind says otherwise.

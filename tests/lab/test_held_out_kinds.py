@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_streams import Case
+from experiments.lab.held_out_kinds import HELD_OUT, VEHICLES, three_populations, tunnels, two_populations
 from slackwater.progress.time import microseconds
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_streams import Case
-from slackwater.testing.held_out_kinds import HELD_OUT, VEHICLES, three_populations, tunnels, two_populations
 
 MINUTE, DAY = 60 * SECOND, 1440 * 60 * SECOND
 

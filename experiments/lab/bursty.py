@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.testing.simulation import Case, Comes
+from experiments.lab.simulation import Case, Comes
 
 Instants = NDArray[np.float64]
 #: Gives so many instants, in any unit of time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slackwater.scheduling.by_slope import BySlope
 from slackwater.scheduling.chart import Segment, Step, in_order
+from slackwater.scheduling.strategy import STRATEGIES
 
 
 class Greedy(BySlope):
@@ -33,3 +34,6 @@ class Greedy(BySlope):
 def greedy() -> Greedy:
     """First the operator that frees most room a second by itself; to compare. For `Session(strategy=…)`."""
     return Greedy()
+
+
+STRATEGIES["greedy"] = greedy

@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Disorder, Tracker
-from slackwater.progress.drop_ratio.disorder_control import (
+from slackwater.papers.disorder_control import (
     RECENT,
     DisorderControl,
     DisorderController,
     disorder_control,
 )
-from slackwater.progress.drop_ratio.max_delay import MaxDelay, MaxDelayTracker, max_delay
+from slackwater.papers.max_delay import MaxDelay, MaxDelayTracker, max_delay
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints

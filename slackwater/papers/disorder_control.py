@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.policies import POLICIES, Policy
 from slackwater.progress.report import Report
 from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
@@ -208,4 +209,16 @@ _STATE = (
     "refreshed",
     "last_arrival",
     "heartbeat",
+)
+
+
+POLICIES.append(
+    Policy(
+        ("CONTROL",),
+        disorder_control,
+        ("every", "timeout"),
+        "CONTROL 1%",
+        tried="for each target",
+        module="sw.papers",
+    )
 )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from experiments.lab.arrivals import SECOND
 from slackwater.estimates.early import Early
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
-from slackwater.testing.arrivals import SECOND
 from slackwater.testing.script import Script, arrow_plan
 
 START = 1_700_000_000 * SECOND

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.testing.prodded import bursty, dense, punctuated, reports, steady
+from experiments.lab.prodded import bursty, dense, punctuated, reports, steady
 
 
 @given(times=st.lists(st.integers(-40, 60), min_size=1, max_size=30), every=st.integers(1, 15))

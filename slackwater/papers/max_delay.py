@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.policies import POLICIES, Policy
 from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.time import TimeDomain
 
@@ -88,3 +89,6 @@ class MaxDelayTracker(SilenceTracker):
     def metrics(self) -> dict[str, Any]:
         """The largest delay."""
         return {} if self._delay is None else {"max_delay": _show(self._delay)}
+
+
+POLICIES.append(Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY", tried="once", module="sw.papers"))

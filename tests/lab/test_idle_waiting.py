@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slackwater as sw
-from slackwater.testing.idle_waiting import Case, Outcome, arrivals, simulate
+from experiments.lab.idle_waiting import Case, Outcome, arrivals, simulate
 
 SECONDS = 12.0
 #: A sparse stream that shows up within the seconds of a test.
@@ -19,8 +19,8 @@ def run(case: Case, seconds: float = SECONDS) -> Outcome:
 @pytest.fixture(scope="module")
 def lines() -> dict[str, Outcome]:
     return {
-        "A": run(Case(sw.no_enabling(), rates=RATES)),
-        "B": run(Case(sw.no_enabling(), rates=RATES, punctuations=100)),
+        "A": run(Case(sw.papers.no_enabling(), rates=RATES)),
+        "B": run(Case(sw.papers.no_enabling(), rates=RATES, punctuations=100)),
         "C": run(Case(rates=RATES)),
         "D": run(Case(rates=RATES, latent=True)),
     }
@@ -54,7 +54,7 @@ def test_the_peak_queue_is_two_orders_smaller_and_grows_again_with_many_punctuat
     lines: dict[str, Outcome],
 ) -> None:
     assert lines["A"].peak_queue > 100 * lines["D"].peak_queue / 2 > 20 * lines["C"].peak_queue / 2
-    few, many = (run(Case(sw.no_enabling(), punctuations=rate), 2).peak_queue for rate in (100, 1_000))
+    few, many = (run(Case(sw.papers.no_enabling(), punctuations=rate), 2).peak_queue for rate in (100, 1_000))
     assert many > 3 * few, "punctuations of the sparse stream wait for the next tuple of the other one"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from slackwater.testing import arrivals as make
+from experiments.lab import arrivals as make
 
 SECOND = make.SECOND
 

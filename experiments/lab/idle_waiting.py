@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN, Emit, Unary, Wanted
@@ -24,7 +25,6 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time_kinds import StampTracker
-from slackwater.testing.ordered_union import OrderedUnion
 
 SECOND = 1_000_000
 #: Microseconds that a step of an operator takes.

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from experiments.lab.early_streams import Case
 from slackwater.aggregates.avg import Avg
 from slackwater.aggregates.count import CountOf
 from slackwater.aggregates.min_max import MaxOf
@@ -22,7 +23,6 @@ from slackwater.estimates.accuracy import accuracy
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.progress.time import TimeDomain
-from slackwater.testing.early_streams import Case
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.runs import starts

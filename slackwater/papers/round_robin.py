@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from slackwater.errors import QueryError
 from slackwater.progress.time import microseconds
-from slackwater.scheduling.strategy import Ordered, Ready
+from slackwater.scheduling.strategy import STRATEGIES, Ordered, Ready
 
 
 class RoundRobin(Ordered):
@@ -60,3 +60,6 @@ def round_robin(quantum: str | timedelta | None = None) -> RoundRobin:
     if quantum is not None and seconds <= 0:
         raise QueryError(f"round_robin(quantum={quantum!r}) must be longer than nothing, as in quantum='10 ms'")
     return RoundRobin(quantum=seconds)
+
+
+STRATEGIES["round_robin"] = round_robin

@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from experiments.lab.growing_union import GrowingUnion, rows_of
+from experiments.lab.ordered_union import timestamp
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN, Emit, Input
 from slackwater.operators.payload import Payload
@@ -26,8 +28,6 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.growing_union import GrowingUnion, rows_of
-from slackwater.testing.ordered_union import timestamp
 from slackwater.testing.script import ArrowPages
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import slackwater as sw
-from slackwater.testing.bursty import Pattern, load, most_work, on_off, poisson, trace
-from slackwater.testing.simulation import Case, Virtual, simulate
+from experiments.lab.bursty import Pattern, load, most_work, on_off, poisson, trace
+from experiments.lab.simulation import Case, Virtual, simulate
 
 CASE = Case(("s",), (Virtual("fast", ("s",), 1.0, 0.2), Virtual("slow", ("fast",), 20.0)))
 SEVERAL = Case(("r", "s"), (Virtual("a", ("r",), 3.0), Virtual("b", ("s",), 5.0)))

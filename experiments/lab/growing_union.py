@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from experiments.lab.ordered_union import OrderedUnion
 from slackwater.operators.element import Element
 from slackwater.operators.operator import Emit, Input
 from slackwater.operators.payload import Made, Staged
 from slackwater.progress.clock import ManualClock
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.ordered_union import OrderedUnion
 
 
 def rows_of(payload: Made) -> pl.DataFrame:

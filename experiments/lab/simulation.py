@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
@@ -21,7 +22,6 @@ from slackwater.progress.arrival import Arrival
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.ordered_union import OrderedUnion
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.testing.arrivals import SECOND
-from slackwater.testing.early_kinds import SLIDE, Random
-from slackwater.testing.early_streams import START, Case, made, spread_out
+from experiments.lab.arrivals import SECOND
+from experiments.lab.early_kinds import SLIDE, Random
+from experiments.lab.early_streams import START, Case, made, spread_out
 
 VEHICLES = 24
 #: Seconds in a tunnel, and km/h that may be driven there.

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from slackwater.errors import QueryError
-from slackwater.progress.drop_ratio.disorder_control import disorder_control
-from slackwater.progress.drop_ratio.max_delay import max_delay
+from slackwater.papers.disorder_control import disorder_control
+from slackwater.papers.max_delay import max_delay
 from slackwater.progress.time import TimeDomain
 
 SEQUENCE = TimeDomain.SEQUENCE

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import slackwater as sw
+from experiments.lab.simulation import Case, Comes, Virtual, simulate
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.simulation import Case, Comes, Virtual, simulate
 from tests.kit.strategies import STRATEGIES
 
 #: Example 1.1 in pages of 1,000 rows; a unit of time is a millisecond.
@@ -33,7 +33,7 @@ def table(strategy: Strategy) -> list[float]:
     return [out.at(1_000 * t) / 1_000 for t in range(7)]
 
 
-@pytest.mark.parametrize("strategy", [sw.greedy(), sw.chain()])
+@pytest.mark.parametrize("strategy", [sw.papers.greedy(), sw.chain()])
 def test_example_1_1_greedy(strategy: Strategy) -> None:
     assert table(strategy) == [1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]
 

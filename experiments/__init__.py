@@ -1,0 +1,1 @@
+"""The papers' experiments: programs to run, and the lab that they share."""

@@ -1,0 +1,22 @@
+"""Settings of a session whose values have names: `SET strategy = 'chain'`. Rooms above add the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Choices(dict[str, Callable[[], T]], Generic[T]):
+    """The values of one setting, by name."""
+
+    def __init__(self, setting: str, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        """What a value is, for messages."""
+        SETTINGS[setting] = self
+
+
+#: All settings of this kind.
+SETTINGS: dict[str, Choices[Any]] = {}

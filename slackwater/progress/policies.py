@@ -1,0 +1,107 @@
+"""The table of disorder policies: their words and options in SQL, and whether `tune` tries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from slackwater.errors import QueryError
+from slackwater.progress.bounds.behind import behind
+from slackwater.progress.bounds.bounded import bounded
+from slackwater.progress.bounds.environment_policy import sensors
+from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.progress.bounds.skew_policy import skew
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.learned.learned import learned
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One policy: the words of its name, its main setting if it has one, then its options in any order."""
+
+    words: tuple[str, ...]
+    make: Callable[..., Disorder]
+    options: tuple[str, ...]
+    example: str
+    read: Callable[[Any], Any] = lambda setting: setting
+    """SQL knows lists only; makes of them what the policy takes."""
+    tried: Literal["for each target", "once"] | None = None
+    """Whether `tune` tries the policy: with each share that may be lost, or without."""
+    module: str = "sw"
+    """Where a user's program finds `make`."""
+
+
+def read_pair(written: Any) -> Any:
+    """A pair by name, or one for all."""
+    if isinstance(written, Mapping):
+        return {name: read_pair(value) for name, value in written.items()}
+    return tuple(written) if isinstance(written, list) else written
+
+
+def _skews(written: Any) -> Any:
+    """Skew bounds from one source to another, or a matrix of them; a bound is a pair, or a list of pairs."""
+    if isinstance(written, Mapping) and all(isinstance(key, tuple) for key in written):
+        return {key: _entry(entry) for key, entry in written.items()}
+    if isinstance(written, list) and all(isinstance(row, list) for row in written):
+        return [[_entry(entry) for entry in row] for row in written]
+    raise QueryError(
+        "SKEW says how far one source may be behind another, as in SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)); or "
+        "it has a row for each source, as in SKEW (((0, 5)))"
+    )
+
+
+def _entry(entry: Any) -> Any:
+    if not isinstance(entry, list):
+        return entry
+    plain = any(isinstance(e, (int, str)) for e in entry)
+    return tuple(entry) if plain else [tuple(e) if isinstance(e, list) else e for e in entry] or None
+
+
+#: Options of all policies of S1's environments.
+ENVIRONMENT = ("latency", "timeout", "unit", "groups", "ordered")
+
+#: The policies that users can name. Those of other rooms add themselves.
+POLICIES: list[Policy] = [
+    Policy(("BOUNDED",), bounded, ("timeout", "idle"), "BOUNDED 20 SECONDS"),
+    Policy(("DROP", "RATIO"), drop_ratio, ("stretch", "timeout"), "DROP RATIO 1%", tried="for each target"),
+    Policy(
+        ("LEARNED",),
+        learned,
+        ("alpha", "tmax", "unit", "timeout", "adaptive", "groups", "initial"),
+        "LEARNED 10 MINUTES ALPHA 0.5",
+        tried="once",
+    ),
+    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto"),
+    Policy(
+        ("SENSORS",),
+        sensors,
+        (*ENVIRONMENT, "rate", "ties", "indirect"),
+        "SENSORS 2 SECONDS TIMEOUT 1 MINUTE",
+    ),
+    Policy(
+        ("SKEW",),
+        skew,
+        (*ENVIRONMENT, "sources", "indirect"),
+        "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
+        _skews,
+    ),
+    Policy(
+        ("BEHIND",),
+        behind,
+        ("by", "after", "latency", "own"),
+        "BEHIND orders BY 30 SECONDS LATENCY 5 SECONDS OWN (BOUNDED 10 SECONDS)",
+    ),
+]
+
+
+def in_python(description: str) -> str:
+    """A policy's description as a user's program writes it.
+
+    >>> in_python("bounded('20 seconds')")
+    "sw.bounded('20 seconds')"
+    """
+    name = description.partition("(")[0]
+    module = next((policy.module for policy in POLICIES if policy.make.__name__ == name), "sw")
+    return f"{module}.{description}"
