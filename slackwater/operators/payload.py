@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from slackwater.plan.steps import JoinTable, Step
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -27,8 +29,8 @@ class Recipe:
 
     page: dict[str, Any]
     """What finds the page that they are made of (`Page.saved`)."""
-    steps: tuple[tuple[str, Any], ...]
-    """What is done to its rows: the name of each step and its arguments, as JSON values."""
+    steps: tuple[Step, ...]
+    """The steps to be done to its rows."""
     rows: int
     of: Any = field(default=None, compare=False, repr=False)
     """That page, for as long as this process has it; a journal does not keep it."""
@@ -36,7 +38,7 @@ class Recipe:
     @property
     def folders(self) -> list[str]:
         """What it needs on the journal's file system."""
-        return [how["copy"] for _, how in self.steps if isinstance(how, dict) and "copy" in how]
+        return [step.copy for step in self.steps if isinstance(step, JoinTable) and step.copy is not None]
 
 
 #: Rows that have been made.

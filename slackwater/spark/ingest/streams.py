@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
@@ -180,17 +179,18 @@ class Ingest:
         if asked is None:
             raise RunError(f"no query reads stream {self.node.name!r} any more")
         page.expect(asked)
-        self._offer(self._spool.put(page))
+        saved = self._spool.put(page)
+        self._offer(page if page.saved is not None else self._pages.load(saved))
 
-    def _offer(self, saved: dict[str, Any]) -> None:
-        self._offered = saved["number"]
-        self._loop.offer(source_label(self.node.name), self._pages.load(saved))
+    def _offer(self, page: SparkPage) -> None:
+        self._offered = page.number
+        self._loop.offer(source_label(self.node.name), page)
 
     def _offer_spooled(self) -> None:
         """What an earlier process has left, or a start of this one."""
         for saved in self._spool.waiting(after=self._taken):
             self._checkpoint.check(saved["number"], self._taken)
-            self._offer(saved)
+            self._offer(self._pages.load(saved))
 
     @property
     def _taken(self) -> int | None:

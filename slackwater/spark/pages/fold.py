@@ -11,13 +11,12 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.page import Folded
+from slackwater.spark.pages.compile import KEEP
 from slackwater.spark.pages.statistics import ALL, COLUMNS, time_statistics
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.panes import in_several, rows_by_pane
 from slackwater.windows.sliding import united
 
-#: Hidden column that says whether the filters so far have let a row pass.
-KEEP = "__keep"
 #: What panes are multiplied by, to be spread over Spark's fast hash map: see `kernel_columns`.
 SPREAD = 3 * 2**16 + 1
 

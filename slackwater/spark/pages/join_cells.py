@@ -17,7 +17,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.pages.cell_files import CellFile
-from slackwater.spark.pages.expressions import named
+from slackwater.spark.pages.compile import named
 from slackwater.spark.pages.made import later, of_side, own
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.two_sides import TwoSides

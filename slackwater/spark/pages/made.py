@@ -13,7 +13,7 @@ from slackwater.columns import TIME, UNTIL
 from slackwater.plan.nodes import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.cell_files import CellFiles
-from slackwater.spark.pages.expressions import column, named
+from slackwater.spark.pages.compile import column, named
 from slackwater.spark.pages.origin import Counter, Origin
 from slackwater.spark.pages.shape import ManyTasks
 from slackwater.spark.pages.spark_page import SparkPage
@@ -89,7 +89,7 @@ class Made:
         origin.counter, origin.size = counter, self._size(brought)
         for cells in self._files:
             cells.read_by(origin)
-        return SparkPage(None, origin)
+        return SparkPage(origin)
 
     def counted(self) -> int:
         """Rows of its pages that jobs have counted since this was last asked."""

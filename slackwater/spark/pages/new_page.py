@@ -6,20 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from slackwater.columns import NO_SOURCE, PUNCTUATION, SOURCE, TIME, UNTIL
-from slackwater.operators.payload import Staged
+from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import StreamNode
+from slackwater.plan.nodes import AggregateNode, StreamNode
 from slackwater.progress.arrival import Arrival
-from slackwater.spark.pages.expressions import column, named
+from slackwater.progress.time import TimeDomain
+from slackwater.spark.pages.compile import column, named
 from slackwater.spark.pages.one_task import can_scan_in_one
 from slackwater.spark.pages.origin import Origin
 from slackwater.spark.pages.shape import Shape
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.references.reference import Reference, told
 from slackwater.spark.references.registry import referred
+from slackwater.spark.types import spark_schema
+from slackwater.windows.results import WINDOW_END
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
@@ -38,7 +43,7 @@ def arrived(
     """A page as it comes from a source, with some of its columns."""
     hidden = _hidden(node)
     timed = _timed(frame, columns, hidden)
-    return SparkPage(None, Origin(timed, number, at, shape, pages, tuple(hidden), size=size))
+    return SparkPage(Origin(timed, number, at, shape, pages, tuple(hidden), size=size))
 
 
 def by_reference(
@@ -82,7 +87,7 @@ def known(
     timed = frame.select(*(f"`{c}`" for c in frame.columns if c not in made), *made.values()) if made else frame
     names = tuple(c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in timed.columns)
     origin = Origin(timed, number, arrival.at, shape, pages, names, arrival=arrival, prod=prod, saved=saved)
-    return SparkPage(None, origin)
+    return SparkPage(origin)
 
 
 def staged(
@@ -92,6 +97,73 @@ def staged(
     place = pages.root.child(payload.location)
     saved = pages.note(place, number, Arrival(payload.rows, 0, None, None, at), hidden, prod, None)
     return load(pages, {**saved, "staged": payload.rows})
+
+
+def of_results(
+    payload: Payload, node: AggregateNode, number: int, at: int, prod: Prod | None, pages: SparkPages, shape: Shape
+) -> SparkPage:
+    """A page of results: in the driver, where a sink takes them as they are, or staged as files."""
+    hidden = results_hidden(node)
+    if isinstance(payload, Staged):
+        return staged(payload, number, at, hidden, prod, pages)
+    assert isinstance(payload, pa.Table)
+    low = high = None
+    if payload.num_rows:
+        ends = pc.min_max(payload[WINDOW_END])
+        low, high = (_tick(ends[which], node.end_lag) for which in ("min", "max"))
+    return _of_table(payload, number, Arrival(payload.num_rows, 0, low, high, at), hidden, prod, pages, shape)
+
+
+def of_rows(payload: Payload, number: int, at: int, pages: SparkPages) -> SparkPage:
+    """A page of rows that only a sink will take."""
+    if isinstance(payload, Staged):
+        return staged(payload, number, at, {}, None, pages)
+    assert isinstance(payload, pa.Table)
+    return _of_table(payload, number, Arrival(payload.num_rows, 0, None, None, at), {}, None, pages, Shape())
+
+
+def _of_table(
+    table: pa.Table,
+    number: int,
+    arrival: Arrival,
+    hidden: Mapping[str, str],
+    prod: Prod | None,
+    pages: SparkPages,
+    shape: Shape,
+) -> SparkPage:
+    """Rows in the driver. Spark gets them when it must work on them."""
+
+    def rows() -> DataFrame:
+        frame = pages.given(table, spark_schema(table.schema))
+        return _timed(frame, [f"`{c}`" for c in frame.columns], hidden) if hidden else frame
+
+    origin = Origin(rows, number, arrival.at, shape, pages, tuple(hidden), arrival=arrival, prod=prod)
+    origin.table, origin.hidden_sql, origin.size = table, hidden, int(table.nbytes)
+    return SparkPage(origin)
+
+
+def results_hidden(node: AggregateNode) -> dict[str, str]:
+    """Spark SQL of the hidden columns of results: the last tick of a window, or the time of a row of its own."""
+    domain = node.domain
+    ends = f"CAST({WINDOW_END} AS BIGINT)"
+    if domain is TimeDomain.TIMESTAMP:
+        ends = f"unix_micros({WINDOW_END})"
+    elif domain.scale is not None:
+        ends = f"CAST({WINDOW_END} * {10**domain.scale}BD AS BIGINT)"
+    hidden = {TIME: f"{ends} - {node.end_lag}L" if node.end_lag else ends}
+    source = node.kernel.source
+    if source is not None:
+        hidden[SOURCE] = f"coalesce(CAST(`{source}` AS STRING), '{NO_SOURCE}')"
+    return hidden
+
+
+def _tick(end: pa.Scalar, lag: int) -> int:
+    """The time of a result, from the end of its window."""
+    if pa.types.is_timestamp(end.type):
+        return int(end.value) - lag
+    if pa.types.is_decimal(end.type):
+        return int(end.as_py().scaleb(end.type.scale)) - lag
+    return int(end.as_py()) - lag
 
 
 def load(pages: SparkPages, saved: dict[str, Any]) -> SparkPage:
@@ -122,7 +194,7 @@ def _of_reference(pages: SparkPages, saved: dict[str, Any], reference: Reference
     origin.scanned = reference.scanned and can_scan_in_one(reader)
     origin.reference, origin.files, origin.parts = reference, reference.pieces, parts
     origin.needs = frozenset(saved["needs"])
-    page = SparkPage(None, origin)
+    page = SparkPage(origin)
     return page.stamped(saved["stamp"]) if "stamp" in saved else page
 
 

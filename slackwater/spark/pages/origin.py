@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
@@ -85,6 +86,10 @@ class Origin:
     """Bytes of the rows, where they are known without files."""
     count: int | None = None
     """Rows, where they are not those that arrived."""
+    table: pa.Table | None = None
+    """The rows, if they are in the driver: a sink takes them as they are."""
+    hidden_sql: Mapping[str, str] = field(default_factory=dict)
+    """Spark SQL of the hidden columns of such rows."""
     unstamped: Origin | None = None
     """That of the same rows before they got their time: their arrival is known with this one's."""
     counter: Counter | None = None
@@ -181,10 +186,10 @@ class Origin:
         if self.saved is not None and is_reference(self.saved):
             self.saved = {**self.saved, "needs": sorted(needs), "at": self.at}
 
-    def held(self, rows: DataFrame, count: int, size: int) -> Origin:
-        """That of rows which were made of these and are in Spark's memory."""
+    def held(self, rows: DataFrame, count: int | None, size: int | None) -> Origin:
+        """That of rows which were made of these, and lie where they were made."""
         here = replace(self, rows=rows, count=count, size=size, scanned=False, files=1, parts=None)
-        return replace(here, reference=None, saved=None, unstamped=None)
+        return replace(here, reference=None, saved=None, unstamped=None, table=None)
 
     def stamped(self, at: int) -> Origin:
         """The same rows, each with this time."""
@@ -202,7 +207,9 @@ class Origin:
             return [lambda part=part: stamp(part(), at) for part in self.parts(count)]  # type: ignore[misc]
 
         cut = None if self.parts is None else parts
-        return replace(self, rows=stamped, parts=cut, arrival=arrival, saved=saved, unstamped=self, _kept=False)
+        return replace(
+            self, rows=stamped, parts=cut, arrival=arrival, saved=saved, unstamped=self, table=None, _kept=False
+        )
 
 
 def stamp(rows: DataFrame, at: int) -> DataFrame:

@@ -26,7 +26,7 @@ from slackwater.plan.steps import JoinTable, Step
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.pages.join_cells import JoinCells
-from slackwater.spark.pages.new_page import can_join, joined, load
+from slackwater.spark.pages.new_page import can_join, joined, load, of_results, of_rows
 from slackwater.spark.pages.one_task import MOST_PARTS, SideBySide, reader_of
 from slackwater.spark.pages.ordered_cells import OrderedCells
 from slackwater.spark.pages.recipes import rows_made
@@ -38,7 +38,6 @@ from slackwater.spark.pages.spilled_panes import SpilledPanes
 from slackwater.spark.pages.spilled_records import SpilledRecords
 from slackwater.spark.pages.staging import few
 from slackwater.spark.pages.stored import RELATIONS, Copies
-from slackwater.spark.pages.table_page import results_page, rows_page
 from slackwater.spark.pages.wide_fold import WideFold
 from slackwater.spark.references.files import MOST_FILES
 from slackwater.spark.references.registry import is_reference
@@ -164,7 +163,7 @@ class SparkPages:
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> Page:
         """A page of window results."""
         shape = self._shapes.setdefault(repr(node.kernel.spec), Shape())
-        return results_page(payload, node, number, at, prod, self, shape)
+        return of_results(payload, node, number, at, prod, self, shape)
 
     def extended(self, page: Any, step: Step) -> Page:
         """A page with one more step."""
@@ -173,7 +172,7 @@ class SparkPages:
 
     def of_rows(self, payload: Payload, number: int, at: int) -> Page:
         """A page of rows that only a sink will take."""
-        return rows_page(payload, number, at, self)
+        return of_rows(payload, number, at, self)
 
     def made(self, recipe: Recipe) -> DataFrame:
         """The rows of a recipe, lazily."""

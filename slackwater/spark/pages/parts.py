@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from slackwater.spark.pages.spark_page import SparkPage
 
 Rows = Callable[[], DataFrame]
-Change = Callable[[DataFrame], DataFrame]
 
 
 @contextmanager
@@ -33,12 +31,4 @@ def cut(page: SparkPage, way: Way) -> Iterator[list[Rows]]:
             yield [lambda: narrow(page.frame)]
             return
         count = min(page.files, origin.pages.cores)
-        yield [partial(_part, page, rows, narrow) for rows in origin.parts(count)]
-
-
-def _part(page: SparkPage, rows: Rows, narrow: Change) -> DataFrame:
-    """What was done to all rows of a page, done to some of them."""
-    part = rows()
-    for step in page.steps or ():
-        part = step(part)
-    return narrow(part)
+        yield [lambda rows=rows: narrow(page.part(rows())) for rows in origin.parts(count)]  # type: ignore[misc]

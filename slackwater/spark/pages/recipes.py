@@ -8,10 +8,9 @@ that takes a job which reads only the columns for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import polars as pl
 from pyspark.sql import DataFrame, Observation
@@ -19,8 +18,8 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE
 from slackwater.operators.payload import Recipe
-from slackwater.plan.steps import JoinTable
-from slackwater.spark.pages.fold import KEEP
+from slackwater.plan.steps import JoinTable, Step
+from slackwater.spark.pages.compile import KEEP
 from slackwater.spark.pages.parts import Rows, cut
 from slackwater.spark.pages.statistics import page_statistics
 from slackwater.spark.references.registry import is_reference
@@ -28,59 +27,47 @@ from slackwater.spark.references.steps import same_at_any_time
 from slackwater.windows.frames import frame_of
 
 if TYPE_CHECKING:
+    from slackwater.spark.pages.pages import SparkPages
     from slackwater.spark.pages.spark_page import SparkPage
 
-#: A step of a page: its name and its arguments, as JSON values.
-Said: TypeAlias = tuple[str, Any]
 _LEFT = "__left"
-#: What each step does to a page.
-_STEPS: dict[str, Callable[[SparkPage, Any], SparkPage]] = {
-    "where": lambda page, condition: page.where(condition),
-    "select": lambda page, columns: page.select(dict(columns)),
-    "join_stored": lambda page, noted: _joined(page, noted),
-}
 
 
 def recipe_of(page: SparkPage) -> Recipe | None:
     """How the rows of a page are made; None if they may not come out the same again."""
-    note = page.origin.saved
-    if page.said is None or note is None or not is_reference(note) or not same_at_any_time(page.frame):
+    note, origin = page.origin.saved, page.origin
+    if note is None or not is_reference(note) or not same_at_any_time(page.frame):
         return None
-    steps = [_noted(page, *step) for step in page.said]
+    steps = [_repeatable(step, origin.pages) for step in page.steps]
     if any(step is None for step in steps):
         return None
-    rows, as_it_came = _rows_left(page, page.said), replace(page, made=None, marked=False, steps=(), said=())
-    return Recipe(note, tuple(step for step in steps if step is not None), rows, as_it_came)
+    return Recipe(
+        note,
+        tuple(step for step in steps if step is not None),
+        _rows_left(page),
+        replace(page, steps=(), before=None),
+    )
 
 
-def rows_made(page: SparkPage, steps: tuple[Said, ...]) -> DataFrame:
+def rows_made(page: SparkPage, steps: tuple[Step, ...]) -> DataFrame:
     """The rows that a recipe speaks of, of the page that it is for; all is known of that page but its rows."""
-    for what, how in steps:
-        page = _STEPS[what](page, how)
-    return page.frame.drop(*page.origin.hidden)
+    return replace(page, steps=steps, before=None).compiled.passed().drop(*page.origin.hidden)
 
 
-def _noted(page: SparkPage, what: str, how: Any) -> Said | None:
+def _repeatable(step: Step, pages: SparkPages) -> Step | None:
     """A step as a journal keeps it; None if it may not give the same again."""
-    if what != "join_stored":
-        return what, how
-    node, table = how
-    copy = page.origin.pages.copies.place(table)
-    words = {"copy": copy, "how": node.how, "condition": node.condition}
-    return None if copy is None else (what, {**words, "stored": node.stored, "columns": node.columns})
+    if not isinstance(step, JoinTable):
+        return step
+    copy = pages.copies.place(pages.stored(step))
+    return None if copy is None else replace(step, copy=copy)
 
 
-def _joined(page: SparkPage, noted: dict[str, Any]) -> SparkPage:
-    stored, columns = (tuple((name, sql) for name, sql in noted[of]) for of in ("stored", "columns"))
-    return page.join_stored(JoinTable("", noted["how"], noted["condition"], stored, columns, copy=noted["copy"]))
-
-
-def _rows_left(page: SparkPage, said: tuple[Said, ...]) -> int:
+def _rows_left(page: SparkPage) -> int:
     """How many rows the steps leave; at most one job, which brings the arrival statistics along."""
     origin = page.origin
     if origin.arrival is None:
         return _measured(page)
-    if PUNCTUATION not in origin.hidden and all(what == "select" for what, _ in said):
+    if PUNCTUATION not in origin.hidden and not any(step.drops_rows for step in page.steps):
         return origin.arrival.rows
     with page.rows_passed() as rows:
         return rows.count()

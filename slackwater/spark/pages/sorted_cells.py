@@ -13,7 +13,7 @@ from slackwater.operators.operator import State
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import LONGEST_SPAN, MIN_TICK
 from slackwater.spark.pages.cell_files import CellFiles
-from slackwater.spark.pages.expressions import column
+from slackwater.spark.pages.compile import column
 from slackwater.spark.pages.origin import Origin
 from slackwater.spark.pages.shape import ManyTasks
 from slackwater.spark.pages.spark_page import SparkPage
@@ -62,7 +62,7 @@ class SortedCells:
         origin = Origin(frame, self._given, at, self._shape, self._pages, (TIME,), arrival=unknown)
         self._cells.read_by(origin)
         self._cells.drop([file for file in due if file.high <= upto])
-        return SparkPage(None, origin)
+        return SparkPage(origin)
 
     @property
     def waiting(self) -> bool:

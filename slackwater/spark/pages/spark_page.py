@@ -6,12 +6,11 @@ drops stays in it, marked, for its arrival still moves time; to observe rows bef
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
@@ -25,20 +24,18 @@ from slackwater.columns import CELL, PANE, PLACE, ROWS, SOURCE, TIME
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import Made, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
-from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
+from slackwater.plan.steps import Map, Step
 from slackwater.progress.arrival import Arrival
-from slackwater.spark.pages.expressions import column, named
-from slackwater.spark.pages.fold import KEEP, folded, kernel_columns, spread_of
-from slackwater.spark.pages.function import arrow_function
+from slackwater.spark.pages.compile import Compiled, Compiler, mapped, named
+from slackwater.spark.pages.fold import folded, kernel_columns, spread_of
 from slackwater.spark.pages.holding import hold
 from slackwater.spark.pages.late_rows import late_rows, rows_behind
-from slackwater.spark.pages.origin import Origin, stamp
-from slackwater.spark.pages.parts import Change, Rows, cut
-from slackwater.spark.pages.recipes import Said, recipe_of
+from slackwater.spark.pages.origin import Origin
+from slackwater.spark.pages.parts import Rows, cut
+from slackwater.spark.pages.recipes import recipe_of
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.staging import few, stage, too_large
 from slackwater.spark.pages.statistics import ALL, COLUMNS, MISSING, observed_sketch, page_statistics
-from slackwater.spark.pages.stored import with_stored
 from slackwater.spark.references.reference import told
 from slackwater.spark.storage.place import Place
 from slackwater.spark.types import arrow_of
@@ -48,28 +45,47 @@ from slackwater.windows.per_row.rolling import RollingKernel
 
 #: Fewer kernels than this have jobs of their own.
 FEW_KERNELS = 4
-_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_MADE = "__made"
 
 
 @dataclass(eq=False)
 class SparkPage:
-    """A lazy DataFrame with hidden columns."""
+    """Rows that lie somewhere (`origin`), and the steps to be done to them, which Spark plans when it must."""
 
-    made: DataFrame | None
-    """What has been made of the rows; None as long as they are as they came."""
     origin: Origin
-    marked: bool = False
-    """Whether filters have only marked the rows (KEEP)."""
-    steps: tuple[Change, ...] | None = ()
-    """What was done to the rows, to be done to a part of them; None if that is not the same."""
-    said: tuple[Said, ...] | None = ()
-    """The same in words that a journal can keep; None if they do not say all of it."""
+    steps: tuple[Step, ...] = ()
+    before: SparkPage | None = None
+    """The page before its last step, which has been planned where others have it too."""
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The rows after all steps, lazily."""
+        if any(not step.fuses for step in self.steps):
+            self.measure()
+        compiler = self._compiler(self.origin.arrival is None)
+        if self.before is None:
+            return compiler.all(self.origin.source, self.steps)
+        return compiler.step(self.before.compiled, self.steps[-1])
+
+    def part(self, rows: DataFrame) -> DataFrame:
+        """Some of the rows after the same steps."""
+        return self._compiler(self.marked).all(rows, self.steps).frame
+
+    def _compiler(self, mark: bool) -> Compiler:
+        return Compiler(self.origin.hidden, mark, self.origin.pages.stored)
 
     @property
     def frame(self) -> DataFrame:
-        """The rows, lazily."""
-        return self.origin.source if self.made is None else self.made
+        """The rows, lazily; those that a filter has dropped may only be marked."""
+        return self.compiled.frame
+
+    @property
+    def marked(self) -> bool:
+        """Whether they are."""
+        return self.compiled.marked
+
+    def with_step(self, step: Step) -> SparkPage:
+        """The page with one more step."""
+        return SparkPage(self.origin, (*self.steps, step), self)
 
     @property
     def number(self) -> int:
@@ -101,7 +117,7 @@ class SparkPage:
     def held(self) -> SparkPage:
         """One job; the rows stay in Spark's memory if there is room, else they go to files."""
         pages = self.origin.pages
-        if self.made is None:
+        if not self.steps:
             return self
         if not pages.room.has_memory(self.bytes or 0):
             kept: SparkPage = pages.load(self.save())
@@ -110,12 +126,12 @@ class SparkPage:
             rows, count, size = hold(frame)
         origin = self.origin.held(rows, count, size)
         pages.room.hold(rows, size, origin)
-        return SparkPage(None, origin)
+        return SparkPage(origin)
 
     @property
     def saved(self) -> dict[str, Any] | None:
         """Where its rows are durable; what has been done to them since is not."""
-        return self.origin.saved if self.made is None else None
+        return None if self.steps else self.origin.saved
 
     def recipe(self) -> Recipe | None:
         """At most one job, of the columns that it takes to count the rows."""
@@ -124,6 +140,8 @@ class SparkPage:
     def payload(self, about: int | None = None) -> Made:
         """One job: to the driver if the rows are few enough, else to files."""
         saved = self.saved
+        if self.origin.table is not None and not self.steps:
+            return self.origin.table
         if saved is not None and "staged" in saved:
             return Staged(saved["folder"], saved["staged"])
         large, started = self.origin.shape.large if about is None else about > Shape.SMALL, time.perf_counter()
@@ -135,60 +153,26 @@ class SparkPage:
 
     def sample(self, rows: int) -> SparkPage:
         """One job: some of its rows, as a page of their own in the driver."""
-        pages, kept = self.origin.pages, self._kept()
+        pages, kept = self.origin.pages, self.compiled.passed()
         table = kept.limit(rows).toArrow()
         frame = pages.spark.createDataFrame(table, kept.schema)
         arrival, hidden = Arrival(table.num_rows, 0, None, None, self.origin.at), self.origin.hidden
         return SparkPage(
-            None, Origin(frame, self.number, arrival.at, Shape(), pages, hidden, arrival=arrival, prod=self.prod)
+            Origin(frame, self.number, arrival.at, Shape(), pages, hidden, arrival=arrival, prod=self.prod)
         )
 
     def expect(self, needs: frozenset[str], at: int | None = None) -> None:
         """Remember what will be asked for."""
         self.origin.expect(needs, at)
 
-    def with_step(self, step: Step) -> SparkPage:
-        """The page after one more step."""
-        if isinstance(step, Where):
-            return self.where(step.condition)
-        if isinstance(step, Select):
-            return self.select(dict(step.columns))
-        assert isinstance(step, JoinTable)
-        return self.join_stored(step)
-
-    def where(self, condition: str) -> SparkPage:
-        """Filter; as long as the arrival is not known, rows are only marked."""
-        if self.origin.arrival is not None:
-            return self._then(lambda rows: self._kept(rows).where(column(condition)), False, ("where", condition))
-        keep = f"coalesce(({condition}), false)"
-        if self.marked:
-            keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
-        return self._then(lambda rows: rows.withColumn(KEEP, column(keep)), True, ("where", condition))
-
-    def select(self, columns: Mapping[str, str]) -> SparkPage:
-        """Project, and keep what is hidden."""
-        made = [named(self._given(sql), name) for name, sql in columns.items()]
-        hidden = [*self.origin.hidden, *([KEEP] if self.marked else [])]
-        said = "select", [[name, sql] for name, sql in columns.items()]
-        return self._then(lambda rows: rows.select(*made, *hidden), self.marked, said)
-
     def stamped(self, at: int) -> SparkPage:
-        """The rows with a time."""
-        origin = self.origin.stamped(at)
-        if self.made is None:
-            return SparkPage(None, origin, self.marked)
-        return replace(self._then(lambda rows: stamp(rows, at), self.marked), origin=origin)
+        """The rows with a time: no step reads it, so they get it before all others."""
+        return SparkPage(self.origin.stamped(at), self.steps)
 
     @property
     def files(self) -> int:
         """Of how many files, or pieces, the rows are, if a part of these can be worked on like all of them."""
-        return 1 if self.steps is None else self.origin.files
-
-    def _then(self, step: Change, marked: bool, said: Said | None = None) -> SparkPage:
-        """The page after one more step."""
-        steps = None if self.steps is None else (*self.steps, step)
-        words = None if self.said is None or said is None else (*self.said, said)
-        return SparkPage(step(self.frame), self.origin, marked, steps, words)
+        return self.origin.files if all(step.fuses for step in self.steps) else 1
 
     def fold(self, kernel: PaneKernel) -> Folded:
         """One job, or one for each part of the files: partials by pane and group, to the driver as Arrow."""
@@ -255,13 +239,13 @@ class SparkPage:
 
     def time_spread(self) -> tuple[int, int]:
         """One job: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
-        row = self._kept().agg(F.count(TIME), F.percentile_approx(TIME, [0.05, 0.95])).first()
+        row = self.compiled.passed().agg(F.count(TIME), F.percentile_approx(TIME, [0.05, 0.95])).first()
         assert row is not None
         return row[0], row[1][1] - row[1][0] + 1 if row[1] else 1
 
     def cells_of(self, width: int) -> int:
         """One job: into about how many cells of this width the rows fall."""
-        row = self._kept().agg(F.approx_count_distinct(F.expr(floor_division(TIME, width)))).first()
+        row = self.compiled.passed().agg(F.approx_count_distinct(F.expr(floor_division(TIME, width)))).first()
         assert row is not None
         return int(row[0])
 
@@ -288,28 +272,17 @@ class SparkPage:
         """Statistics before any filter, once a job has run."""
         return self.origin.arrival
 
-    def map(self, node: Map) -> SparkPage:
-        """One job, in Spark's Python workers; the rows stay where they were made."""
+    def map(self, step: Map) -> SparkPage:
+        """One job; the rows stay where they were made."""
         with self.rows_passed() as frame:
-            visible = [F.col(f"`{c}`") for c in frame.columns if c not in self.origin.hidden]
-            made = frame.select(arrow_function(node)(F.struct(*visible)).alias(_MADE), *self.origin.hidden)
-            names = [F.col(f"{_MADE}.`{name}`").alias(name) for name in node.schema.names]
-            mapped = made.select(*names, *self.origin.hidden).localCheckpoint()
-        return SparkPage(mapped, self.origin, steps=None, said=None)
+            rows = mapped(frame, step, self.origin.hidden).localCheckpoint()
+        return SparkPage(self.origin.held(rows, None, self.bytes))
 
     @contextmanager
     def rows_with_time(self) -> Iterator[DataFrame]:
         """For one job: the rows that have a time, with what is hidden; the arrival is known when it is over."""
         with self.rows_passed() as frame:
             yield frame.where(f"{TIME} IS NOT NULL")
-
-    def join_stored(self, node: JoinTable) -> SparkPage:
-        """By Spark; rows without a partner move time too, so their arrival is measured before, by a job."""
-        table = self.origin.pages.stored(node)
-        self.measure()
-        made = with_stored(self._kept(), node, table, self.origin.hidden)
-        said = None if self.said is None else (*self.said, ("join_stored", (node, table)))
-        return SparkPage(made, self.origin, steps=None, said=said)
 
     def measure(self) -> Arrival:
         """Statistics before any filter, by a job of their own if none has run."""
@@ -324,7 +297,9 @@ class SparkPage:
         """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
         started = time.perf_counter()
         by = by_source if self.origin.many_sources else None
-        payload = few(late_rows(self._kept(), before, within, by).drop(*self.origin.hidden), self.origin.pages)
+        payload = few(
+            late_rows(self.compiled.passed(), before, within, by).drop(*self.origin.hidden), self.origin.pages
+        )
         self.origin.pages.spent(time.perf_counter() - started)
         return self.origin.pages.of_rows(payload, self.number, self.origin.at) if payload_rows(payload) else None
 
@@ -336,26 +311,19 @@ class SparkPage:
         return count
 
     def save(self, place: Place | None = None) -> dict[str, Any]:
-        """Write the rows to the journal's file system."""
-        place = place or self.origin.pages.new("pages")
+        """Write the rows to the journal's file system; those of the driver without Spark."""
+        pages, table = self.origin.pages, self.origin.table
+        place = place or pages.new("pages")
+        if table is not None and not self.steps:
+            pages.write_table(table, place, "rows.parquet")
+            return pages.note(place, self.number, self.measure(), self.origin.hidden_sql, self.prod, self.bytes)
         with self.rows_passed() as frame, self.origin.pages.writing(place):
             frame.write.mode("overwrite").parquet(place.address)
         assert self.origin.arrival is not None
         saved = self.origin.pages.note(place, self.number, self.origin.arrival, {}, self.prod, place.size())
-        if self.kept and self.made is None:
+        if self.kept and not self.steps:
             self.origin.saved = saved
         return saved
-
-    def _kept(self, frame: DataFrame | None = None) -> DataFrame:
-        """The rows that the filters have let pass."""
-        frame = self.frame if frame is None else frame
-        return frame.where(KEEP).drop(KEEP) if self.marked else frame
-
-    def _given(self, sql: str) -> str:
-        """An expression that is not evaluated for rows that a filter has dropped."""
-        if not self.marked or _SIMPLE.match(sql.strip("`")):
-            return sql
-        return f"CASE WHEN {KEEP} THEN {sql} END"
 
     @contextmanager
     def rows_passed(self) -> Iterator[DataFrame]:
@@ -383,17 +351,17 @@ class SparkPage:
         rows for the next one.
         """
         if self.origin.arrival is not None:
-            return self._kept(), None
+            return self.compiled.passed(), None
         if self.origin.many_sources:
             self.origin.keep()
             self.origin.measure()
-            return self._kept(), None
+            return self.compiled.passed(), None
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
             *([observed_sketch()] if self.origin.observes_sketch else []),
         ]
-        return self._kept(self.frame.observe(statistics, *wanted)), statistics
+        return Compiled(self.frame.observe(statistics, *wanted), self.marked).passed(), statistics
 
     def _ran(self, started: float, statistics: Observation | None) -> None:
         self.origin.ran(time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""Joins of pages with stored relations, and copies of those that cannot change.
+"""Copies of stored relations that cannot change.
 
 A relation is read again for each page, unless the user has it cached, so its rows may be others tomorrow. Only what
 lies in the driver, such as a DataFrame made of an Arrow table, stays as it is. After a crash the program may bring
@@ -7,31 +7,18 @@ another one: so the journal gets a copy, for rows that must come out the same ag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
-
-from slackwater.plan.steps import JoinTable
-from slackwater.spark.pages.expressions import column, named
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
 
 #: Folder of the copies.
 RELATIONS = "relations"
-_HOW = {"semi": "left_semi", "anti": "left_anti"}
 #: What Spark calls rows that lie in the driver.
 _IN_DRIVER = {"LocalRelation", "Range", "OneRowRelation"}
-
-
-def with_stored(rows: DataFrame, node: JoinTable, table: DataFrame, hidden: Sequence[str]) -> DataFrame:
-    """Rows together with those of a relation; they keep what is hidden."""
-    stored = table.select(*(named(sql, name) for name, sql in node.stored))
-    condition = "true" if node.condition is None else node.condition
-    made = rows.join(stored, column(condition), _HOW.get(node.how, node.how))
-    return made.select(*(named(sql, name) for name, sql in node.columns), *hidden)
 
 
 class Copies:

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.page import Folded, PartialsTooLarge
-from slackwater.spark.pages.fold import KEEP
+from slackwater.spark.pages.compile import KEEP
 from slackwater.spark.pages.parts import Rows, cut
 from slackwater.spark.pages.shape import Shape, Way
 from slackwater.spark.pages.spark_page import SparkPage

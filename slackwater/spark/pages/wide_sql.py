@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, PUNCTUATION, ROWS, TIME
-from slackwater.spark.pages.fold import KEEP, spread_of
+from slackwater.spark.pages.compile import KEEP
+from slackwater.spark.pages.fold import spread_of
 from slackwater.spark.pages.statistics import time_statistics_sql
 from slackwater.windows.kernel import Group, PaneKernel
 

@@ -27,7 +27,7 @@ from slackwater.spark.storage.ownership import Lock, Ownership
 from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
 
-FORMAT = 16
+FORMAT = 17
 _RECORD = ".record"
 _SMALLEST_WHOLE = 1 << 20
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from slackwater.engine.journal import Emission, Record
 from slackwater.operators.operator import State
 from slackwater.operators.payload import Payload, Recipe, Staged
+from slackwater.plan.steps import step_from_json
 
 _MAGIC = b"slw-rec6"
 _DIGEST = 16
@@ -82,7 +83,8 @@ def _body(record: Record, stamp: Stamp) -> pa.Buffer:
         if isinstance(emission.payload, Staged):
             entry["staged"] = [emission.payload.location, emission.payload.rows]
         elif isinstance(emission.payload, Recipe):
-            entry["recipe"] = [emission.payload.page, emission.payload.steps, emission.payload.rows]
+            recipe = emission.payload
+            entry["recipe"] = [recipe.page, [step.to_json() for step in recipe.steps], recipe.rows]
         else:
             entry["table"] = len(names)
             names.append(f"{emission.sink}/{emission.commit_id}")
@@ -128,7 +130,7 @@ def _payload(entry: dict[str, Any], blobs: list[bytes]) -> Payload:
         return Staged(*entry["staged"])
     if "recipe" in entry:
         page, steps, rows = entry["recipe"]
-        return Recipe(page, tuple((what, how) for what, how in steps), rows)
+        return Recipe(page, tuple(map(step_from_json, steps)), rows)
     return _table(blobs[entry["table"]])
 
 
