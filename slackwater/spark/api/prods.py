@@ -59,7 +59,7 @@ def check_late(plan: PlanNode) -> None:
 
 def check_early(plan: PlanNode, early: Early) -> None:
     """Refuse early answers where there can be none."""
-    top = _windows(plan, "early=")
+    top = prodded_window(plan, "early=")
     early.offset(top.kernel.spec, top.domain)
     if early.season is not None and top.domain is not TimeDomain.TIMESTAMP:
         raise QueryError(
@@ -99,7 +99,7 @@ def _check_season(top: WindowNode, early: Early) -> None:
 def check_sideline(plan: PlanNode) -> None:
     """Refuse a sideline where no page could wait on it."""
     if len(answers_of(plan)) > 1:
-        _windows(plan, "sideline=")
+        prodded_window(plan, "sideline=")
     if answering(plan) is None:
         raise QueryError(
             "sideline=: a query without windows is never prodded, so nothing is set aside; leave it out, or give "
@@ -116,7 +116,7 @@ def check_sideline(plan: PlanNode) -> None:
 def read_prod(plan: PlanNode, asked: Ask) -> Prod:
     """The prod, in ticks."""
     until, where, at = asked.until, asked.where, asked.at
-    top = _windows(plan, "prod()")
+    top = prodded_window(plan, "prod()")
     if where is not None:
         check_condition(top, where)
     if at is not None:
@@ -129,7 +129,7 @@ def read_prod(plan: PlanNode, asked: Ask) -> Prod:
     return Prod(None if until is None else _tick(top.domain, until, "until"), None, where)
 
 
-def _windows(plan: PlanNode, what: str) -> WindowNode:
+def prodded_window(plan: PlanNode, what: str) -> WindowNode:
     """The windows that early answers are about."""
     top = answering(plan)
     if len(answers_of(plan)) > 1:
@@ -141,7 +141,29 @@ def _windows(plan: PlanNode, what: str) -> WindowNode:
         raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
     if not isinstance(top, WindowNode):
         raise QueryError(f"{what}: a window for each row is answered when the row is; give the window a slide")
+    for join in [node for node in walk(top) if isinstance(node, JoinNode)]:
+        _check_early_join(join, what)
     return top
+
+
+def _check_early_join(join: JoinNode, what: str) -> None:
+    """Refuse early answers over a join that holds back rows which have arrived: they would be too small."""
+    if any(over_results(side) for side in join.inputs):
+        raise QueryError(
+            f"{what}: this query joins the results of windows, and the join takes final results only, so early "
+            "answers would be too small; leave it out, or ask the queries before the join"
+        )
+    if any(side.rows is not None for side in join.sides):
+        raise QueryError(
+            f"{what}: this query joins windows of rows (rows=, [ROWS n]), in which rows wait until time has passed "
+            "them, so early answers would be too small; leave it out, or give the join a range, as in "
+            "window(range='1 minute')"
+        )
+    if join.how not in ("inner", "semi"):
+        raise QueryError(
+            f"{what}: this query has a join(how={join.how!r}), and only time tells which rows stay without a "
+            "partner, so early answers would lack them; leave it out, or write how='inner'"
+        )
 
 
 def check_condition(plan: WindowNode, where: str) -> None:
