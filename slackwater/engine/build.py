@@ -36,10 +36,10 @@ from slackwater.operators.union import Union
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.columns import columns_of_joins, narrowed
+from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of
 from slackwater.plan.nodes import (
     AggregateNode,
-    JoinNode,
     MapNode,
     RollingNode,
     StampNode,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slackwater.engine.graph import Feed
 from slackwater.operators.shared_fold import SharedFold
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 
 
 @dataclass

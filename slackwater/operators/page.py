@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from slackwater.operators.payload import Made, Payload, Recipe
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import AggregateNode, JoinNode
+from slackwater.plan.join_node import JoinNode
+from slackwater.plan.nodes import AggregateNode
 from slackwater.plan.steps import Map, Step
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain

@@ -14,7 +14,7 @@ from slackwater.operators.join_state import JoinState
 from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.several import Several
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from slackwater.plan.identifiers import Wanted, only_used, used_columns
+from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import PlanNode
-from slackwater.plan.nodes import JoinNode
 
 
 def needed_columns(plan: PlanNode, late_rows: bool) -> dict[str, set[str]]:

@@ -11,8 +11,9 @@ from slackwater.columns import TWIN
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.plan.expressions import check_of_one_row
+from slackwater.plan.join_node import Alive, JoinNode
 from slackwater.plan.node import PlanNode
-from slackwater.plan.nodes import Alive, JoinNode, StampNode, StepNode, check_domains
+from slackwater.plan.nodes import StampNode, StepNode, check_domains
 from slackwater.plan.relation import Relation
 from slackwater.plan.steps import JoinTable, Select
 from slackwater.plan.time_kinds import check_latent

@@ -90,6 +90,11 @@ class PlanNode:
         """Whether it reads the results of windows as rows; else it reads streams."""
         return self.inputs[0].over_results  # a union is of rows or of results, not of both
 
+    @property
+    def early_refusal(self) -> str | None:
+        """Why early answers behind it would be wrong, and what to write instead; None where they are right."""
+        return None
+
     def as_stream(self) -> StreamNode | None:
         """Itself, if it is a stream."""
         return None

@@ -9,7 +9,7 @@ import polars as pl
 
 from slackwater.columns import TIME, UNTIL
 from slackwater.operators.operator import State
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added

@@ -20,8 +20,9 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
+from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import PlanNode, streams_of
-from slackwater.plan.nodes import JoinNode, StreamNode, WindowNode
+from slackwater.plan.nodes import StreamNode, WindowNode
 from slackwater.plan.steps import Function, JoinTable, Step
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock

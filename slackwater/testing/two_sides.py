@@ -8,7 +8,7 @@ import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.operators.operator import State
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.pairs import ID, in_schema, missing, of_side

@@ -8,8 +8,9 @@ import polars as pl
 
 from slackwater.plan import logical as L
 from slackwater.plan.columns import columns_of_joins, narrowed, needed_columns
+from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import walk
-from slackwater.plan.nodes import JoinNode, StepNode
+from slackwater.plan.nodes import StepNode
 from slackwater.plan.steps import Select
 from slackwater.testing import arrow_plan
 from tests.kit.joins import join_of, renamed

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
+from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import walk
-from slackwater.plan.nodes import JoinNode
 from slackwater.progress.disorder import Disorder
 from slackwater.spark.pages import cell_files
 from slackwater.testing import Script

@@ -12,12 +12,12 @@ from pyspark.sql.types import StringType
 from slackwater.errors import QueryError
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
-from slackwater.plan.nodes import StreamNode, answering_window
+from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import LAST_TIME, TimeDomain
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.spark.api.declare import stream_node
-from slackwater.spark.api.prods import check_condition
+from slackwater.spark.api.prods import check_condition, prodded_window
 from slackwater.spark.api.relation import columns_of, time_in_ticks
 from slackwater.spark.api.run import Run
 
@@ -109,8 +109,9 @@ def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Ask
 
 def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
     """The prod for a query; None if it does not fit."""
-    top = answering_window(run.plan)
-    if top is None:
+    try:
+        top = prodded_window(run.plan, "role='prods'")
+    except QueryError:
         return None
     times = {UNTIL: asked.until, AT: asked.at}
     if any(tick is not None and control.domains[name] != top.domain for name, tick in times.items()):

@@ -50,7 +50,7 @@ def check_late(plan: PlanNode) -> None:
 
 def check_early(plan: PlanNode, early: Early) -> None:
     """Refuse early answers where there can be none."""
-    top = _windows(plan, "early=")
+    top = prodded_window(plan, "early=")
     early.offset(top.kernel.spec, top.domain)
     if early.season is not None and top.domain is not TimeDomain.TIMESTAMP:
         raise QueryError(
@@ -90,7 +90,7 @@ def _check_season(top: WindowNode, early: Early) -> None:
 def check_sideline(plan: PlanNode) -> None:
     """Refuse a sideline where no page could wait on it."""
     if len(plan.answers()) > 1:
-        _windows(plan, "sideline=")
+        prodded_window(plan, "sideline=")
     if answering(plan) is None:
         raise QueryError(
             "sideline=: a query without windows is never prodded, so nothing is set aside; leave it out, or give "
@@ -107,7 +107,7 @@ def check_sideline(plan: PlanNode) -> None:
 def read_prod(plan: PlanNode, asked: Ask) -> Prod:
     """The prod, in ticks."""
     until, where, at = asked.until, asked.where, asked.at
-    top = _windows(plan, "prod()")
+    top = prodded_window(plan, "prod()")
     if where is not None:
         check_condition(top, where)
     if at is not None:
@@ -120,7 +120,7 @@ def read_prod(plan: PlanNode, asked: Ask) -> Prod:
     return Prod(None if until is None else _tick(top.domain, until, "until"), None, where)
 
 
-def _windows(plan: PlanNode, what: str) -> WindowNode:
+def prodded_window(plan: PlanNode, what: str) -> WindowNode:
     """The windows that early answers are about."""
     top = answering(plan)
     if len(plan.answers()) > 1:
@@ -133,6 +133,9 @@ def _windows(plan: PlanNode, what: str) -> WindowNode:
     window = top.as_window()
     if window is None:
         raise QueryError(f"{what}: a window for each row is answered when the row is; give the window a slide")
+    refusal = next((node.early_refusal for node in walk(top) if node.early_refusal), None)
+    if refusal is not None:
+        raise QueryError(f"{what}: {refusal}")
     return window
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import TIME, UNTIL
 from slackwater.operators.operator import State
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.pages.cell_files import CellFile
 from slackwater.spark.pages.compile import named

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.columns import TIME, UNTIL
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.pages.cell_files import CellFiles
 from slackwater.spark.pages.compile import column, named

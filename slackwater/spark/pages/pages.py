@@ -21,7 +21,7 @@ from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Made, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import RecordStore, ResidentRecords
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.plan.steps import JoinTable, Step
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain

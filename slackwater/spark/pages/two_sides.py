@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.operators.operator import State
-from slackwater.plan.nodes import JoinNode
+from slackwater.plan.join_node import JoinNode
 from slackwater.spark.pages.cell_files import CellFiles
 from slackwater.spark.pages.made import Made
 

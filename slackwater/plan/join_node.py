@@ -1,0 +1,140 @@
+"""The join of two inputs, as a plan node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from slackwater.errors import QueryError
+from slackwater.plan.identifiers import Wanted, only_used, used_columns
+from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput
+from slackwater.progress.time import TimeDomain
+
+
+@dataclass(frozen=True)
+class Alive:
+    """For how long a row of one side of a join finds partners, counted from its own time."""
+
+    range: int | None = None
+    """In ticks, its own included; None where the row says it itself, because another join has made it."""
+    rows: int | None = None
+    """Or until this number of rows of its side have come after it."""
+    longest: int = 0
+    """No row lives longer, in ticks."""
+
+    @property
+    def shortest(self) -> int:
+        """No row lives shorter, in ticks."""
+        return 1 if self.range is None else self.range
+
+    def describe(self, domain: TimeDomain) -> str:
+        """In the user's words."""
+        if self.rows is not None:
+            return f"{self.rows} rows"
+        return "pairs" if self.range is None else f"range {domain.show_span(self.range)}"
+
+
+@dataclass(frozen=True)
+class JoinNode(TimeOfInput, NeverEarly, PlanNode):
+    """Pairs of rows of two inputs that are alive at the same time and meet a condition.
+
+    The time of a pair is that of its later row; a row that stays alone keeps its own.
+    """
+
+    pairs_rows: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = True
+    inputs: tuple[PlanNode, ...]
+    how: str
+    sides: tuple[Alive, Alive]
+    condition: str | None
+    """Spark SQL over the columns of both sides, whose names differ; None for every pair."""
+    columns: tuple[tuple[str, str], ...]
+    """Output name and Spark SQL over those columns."""
+    schema: pa.Schema
+    kept: tuple[pa.Schema, pa.Schema]
+    """The columns that are kept of the rows of each side."""
+    written: str = ""
+    """The condition as the user wrote it."""
+
+    @property
+    def lone(self) -> tuple[int, ...]:
+        """The sides whose rows may come out without a partner, or are told apart by whether they have one."""
+        return {"inner": (), "right": (1,), "full": (0, 1)}.get(self.how, (0,))
+
+    @property
+    def by_count(self) -> bool:
+        """Whether a side lives by a number of rows."""
+        return any(side.rows for side in self.sides)
+
+    def describe(self) -> str:
+        """The kind, the condition, and how long rows live."""
+        alive = " and ".join(side.describe(self.domain) for side in self.sides)
+        return f"{self.how} join on {self.written} of {alive}"
+
+    def same_work(self) -> object:
+        """All but the columns, which grow with the queries that share it, and the user's words."""
+        return "join", self.how, self.sides, self.condition, self.columns
+
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """What the wanted columns and the condition name."""
+        return only_used(self.columns, self.condition, used_columns(self.schema.names, wanted))
+
+    def is_source(self, text: str) -> bool:
+        """No: a pair has come by two streams; time is kept for both together."""
+        return False
+
+    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
+        """Not possible: a pair has two rows."""
+        raise QueryError(
+            f"wattr={written!r}: rows of a join go by the time of the later one; leave the attribute out, as in "
+            "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR], or declare the streams with it as their time"
+        )
+
+    @property
+    def latent(self) -> bool:
+        """A join needs times."""
+        return False
+
+    @property
+    def over_results(self) -> bool:
+        """Its rows are pairs."""
+        return False
+
+    @property
+    def early_refusal(self) -> str | None:
+        """A join that holds back rows which have arrived makes early answers too small."""
+        if any(side.over_results for side in self.inputs):
+            return (
+                "this query joins the results of windows, and the join takes final results only, so early answers "
+                "would be too small; leave it out, or ask the queries before the join"
+            )
+        if self.by_count:
+            return (
+                "this query joins windows of rows (rows=, [ROWS n]), in which rows wait until time has passed them, "
+                "so early answers would be too small; leave it out, or give the join a range, as in "
+                "window(range='1 minute')"
+            )
+        if self.how not in ("inner", "semi"):
+            return (
+                f"this query has a join(how={self.how!r}), and only time tells which rows stay without a partner, "
+                "so early answers would lack them; leave it out, or write how='inner'"
+            )
+        return None
+
+    @property
+    def reach(self) -> int:
+        """A lone row comes out when its life is over."""
+        return max(side.longest for side in self.sides) if self.lone else 0
+
+    def lifetime(self, missing: Callable[[], Exception]) -> int:
+        """The longest life of a pair, or of a lone row."""
+        if self.by_count:
+            raise QueryError(
+                "join(): how long a pair of a window of rows lives is not known when it comes; give the first join "
+                "a window of its own in the second, as in window(range='10 minutes')"
+            )
+        pair = min(side.longest for side in self.sides)
+        return max([pair if self.how not in ("semi", "anti") else 0, *(self.sides[s].longest for s in self.lone)])
