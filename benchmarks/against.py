@@ -1,10 +1,12 @@
 """This tree beside an earlier commit: has any case become slower?
 
-    .venv/bin/python benchmarks/against.py 33d20d4                     # all cases, three times: some minutes
+    .venv/bin/python benchmarks/against.py 33d20d4                     # all cases, three times: half an hour
     .venv/bin/python benchmarks/against.py HEAD~20 --only "SLIDE 5"
+    .venv/bin/python benchmarks/against.py HEAD~20 --quick             # few files: to see that it works
 
-Each tree has a process and a Spark session of its own. They run the cases of `throughput.py` over the same files,
-in turns, while the other one rests. Native Structured Streaming is left out.
+Each tree has a process and a Spark session of its own, and runs its own scripts (`one_tree.py`): the cases of
+`throughput.py`, without native Structured Streaming, and catching up. They take turns, and one rests while the
+other runs. What counts is the processor time of Python and Java together: others may keep the machine busy.
 """
 
 from __future__ import annotations
@@ -17,125 +19,132 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-import ours
-from cases import FULL, ONE, OURS, Case, make
-from measure import Meter
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.spark.embedded import embedded
-
 _RESULTS = Path(__file__).parent / "results" / "against.json"
 _HERE = Path(__file__).parent.parent
+#: A case is called slower if its median ratio is above this, and it was slower in each repeat.
 _NOISE = 1.03
-"""A case is called slower if it takes longer than this."""
+#: With fewer repeats chance makes all of them slower too often: one case in four with two.
+_FEWEST = 3
 
 
 @dataclass
 class Tree:
-    """The process that runs one tree, and what each case took there: seconds by the clock, and of the processor."""
+    """The process that runs one tree, and what each case took there, in each repeat."""
 
     name: str
     process: subprocess.Popen[str]
-    ran: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    cases: list[str] = field(default_factory=list)
+    ran: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     @staticmethod
-    def start(name: str, code: Path, folder: Path) -> Tree:
-        """A process that imports slackwater from some folder."""
-        command = [sys.executable, __file__, "--serve", str(folder)]
-        environment = os.environ | {"PYTHONPATH": str(code)}
-        pipe = subprocess.PIPE
-        return Tree(name, subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True))
+    def start(name: str, code: Path, folder: Path, options: dict[str, Any]) -> Tree:
+        """A process that imports slackwater and the benchmarks from some folder."""
+        command = [sys.executable, str(Path(__file__).parent / "one_tree.py"), str(code), str(folder)]
+        environment, pipe = os.environ | {"PYTHONPATH": str(code)}, subprocess.PIPE
+        started = [*command, json.dumps(options)]
+        return Tree(name, subprocess.Popen(started, env=environment, stdin=pipe, stdout=pipe, text=True))
 
-    def run(self, number: int, side: str) -> tuple[float, float]:
-        """Have it run a case once, and wait."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        print(json.dumps([number, side]), file=self.process.stdin, flush=True)
+    def answer(self) -> dict[str, Any]:
+        """What it says next."""
+        assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("{"):
-                answer = json.loads(line)
-                return answer["seconds"], answer["processor"]
+                answer: dict[str, Any] = json.loads(line)
+                return answer
         raise SystemExit(f"{self.name} has ended; what it printed is above")
 
-    def median(self, what: str, place: int) -> float:
-        """Of the repeats: by the clock (0) or of the processor (1)."""
-        return median(figures[place] for figures in self.ran[what])
+    def run(self, case: str) -> dict[str, Any]:
+        """Have it run a case once, and wait."""
+        assert self.process.stdin is not None
+        print(case, file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def of(self, case: str, what: str) -> list[float]:
+        """Nanoseconds a row, by the processor or by the clock (`seconds`), of each repeat."""
+        return [1e9 * ran[what] / ran["rows"] for ran in self.ran[case]]
 
 
-def serve(folder: Path) -> None:
-    """Run what is asked for on standard input, one line a case."""
-    spark = embedded(master="local[2]", driver_memory="4g")
-    for line in sys.stdin:
-        number, side = json.loads(line)
-        case, meter = FULL[number], Meter(spark)
-        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as work:
-            files = sorted((folder / case.layout.name).iterdir())[: case.files]
-            meter.start()
-            ran = meter.stop(ours.measure(spark, case, case.queries_of(side), files, Path(work)))
-        print(json.dumps({"seconds": ran.whole_seconds, "processor": ran.cpu_seconds or 0.0}), flush=True)
-    spark.stop()
-
-
-def compare(trees: tuple[Tree, Tree], wanted: list[tuple[int, Case, str]], repeats: int, console: Console) -> None:
+def compare(before: Tree, now: Tree, repeats: int, console: Console) -> None:
     """All cases in turns, once more than asked: the first time compiles the code and does not count."""
+    both = [case for case in now.cases if case in before.cases]
     for repeat in range(repeats + 1):
-        for number, case, side in wanted:
-            for tree in trees if repeat % 2 else reversed(trees):
-                what, ran = _title(case, side), tree.run(number, side)
-                console.print(f"[dim]{what}, {repeat} of {repeats}, {tree.name}: {ran[0]:.2f} s[/dim]")
+        for case in both:
+            for tree in (before, now) if repeat % 2 else (now, before):
+                ran = tree.run(case)
+                console.print(f"[dim]{case}, {repeat} of {repeats}, {tree.name}: {ran['processor']:.2f} s[/dim]")
                 if repeat:
-                    tree.ran.setdefault(what, []).append(ran)
+                    tree.ran.setdefault(case, []).append(ran)
 
 
-def _title(case: Case, side: str) -> str:
-    return case.name if side == OURS else f"{case.name}: one of them"
+def verdict(ratios: Sequence[float]) -> str:
+    """Whether a case has become slower, by the ratios of its repeats."""
+    if median(ratios) <= _NOISE:
+        return "no"
+    return "yes" if min(ratios) > 1 and len(ratios) >= _FEWEST else "perhaps"
 
 
 def show(before: Tree, now: Tree, console: Console) -> None:
-    """Medians, and their ratio."""
-    table = Table(title=f"This tree beside {before.name}: seconds a run, medians")
-    for column in ("case", "before", "now", "now / before", "processor, before", "now", "now / before", "slower"):
+    """Medians, and the ratios of turns that followed each other, with their spread."""
+    table = Table(title=f"This tree beside {before.name}: ns a row, medians; ratios now / before, from – to")
+    for column in ("case", "processor, before", "now", "ratio", "spread", "clock, ratio", "spread", "slower"):
         table.add_column(column, justify="left" if column == "case" else "right")
-    for what in now.ran:
-        clock, processor = ((before.median(what, n), now.median(what, n)) for n in (0, 1))
-        ratios = [pair[1] / pair[0] for pair in (clock, processor)]
-        cells = [f"{x:.2f}" for x in (*clock, ratios[0], *processor, ratios[1])]
-        table.add_row(what, *cells, "yes" if ratios[0] > _NOISE else "no")
+    for case in now.ran:
+        cells, found = [f"{median(tree.of(case, 'processor')):,.0f}" for tree in (before, now)], ""
+        for what in ("processor", "seconds"):
+            ratios = [b / a for a, b in zip(before.of(case, what), now.of(case, what), strict=True)]
+            cells += [f"{median(ratios):.2f}", f"{min(ratios):.2f} – {max(ratios):.2f}"]
+            found = found or verdict(ratios)
+        table.add_row(case, *cells, found)
     console.print(table)
+    if apart := sorted(set(before.cases) ^ set(now.cases)):
+        console.print(f"Only one of the trees has: {', '.join(apart)}")
+
+
+def unpack(commit: str, code: Path) -> None:
+    """The package and the benchmarks of a commit."""
+    command = ["git", "archive", commit, "slackwater", "benchmarks"]
+    archive = subprocess.run(command, cwd=_HERE, stdout=subprocess.PIPE)
+    if archive.returncode != 0:
+        raise SystemExit(f"git has no slackwater/ and benchmarks/ at {commit!r}")
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        tar.extractall(code, filter="data")
 
 
 def main() -> None:
-    """Read the options, make the data, unpack the commit, run, print and write."""
+    """Read the options, unpack the commit, run, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commit", nargs="?", help="what to compare with: anything that git knows")
+    parser.add_argument("commit", help="what to compare with: anything that git knows")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="run only the cases with this text in their names")
+    parser.add_argument("--quick", action="store_true", help="few files: to see that it works")
+    parser.add_argument("--pages", type=int, help="how many pages wait in the case of catching up (20; quick: 4)")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="where to write the figures as JSON")
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve is not None:
-        return serve(options.serve)
-    if options.commit is None:
-        parser.error("which commit shall be compared with?")
-    wanted = [(n, case, side) for n, case in enumerate(FULL) for side in case.sides if side in (OURS, ONE)]
-    wanted = [w for w in wanted if options.only in w[1].name]
-    if not wanted:
-        parser.error(f"no case has {options.only!r} in its name; there are: {', '.join(c.name for c in FULL)}")
     console = Console() if Console().is_terminal else Console(width=160)
-    archive = subprocess.run(["git", "archive", options.commit, "slackwater"], cwd=_HERE, stdout=subprocess.PIPE)
-    if archive.returncode != 0:
-        raise SystemExit(f"git has no slackwater/ at {options.commit!r}")
+    asked = {
+        "quick": options.quick,
+        "only": options.only,
+        "pages": options.pages or (4 if options.quick else 20),
+    }
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-", ignore_cleanup_errors=True) as made:
-        folder, code = Path(made), Path(made) / "before"
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-            tar.extractall(code, filter="data")
-        make(tuple(case for _, case, _ in wanted), folder)
-        before, now = Tree.start(options.commit, code, folder), Tree.start("this tree", _HERE, folder)
-        compare((before, now), wanted, options.repeats, console)
+        folder, code = Path(made), Path(made) / "code"
+        unpack(options.commit, code)
+        before = Tree.start(options.commit, code, folder / "before", asked)
+        now = Tree.start("this tree", _HERE, folder / "now", asked)
+        for tree in (before, now):
+            tree.cases = tree.answer()["cases"]
+        if not set(before.cases) & set(now.cases):
+            raise SystemExit(f"no case of both trees has {options.only!r} in its name")
+        compare(before, now, max(1, options.repeats), console)
         for tree in (before, now):
             tree.process.communicate(timeout=60)
     show(before, now, console)

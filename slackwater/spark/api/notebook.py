@@ -55,7 +55,7 @@ def session_line(session: Session) -> str:
     """A session in a line."""
     runs, streams = session.queries(), ", ".join(session._catalogue) or "none"
     active = sum(run.active for run in runs)
-    where = "no journal" if session._journal is None else f"journal {session._place.path}"
+    where = "no journal" if session._journal is None else f"journal {session._journal.folder}"
     ended = " (stopped)" if session._stopped else ""
     return f"<Session{ended}: streams {streams}; {len(runs)} queries, {active} active; {where}>"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import uuid
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -38,6 +39,7 @@ from slackwater.spark.pages.pages import SparkPages
 from slackwater.spark.pages.room import DISK, MEMORY, Room, read_size
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.shared import shared_place
 
 _log = logging.getLogger(__name__)
 _unstopped: set[Session] = set()
@@ -73,6 +75,9 @@ class Session(SpeaksSql):
         together: whether waiting pages of one stream are taken as one where that is faster.
         memory: how much of what waits between operators is held in Spark's memory; the rest goes to files.
         disk: when pages that wait on disk take more than this, Spark reads no further for now.
+        storage: a folder, or an address that pyarrow knows, for the rows that Spark's workers write: pages that
+            wait, spilled windows, join state, results on their way. Without it they lie in the journal's folder,
+            or in a temporary folder of this machine. On a cluster all machines must see it.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Session(SpeaksSql):
         together: bool = True,
         memory: str | int = MEMORY,
         disk: str | int = DISK,
+        storage: str | os.PathLike[str] | None = None,
     ) -> None:
         if strategy is not None and not isinstance(strategy, Strategy):
             known = "sw.fifo() or sw.chain(max_wait='10 seconds')"
@@ -99,9 +105,14 @@ class Session(SpeaksSql):
             levels = "sw.operator_level() or sw.memory_aware()"
             raise QueryError(f"heartbeats={heartbeats!r}: write heartbeats= with {levels}")
         self.spark = spark if spark is not None else embedded()
+        given = shared_place(self.spark, journal, storage)
+        self._journal = None if journal is None else open_journal(Place.of(journal), sync)
         self._owns_place = journal is None
-        self._place = Place.temporary() if journal is None else Place.of(journal)
-        self._journal = None if journal is None else open_journal(self._place, sync)
+        self._place = given or Place.temporary()
+        if storage is not None:
+            # Others may use the same storage; a journal finds its own folder again.
+            own = f"session-{uuid.uuid4().hex}" if self._journal is None else self._journal.id
+            self._place = self._place.child(own)
         pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None, self.spark)
         self._catalogue = Catalogue(pages.spark, self.spark)
         pages.tables = self._catalogue.table

@@ -1,0 +1,81 @@
+"""Storage that the driver and Spark's workers share: on a cluster a session proves it before it begins.
+
+What a worker writes to a folder of its own machine the driver never sees, and nothing raises an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from slackwater.errors import RunError
+from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.spark_faults import briefly
+
+Folder = str | os.PathLike[str] | None
+#: Has some tasks write a row each to a place.
+Write = Callable[[Place, int], None]
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark's workers are threads of the driver.
+
+    >>> [is_local(master) for master in ("local", "local[2]", "local-cluster[2,1,1024]", "spark://host:7077")]
+    [True, True, False, False]
+    """
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def shared_place(spark: SparkSession, journal: Folder, storage: Folder) -> Place | None:
+    """The folder that a user gave for what Spark writes; None if there is none, and a temporary one will do."""
+    master, tasks = str(spark.sparkContext.master), spark.sparkContext.defaultParallelism
+    name, folder = ("journal", journal) if storage is None else ("storage", storage)
+    if folder is None:
+        if is_local(master):
+            return None
+        raise RunError(
+            f"Spark's master is {master!r}, and this session has no storage that the driver and the workers share: "
+            "write sw.Session(storage=…), or journal=…, with a folder that all machines see, as in "
+            "storage='hdfs://host/slackwater' or a path that is mounted everywhere"
+        )
+    place = Place.of(folder)
+    if not is_local(master):
+        prove_shared(place, f"{name}={os.fspath(folder)!r}", master, tasks, lambda *where: _write(spark, *where))
+    return place
+
+
+def prove_shared(place: Place, given: str, master: str, tasks: int, write: Write) -> None:
+    """Have the workers write to a place, and refuse it if the driver does not see all of it."""
+    proof = place.child(f"proof-{uuid.uuid4().hex}")
+    try:
+        write(proof, tasks)
+        seen = _rows(proof)
+    except (PySparkException, Py4JError) as error:
+        raise _refusal(given, master, f"the workers cannot write there ({briefly(error)})") from error
+    finally:
+        proof.delete()
+    if seen != tasks:
+        raise _refusal(given, master, f"of {tasks} files that the workers wrote there, the driver sees {seen}")
+
+
+def _write(spark: SparkSession, place: Place, tasks: int) -> None:
+    spark.range(0, tasks, 1, tasks).write.parquet(place.address)
+
+
+def _rows(place: Place) -> int:
+    files = [f"{place.path}/{name}" for name in place.names() if name.endswith(".parquet")]
+    return sum(pq.read_metadata(file, filesystem=place.files).num_rows for file in files)
+
+
+def _refusal(given: str, master: str, why: str) -> RunError:
+    return RunError(
+        f"{given} is not a folder that the driver and Spark's workers share: {why}. Spark's master is {master!r}; "
+        "write storage= with a folder that is mounted on all machines, or an address such as 'hdfs://host/slackwater'"
+    )
