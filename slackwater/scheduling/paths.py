@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from slackwater.scheduling.chart import ProgressChart, Step, chart, in_order
 
@@ -64,7 +64,16 @@ def join(inputs: Sequence[str], sides: Sequence[Side]) -> Work:
     return Work(tuple(inputs), seconds / rate, rows / rate)
 
 
-def readers(plan: Plan) -> dict[str, list[str]]:
+class Fed(Protocol):
+    """An operator of a plan that says what feeds it."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The labels of its feeders."""
+        ...
+
+
+def readers(plan: Mapping[str, Fed]) -> dict[str, list[str]]:
     """The operators that each one feeds."""
     fed: dict[str, list[str]] = {label: [] for label in plan}
     for label, work in plan.items():
