@@ -18,8 +18,7 @@ from rich.table import Table
 import slackwater as sw
 from experiments.lab.trial import Case, Outcome, fixed, hindsight, required, run
 from slackwater.progress.drop_ratio.budget import AHEAD, FREE, PLANNED, UNSEEN, kept_free
-from slackwater.progress.drop_ratio.lateness import Floats
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
 #: The pages to come are looked at in these numbers.

@@ -28,7 +28,7 @@ from experiments.lab.trial import (
     run,
 )
 from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, kept_free
-from slackwater.progress.drop_ratio.lateness import Floats
+from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 

@@ -26,8 +26,8 @@ from streams import SHARED, real
 
 import slackwater as sw
 from experiments.lab.bursty import Pattern, load, most_work, on_off, poisson, trace
+from experiments.lab.operator_work import FactoredChain
 from experiments.lab.simulation import Case, Outcome, Virtual, simulate
-from slackwater.scheduling.chain import BoundedChain
 from slackwater.scheduling.strategy import Strategy
 
 matplotlib.use("Agg")
@@ -125,7 +125,7 @@ def strategies(case: Case, comes: list[Any]) -> dict[str, Strategy]:
     bound = 1.25 * most_work(case, comes) / 1e6
     return {
         "chain": sw.chain(),
-        OURS: BoundedChain(bound),
+        OURS: FactoredChain(bound),
         "greedy": sw.papers.greedy(),
         "fifo": sw.fifo(),
         "round-robin": sw.papers.round_robin(quantum="1 ms"),
@@ -235,7 +235,7 @@ def main() -> None:
                 row = {"arrivals": arrivals, "case": name, "strategy": label, **figures(out)}
                 row["times_chain"] = row["peak"] / (outs["chain"].peak / ROWS)
                 strategy = played[label]
-                if isinstance(strategy, BoundedChain):
+                if isinstance(strategy, FactoredChain):
                     row |= {"bound": 1e3 * strategy.max_wait, "factor": strategy.factor}
                 found.append(row)
             pictures.append(draw(name, arrivals, outs, options.out))

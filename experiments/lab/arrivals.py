@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from slackwater.progress.sources import Floats
 
 SECOND = 1_000_000
 
-Floats = NDArray[np.float64]
 #: Gives the delays, in seconds, of rows made at these instants (seconds from the start of the stream).
 Delay = Callable[[np.random.Generator, Floats], Floats]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from experiments.lab.arrivals import SECOND, Delay, Floats, none
+from experiments.lab.arrivals import SECOND, Delay, none
 from experiments.lab.arrivals import uniform as delayed
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: Gives so many values.
 Values = Callable[[np.random.Generator, int], Ints | Floats]

@@ -6,17 +6,15 @@ name which suddenly points here is refused), nor leave Origin out, nor add a hea
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
-import json
 import logging
 import re
 import secrets
 from collections.abc import Sequence
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
@@ -48,14 +46,6 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._token is not None and self._given_in_address(scope):
-            await _answer(send, 303, "", {"location": "/", "set-cookie": self._cookie(scope)})
-            return
-        refused = self._refused(scope)
-        if refused is not None:
-            status, text = refused
-            await _answer(send, status, json.dumps({"error": text}), {"content-type": "application/json"})
-            return
 
         async def careful(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -63,27 +53,38 @@ class Guard:
             await send(message)
 
         try:
-            await self._app(scope, receive, careful)
+            await self._answering(Request(scope))(scope, receive, careful)
         except Exception:
             # The app has answered with an error, where it still could.
             _log.exception("the live page could not answer %s", scope["path"])
 
-    def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        headers = Headers(scope=scope)
+    def _answering(self, request: Request) -> ASGIApp:
+        """What answers a request: the app, a refusal, or a redirect that leaves the token in a cookie."""
+        if self._token is not None and self._given_in_address(request):
+            cookie = f"{_cookie_name(request)}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+            return Response(status_code=303, headers={"location": "/", "set-cookie": cookie})
+        refused = self._refused(request)
+        if refused is None:
+            return self._app
+        status, text = refused
+        return JSONResponse({"error": text}, status)
+
+    def _refused(self, request: Request) -> tuple[int, str] | None:
+        headers = request.headers
         host = headers.get("host", "")
         if not self._known(host):
             return 421, f"this page is not called {host!r}; open it under the address that it was given"
         origin = headers.get("origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             return 403, "this request comes from another site"
-        reads = scope["method"] in ("GET", "HEAD")
+        reads = request.method in ("GET", "HEAD")
         # A link may lead here; nothing on another site may read what it leads to.
         followed = reads and headers.get("sec-fetch-mode") == "navigate"
         if not followed and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return 403, "this request comes from another site"
         if not reads and ASKS not in headers:
             return 403, f"give the header {ASKS}, as in curl -X POST -H '{ASKS}: 1' …"
-        if self._token is not None and not self._knows_token(scope, headers):
+        if self._token is not None and not self._knows_token(request):
             return 401, "give the token: open the whole address with ?token=…, or send Authorization: Bearer …"
         return None
 
@@ -94,32 +95,27 @@ class Guard:
         # No name leads to an address that was written as one. Without a token only this machine's own will do.
         return self._token is not None and _is_address(name)
 
-    def _knows_token(self, scope: Scope, headers: Headers) -> bool:
-        bearer = headers.get("authorization", "")
-        given = [bearer[7:]] if bearer.lower().startswith("bearer ") else []
-        with contextlib.suppress(CookieError):
-            cookies = SimpleCookie(headers.get("cookie", ""))
-            given += [cookies[name].value] if (name := _cookie_name(scope)) in cookies else []
-        return any(self._same(token) for token in given)
+    def _knows_token(self, request: Request) -> bool:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        given = [bearer] if scheme.lower() == "bearer" else []
+        cookie = request.cookies.get(_cookie_name(request))
+        return any(self._same(token) for token in (*given, *([] if cookie is None else [cookie])))
 
-    def _given_in_address(self, scope: Scope) -> bool:
+    def _given_in_address(self, request: Request) -> bool:
         if (
-            scope["method"] != "GET"
-            or scope["path"] != "/"
-            or not self._known(Headers(scope=scope).get("host", ""))
+            request.method != "GET"
+            or request.scope["path"] != "/"
+            or not self._known(request.headers.get("host", ""))
         ):
             return False
-        return any(self._same(t) for t in parse_qs(scope["query_string"].decode("latin-1")).get("token", ()))
+        return any(self._same(token) for token in request.query_params.getlist("token"))
 
     def _same(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), (self._token or "").encode())
 
-    def _cookie(self, scope: Scope) -> str:
-        return f"{_cookie_name(scope)}={self._token}; Path=/; HttpOnly; SameSite=Lax"
 
-
-def _cookie_name(scope: Scope) -> str:
-    return f"{COOKIE}_{scope['server'][1]}"
+def _cookie_name(request: Request) -> str:
+    return f"{COOKIE}_{request.scope['server'][1]}"
 
 
 def _name(host: str) -> str:
@@ -140,9 +136,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:
-    pairs = [(k.encode(), v.encode()) for k, v in {**_SAFE, **headers}.items()]
-    await send({"type": "http.response.start", "status": status, "headers": pairs})
-    await send({"type": "http.response.body", "body": text.encode()})

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from slackwater.dashboard.families import Family, Labels, families
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from slackwater.dashboard.families import Family, families
 from slackwater.dashboard.watched import Watched
 
-CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 _PREFIX = "slackwater_"
 
 
 def openmetrics(watched: Watched) -> str:
     """All metrics of a session."""
-    return "".join(_text(family) for family in families(watched)) + "# EOF\n"
+    return exposed(families(watched))
 
 
-def _text(family: Family) -> str:
-    name = _PREFIX + family.name
-    lines = [f"# TYPE {name} {family.kind}"]
-    if family.unit:
-        lines.append(f"# UNIT {name} {family.unit}")
-    lines.append(f"# HELP {name} {family.help}")
-    suffix = "_total" if family.kind == "counter" else ""
-    lines += [f"{name}{suffix}{_labels(labels)} {_number(value)}" for labels, value in family.samples]
-    return "\n".join(lines) + "\n"
+def exposed(found: Sequence[Family]) -> str:
+    """Metrics as text."""
+    text: bytes = generate_latest(_Collected(found))  # type: ignore[no-untyped-call]
+    return text.decode()
 
 
-def _labels(labels: Labels) -> str:
-    r"""Labels with their marks escaped.
+@dataclass(frozen=True)
+class _Collected:
+    """What `prometheus_client` asks for."""
 
-    >>> print(_labels({"query": 'a"b\n'}))
-    {query="a\"b\n"}
-    """
-    if not labels:
-        return ""
-    marks = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
-    told = (f'{key}="{"".join(marks.get(c, c) for c in value)}"' for key, value in labels.items())
-    return f"{{{','.join(told)}}}"
+    families: Sequence[Family]
 
-
-def _number(value: float) -> str:
-    """A number as the format wants it.
-
-    >>> _number(3.0), _number(0.25), _number(math.inf)
-    ('3', '0.25', '+Inf')
-    """
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    def collect(self) -> Iterator[Metric]:
+        """Each family with its samples."""
+        for family in self.families:
+            metric = Metric(_PREFIX + family.name, family.help, family.kind, family.unit)
+            sample = metric.name + ("_total" if family.kind == "counter" else "")
+            for labels, value in family.samples:
+                metric.add_sample(sample, labels, value)
+            yield metric

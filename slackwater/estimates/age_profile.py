@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.arrival_variance import ArrivalVariance
-from slackwater.estimates.completeness import FADE, Floats
+from slackwater.estimates.completeness import FADE
 from slackwater.estimates.conformal import Conformal, moved
 from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.group_history import (
@@ -44,7 +44,7 @@ from slackwater.estimates.season import Season
 from slackwater.estimates.season_width import SeasonWidth
 from slackwater.estimates.small_arrays import finite, side_by_side, within
 from slackwater.estimates.traffic import AS_USUAL, BY_PACE, AfterChanges, Pace, Traffic
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.small_arrays import finite, within
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: No interval before so many errors of so many windows are known.
 ENOUGH = 20

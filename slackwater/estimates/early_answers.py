@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from slackwater.aggregates.growth import Growth
 from slackwater.estimates.age_profile import AgeProfile
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import fit_to_type
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
 from slackwater.estimates.guesses import GUESSES
 from slackwater.estimates.pending import Pending, Waiting
 from slackwater.estimates.traffic import FIGURES
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: History of an age this many places away is better than none.
 NEAR = 4

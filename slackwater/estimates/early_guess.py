@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import Keys
 from slackwater.estimates.small_arrays import within
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 
 @dataclass

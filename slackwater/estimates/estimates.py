@@ -13,7 +13,7 @@ from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.types import is_number
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
-from slackwater.estimates.completeness import Curve, Floats
+from slackwater.estimates.completeness import Curve
 from slackwater.estimates.early import Early
 from slackwater.estimates.early_answers import EarlyAnswers
 from slackwater.estimates.early_guess import Guess
@@ -25,7 +25,7 @@ from slackwater.estimates.prod_timing import BEHIND, ProdTiming
 from slackwater.estimates.small_arrays import side_by_side
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.reference import Reference
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.small_arrays import finite, within
+from slackwater.progress.sources import Floats
 
 #: Whole numbers above this are not certain as floating-point numbers.
 _LARGE = 2.0**62

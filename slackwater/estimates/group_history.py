@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.estimates.completeness import Floats
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 Keys = NDArray[np.uint64]
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.aggregates.growth import Growth
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
 from slackwater.estimates.small_arrays import finite, side_by_side
 from slackwater.estimates.traffic import Pace
+from slackwater.progress.sources import Floats
 
 #: Guesses beside those of seasons; the first is taken until others have been closer.
 GUESSES = 6

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.estimates.age_profile import UNITS
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.group_history import Keys
 from slackwater.estimates.traffic import FIGURES
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: So many groups of one answer are compared with their final values, always the same ones.
 SAMPLE = 1_024

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.group_history import LONG, LONG_SEEN, VARIED
+from slackwater.progress.sources import Floats
 
 Flags = NDArray[np.bool_]
 #: What is thought of windows at first counts for so many of them.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from math import ceil, floor
-from numbers import Rational, Real
 from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.policies import POLICIES, Policy
 from slackwater.progress.report import Report
+from slackwater.progress.shares import read_share
 from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 
@@ -88,17 +88,9 @@ def disorder_control(
 
 def _share(dratio: object) -> Fraction:
     """A share from 0 to 1, or a text of 0 % to 100 %."""
-    try:
-        if isinstance(dratio, str) and dratio.rstrip().endswith("%"):
-            share = Fraction(dratio.rstrip().removesuffix("%").strip()) / 100
-        elif isinstance(dratio, Rational) and not isinstance(dratio, bool):
-            share = Fraction(dratio)
-        elif isinstance(dratio, Real) and not isinstance(dratio, bool):
-            share = Fraction(repr(float(dratio)))
-        else:
-            raise ValueError
-    except (ValueError, ZeroDivisionError):
-        raise QueryError(f"dratio={dratio!r} is no share; write dratio=0.01 or dratio='1%'") from None
+    share = read_share(dratio)
+    if share is None or (isinstance(dratio, str) and "%" not in dratio):
+        raise QueryError(f"dratio={dratio!r} is no share; write dratio=0.01 or dratio='1%'")
     if not 0 <= share <= 1:
         hint = f" or dratio='{dratio}%'" if isinstance(dratio, (int, float)) and 0 < dratio <= 100 else ""
         raise QueryError(f"dratio={dratio!r} must lie between 0 and 1, or '0%' and '100%'; write dratio=0.01{hint}")

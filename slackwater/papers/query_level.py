@@ -10,9 +10,9 @@ from slackwater.scheduling.heartbeats import (
     Plan,
     Streams,
     common_streams,
-    readers,
     streams_below,
 )
+from slackwater.scheduling.paths import readers
 
 
 class QueryLevel:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 from slackwater.plan.boxes import Box
+from slackwater.svg import document, line, tag, text
 
 #: In pixels; a character of the monospaced font is taken as wide as it is in common ones.
 _CHARACTER, _LINE, _PADDING, _GAP, _STEP = 7.3, 17, 10, 28, 46
 _WIDTH = 64
-_STYLE = (
-    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b2733}.label{font-weight:bold}"
-    "rect{fill:#eef4f8;stroke:#5b7f95}path{fill:none;stroke:#5b7f95}.head{fill:#5b7f95;stroke:none}"
-)
 
 
 @dataclass(frozen=True)
@@ -32,15 +28,8 @@ def svg(boxes: Sequence[Box]) -> str:
     placed = _placed(layers(boxes))
     width = max((p.x + p.width for p in placed.values()), default=0) + _GAP
     height = max((p.y + p.height for p in placed.values()), default=0) + _GAP
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<style>{_STYLE}</style>",
-        *(_arrow(placed[feed], p) for p in placed.values() for feed in p.box.feeds if feed in placed),
-        *(_drawn(p) for p in placed.values()),
-        "</svg>",
-    ]
-    return "\n".join(parts)
+    arrows = [_arrow(placed[feed], p) for p in placed.values() for feed in p.box.feeds if feed in placed]
+    return document(width, height, [*arrows, *map(_drawn, placed.values())])
 
 
 def layers(boxes: Sequence[Box]) -> list[list[Box]]:
@@ -89,24 +78,18 @@ def _size(box: Box) -> tuple[list[str], float, float]:
 
 
 def _drawn(p: _Placed) -> str:
-    texts = [f'<text class="label" x="{p.x + _PADDING:.1f}" y="{_baseline(p, 0):.1f}">{escape(p.box.label)}</text>']
-    texts += [
-        f'<text x="{p.x + _PADDING:.1f}" y="{_baseline(p, n + 1):.1f}" xml:space="preserve">{escape(text)}</text>'
-        for n, text in enumerate(p.lines)
+    frame = tag("rect", x=p.x, y=p.y, width=p.width, height=p.height, rx=5)
+    lines = [(p.box.label, {"class_": "label"}), *((words, {"xml:space": "preserve"}) for words in p.lines)]
+    texts = [
+        text(p.x + _PADDING, p.y + _PADDING + (n + 0.75) * _LINE, words, **style)
+        for n, (words, style) in enumerate(lines)
     ]
-    frame = f'<rect x="{p.x:.1f}" y="{p.y:.1f}" width="{p.width:.1f}" height="{p.height:.1f}" rx="5"/>'
     return "\n".join([frame, *texts])
-
-
-def _baseline(p: _Placed, line: int) -> float:
-    return p.y + _PADDING + (line + 0.75) * _LINE
 
 
 def _arrow(above: _Placed, below: _Placed) -> str:
     x0, y0 = above.x + above.width / 2, above.y + above.height
     x1, y1 = below.x + below.width / 2, below.y
     middle = (y0 + y1) / 2
-    return (
-        f'<path d="M{x0:.1f},{y0:.1f} C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1 - 6:.1f}"/>'
-        f'<path class="head" d="M{x1 - 4:.1f},{y1 - 8:.1f} L{x1 + 4:.1f},{y1 - 8:.1f} L{x1:.1f},{y1:.1f} z"/>'
-    )
+    shaft = f"M{x0:.1f},{y0:.1f} C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1 - 6:.1f}"
+    return tag("path", d=shaft) + line([(x1 - 4, y1 - 8), (x1 + 4, y1 - 8), (x1, y1)], class_="head")

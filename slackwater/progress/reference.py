@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 from datasketches import kll_doubles_sketch
-from numpy.typing import NDArray
 
 from slackwater.progress.arrival import Arrival
-
-Floats = NDArray[np.float64]
+from slackwater.progress.sources import Floats
 
 #: An advance of the reference is a jump when it is so many times what nine of ten advances stay below.
 JUMP = 4.0

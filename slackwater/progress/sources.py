@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from slackwater.errors import QueryError
 from slackwater.progress.time import MIN_TICK
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: No single t, n, δ or L may exceed this; sums of a few of them still fit into 64 bits.

@@ -14,7 +14,7 @@ from slackwater.errors import QueryError
 from slackwater.progress.time import microseconds
 from slackwater.scheduling.by_slope import BySlope
 from slackwater.scheduling.chart import Segment, Step, segments
-from slackwater.scheduling.paths import Plan, memory_factor, remaining
+from slackwater.scheduling.paths import Plan, remaining
 from slackwater.scheduling.strategy import STRATEGIES, Ready
 
 
@@ -46,8 +46,8 @@ class BoundedChain(Chain):
     two of the longest runs, no page is in the system for longer than `max_wait`: a run cannot be left in the
     middle, and what comes meanwhile is seen at its end. If the work takes more, the oldest go first.
 
-    Memory is never more than `factor` times that of Chain, and a page that is being worked on. That is how much
-    more room a second of work to come may take at one operator than at another.
+    Memory is never more than a factor times that of Chain, and a page that is being worked on. The factor is how
+    much more room a second of work to come may take at one operator than at another.
     """
 
     watches = True
@@ -57,7 +57,6 @@ class BoundedChain(Chain):
         self.max_wait = max_wait
         """Seconds."""
         self.name = f"chain, no page waits for more than {max_wait:g} s"
-        self.factor = 1.0
         self._remaining: dict[str, float] = {}
         self._longest = 0.0
 
@@ -66,7 +65,6 @@ class BoundedChain(Chain):
         super().learn(plan)
         self._remaining = remaining(plan)
         self._longest = max((work.longest for work in plan.values()), default=0.0)
-        self.factor = memory_factor(plan)
 
     def first(self, ready: Sequence[Ready]) -> Ready:
         """The steepest of those that may go."""

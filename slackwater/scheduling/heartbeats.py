@@ -12,6 +12,7 @@ from math import inf
 from typing import ClassVar, Protocol
 
 from slackwater.choices import Choices
+from slackwater.scheduling.paths import readers
 
 #: A stream as a query reads it: its source, and the port of the disorder policy.
 Stream = tuple[str, str]
@@ -117,15 +118,6 @@ def streams_below(plan: Plan) -> dict[str, Streams]:
     for label, step in plan.items():
         found[label] = step.streams.union(*(found[i] for i in step.inputs))
     return found
-
-
-def readers(plan: Plan) -> dict[str, list[str]]:
-    """The operators that each one feeds."""
-    fed: dict[str, list[str]] = {label: [] for label in plan}
-    for label, step in plan.items():
-        for below in dict.fromkeys(step.inputs):
-            fed[below].append(label)
-    return fed
 
 
 def _rising(plan: Plan) -> dict[str, float]:

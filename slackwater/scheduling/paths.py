@@ -7,11 +7,11 @@ take; so what a page takes is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from slackwater.scheduling.chart import ProgressChart, Step, chart, in_order
+from slackwater.scheduling.chart import ProgressChart, Step, chart
 
 #: Seconds a row of an operator that nothing is known of, if nothing is known of the others either.
 _SOME = 1e-6
@@ -39,32 +39,16 @@ class Work:
 Plan = Mapping[str, Work]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One input of a join, as S2 section 5.1 has it."""
+class Fed(Protocol):
+    """An operator of a plan that says what feeds it."""
 
-    rate: float
-    """Rows that come in a second."""
-    matches: float
-    """Rows of the other side's window that a row meets; the paper's alpha."""
-    cost: float
-    """Seconds that a row of this side takes."""
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The labels of its feeders."""
+        ...
 
 
-def join(inputs: Sequence[str], sides: Sequence[Side]) -> Work:
-    """The cost and the selectivity of a join of windows by its sides.
-
-    >>> made = join(("r", "s"), (Side(30, 2, 1e-6), Side(10, 4, 3e-6)))
-    >>> made.selectivity, f"{made.cost:.1e}"
-    (2.5, '1.5e-06')
-    """
-    rate = sum(side.rate for side in sides)
-    rows = sum(side.rate * side.matches for side in sides)
-    seconds = sum(side.rate * side.cost for side in sides)
-    return Work(tuple(inputs), seconds / rate, rows / rate)
-
-
-def readers(plan: Plan) -> dict[str, list[str]]:
+def readers(plan: Mapping[str, Fed]) -> dict[str, list[str]]:
     """The operators that each one feeds."""
     fed: dict[str, list[str]] = {label: [] for label in plan}
     for label, work in plan.items():
@@ -93,7 +77,7 @@ def trees(plan: Plan) -> dict[str, Step]:
             step.left = step.taken * _size(work, in_bytes) if behind else 0.0
             for label in behind:
                 if label not in rows:
-                    rows[label] = rows[step.label] * _rows(work)
+                    rows[label] = rows[step.label] * rows_out(work)
                     step.then.append(Step(label, 0.0, step.left / len(behind)))
             reached += step.then
     return made
@@ -120,26 +104,8 @@ def remaining(plan: Plan) -> dict[str, float]:
     known, fed, seconds = _filled(plan), readers(plan), dict[str, float]()
     for label in reversed(list(plan)):
         work = known[label]
-        seconds[label] = _cost(work) + _rows(work) * sum(seconds[behind] for behind in fed[label])
+        seconds[label] = _cost(work) + rows_out(work) * sum(seconds[behind] for behind in fed[label])
     return seconds
-
-
-def memory_factor(plan: Plan) -> float:
-    """How much more room work takes at one operator than at another: the size that waits for a second of it.
-
-    No strategy that never rests can need more than this times the memory of another: both have the same work
-    before them.
-    """
-    seconds, dense = remaining(plan), list[float]()
-    for first in trees(plan).values():
-        rows = {first.label: 1.0}
-        for step in in_order(first):
-            for behind in step.then:
-                rows[behind.label] = rows[step.label] * _rows(plan[step.label])
-            work = seconds[step.label] * rows[step.label]
-            if work > 0 and step.taken > 0:
-                dense.append(step.taken / work)
-    return max(dense) / min(dense) if dense else 1.0
 
 
 def _filled(plan: Plan) -> dict[str, Work]:
@@ -159,7 +125,7 @@ def _cost(work: Work) -> float:
     return work.cost
 
 
-def _rows(work: Work) -> float:
+def rows_out(work: Work) -> float:
     """Rows out for each in; what comes from a source goes to all its readers."""
     return 1.0 if work.selectivity is None or not work.inputs else work.selectivity
 
@@ -167,4 +133,4 @@ def _rows(work: Work) -> float:
 def _size(work: Work, in_bytes: bool) -> float:
     if in_bytes and work.growth is not None and work.inputs:
         return work.growth
-    return _rows(work)
+    return rows_out(work)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
 from slackwater.errors import QueryError
 from slackwater.scheduling.chart import ProgressChart
 from slackwater.scheduling.paths import Work, paths
+from slackwater.svg import document, line, tag, text
 
 _COLUMNS, _LINES = 60, 11
 _WIDTH, _HEIGHT, _EDGE, _LINE = 560, 200, 44, 16
-_STYLE = (
-    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b2733}.title{font-weight:bold}"
-    "path{fill:none;stroke:#5b7f95}.envelope{stroke:#c8553d;stroke-dasharray:5 4}circle{fill:#5b7f95}"
-)
 
 
 def explain_charts(operators: Mapping[str, Mapping[str, Any]], format: str = "text") -> str:
@@ -43,9 +39,7 @@ def charts_as_svg(charts: Sequence[ProgressChart]) -> str:
         drawn, height = _drawn(chart, top)
         parts += drawn
         top += height
-    width = _WIDTH + 2 * _EDGE
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}" viewBox="0 0 {width} {top}">'
-    return "\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>"])
+    return document(_WIDTH + 2 * _EDGE, top, parts)
 
 
 def _title(chart: ProgressChart) -> str:
@@ -107,24 +101,18 @@ def _plot(chart: ProgressChart) -> list[str]:
 
 def _drawn(chart: ProgressChart, top: int) -> tuple[list[str], int]:
     longest, largest = _ends(chart)
-
-    def at(time: float, size: float) -> str:
-        return f"{_EDGE + time / longest * _WIDTH:.1f},{top + _EDGE + (1 - size / largest) * _HEIGHT:.1f}"
-
-    def line(points: Sequence[tuple[float, float]]) -> str:
-        return "M" + " L".join(at(*point) for point in points)
-
     base = top + _EDGE + _HEIGHT
+
+    def places(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(_EDGE + time / longest * _WIDTH, base - size / largest * _HEIGHT) for time, size in points]
+
     parts = [
-        f'<text class="title" x="{_EDGE}" y="{top + 20}">{escape(_title(chart))}</text>',
-        f'<path d="M{_EDGE},{top + _EDGE} V{base} H{_EDGE + _WIDTH}"/>',
-        f'<path d="{line(_corners(chart))}"/>',
-        f'<path class="envelope" d="{line(chart.envelope)}"/>',
+        text(_EDGE, top + 20, _title(chart), class_="label"),
+        line([(_EDGE, top + _EDGE), (_EDGE, base), (_EDGE + _WIDTH, base)]),
+        line(places(_corners(chart))),
+        line(places(chart.envelope), class_="envelope"),
+        *(tag("circle", cx=x, cy=y, r=4) for x, y in places(chart.points)),
     ]
-    for time, size in chart.points:
-        x, y = at(time, size).split(",")
-        parts.append(f'<circle cx="{x}" cy="{y}" r="4"/>')
-    texts = [f"{longest * 1e6:.3g} µs a row, {100 * largest:.3g} % at most", *_segments(chart)]
-    for n, text in enumerate(texts):
-        parts.append(f'<text x="{_EDGE}" y="{base + _LINE * (n + 1) + 4}">{escape(text)}</text>')
-    return parts, _EDGE + _HEIGHT + _LINE * (len(texts) + 2)
+    lines = [f"{longest * 1e6:.3g} µs a row, {100 * largest:.3g} % at most", *_segments(chart)]
+    parts += [text(_EDGE, base + _LINE * (n + 1) + 4, words) for n, words in enumerate(lines)]
+    return parts, _EDGE + _HEIGHT + _LINE * (len(lines) + 2)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
+from slackwater.svg import line, tag, text
+
 _WIDTH, _HEIGHT = 680, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 96, 16, 14, 48
 #: Texts below the x axis are so far apart at least.
@@ -78,10 +80,8 @@ class Plot:
         for left, right, value in bars:
             if value > 0:
                 (x0, y), (x1, _) = self._at(left, value), self._at(right, value)
-                self._parts.append(
-                    f'<rect class="{kind}" x="{x0:.1f}" y="{y:.1f}" width="{max(0.8, x1 - x0 - 0.8):.1f}" '
-                    f'height="{floor - y:.1f}"/>'
-                )
+                wide = max(0.8, x1 - x0 - 0.8)
+                self._parts.append(tag("rect", class_=kind, x=x0, y=y, width=wide, height=floor - y))
 
     def line(self, points: Sequence[tuple[float, float | None]], kind: str, name: str = "") -> None:
         """Through all points; it is broken where a value is missing."""
@@ -93,35 +93,28 @@ class Plot:
             across, down = self._at(x, y)
             path.append(f"{pen}{across:.1f} {down:.1f}")
             pen = "L"
-        self._parts.append(f'<path class="{kind} line" d="{" ".join(path)}"/>')
-        self._name(name, kind)
+        self._parts.append(tag("path", class_=f"{kind} line", d=" ".join(path)))
+        self.named(name, kind)
 
-    def dot(self, x: float, y: float, kind: str, text: str = "") -> None:
+    def dot(self, x: float, y: float, kind: str, words: str = "") -> None:
         """A point, and what it is."""
         across, down = self._at(x, y)
-        self._parts.append(
-            f'<circle class="{kind}" cx="{across:.1f}" cy="{down:.1f}" r="4.5">'
-            f"<title>{escape(text)}</title></circle>"
-        )
+        title = tag("title", escape(words))
+        self._parts.append(tag("circle", title, class_=kind, cx=across, cy=down, r=4.5))
 
-    def mark(self, x: float, text: str) -> None:
+    def mark(self, x: float, words: str) -> None:
         """A line from top to bottom; its text is on the left near the right edge, and below those near to it."""
         across, _ = self._at(x, self.y.least)
         below = 20 * sum(abs(across - other) < 2 * _APART for other in self._marks)
         self._marks.append(across)
         side, anchor = (1, "start") if across < _WIDTH * 0.8 else (-1, "end")
-        self._parts.append(
-            f'<path class="mark" d="M{across:.1f} {_TOP}V{self.height - _BOTTOM}"/>'
-            f'<text x="{across + 3 * side:.1f}" y="{_TOP + 9 + below}" text-anchor="{anchor}">{escape(text)}</text>'
-        )
-
-    def _name(self, name: str, kind: str) -> None:
-        if name and (name, kind) not in self._legend:
-            self._legend.append((name, kind))
+        self._parts.append(line([(across, _TOP), (across, self.height - _BOTTOM)], class_="mark"))
+        self._parts.append(text(across + 3 * side, _TOP + 9 + below, words, text_anchor=anchor))
 
     def named(self, name: str, kind: str) -> None:
         """An entry of the legend."""
-        self._name(name, kind)
+        if name and (name, kind) not in self._legend:
+            self._legend.append((name, kind))
 
     def svg(self) -> str:
         """The plot as an element of a page."""
@@ -144,20 +137,14 @@ class Plot:
             before = across
             # At the right edge half of the text would be cut off.
             at, anchor = (_WIDTH, "end") if across > _WIDTH - _APART / 2 else (across, "middle")
-            parts.append(
-                f'<path class="grid" d="M{across:.1f} {_TOP}V{floor}"/>'
-                f'<text x="{at:.1f}" y="{floor + 19}" text-anchor="{anchor}">{escape(self.x.show(value))}</text>'
-            )
+            parts.append(line([(across, _TOP), (across, floor)], class_="grid"))
+            parts.append(text(at, floor + 19, self.x.show(value), text_anchor=anchor))
         for value in self.y.ticks():
             _, down = self._at(self.x.least, value)
-            parts.append(
-                f'<path class="grid" d="M{_LEFT} {down:.1f}H{_WIDTH - _RIGHT}"/>'
-                f'<text x="{_LEFT - 6}" y="{down + 4:.1f}" text-anchor="end">{escape(self.y.show(value))}</text>'
-            )
+            parts.append(line([(_LEFT, down), (_WIDTH - _RIGHT, down)], class_="grid"))
+            parts.append(text(_LEFT - 6, down + 4, self.y.show(value), text_anchor="end"))
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
-        parts.append(f'<text x="{middle}" y="{self.height - 6}" text-anchor="middle">{escape(self.x.label)}</text>')
-        parts.append(
-            f'<text transform="translate(12 {(_TOP + floor) / 2:.0f}) rotate(-90)" text-anchor="middle">'
-            f"{escape(self.y.label)}</text>"
-        )
+        turned = f"translate(12 {(_TOP + floor) / 2:.0f}) rotate(-90)"
+        parts.append(text(middle, self.height - 6, self.x.label, text_anchor="middle"))
+        parts.append(text(0, 0, self.y.label, transform=turned, text_anchor="middle"))
         return "".join(parts)

@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from slackwater.dashboard.board import Board
 from slackwater.dashboard.families import DESCRIBED, Family, families
-from slackwater.dashboard.openmetrics import _text, openmetrics
+from slackwater.dashboard.openmetrics import exposed, openmetrics
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.errors import QueryError
 from slackwater.events import JsonLines, event, log_json
@@ -81,7 +81,7 @@ def test_prometheus_reads_what_metrics_tell(client: httpx.Client, script: Watche
 def test_any_name_and_any_number_can_be_read_again(label: str, value: float, kind: Any) -> None:
     if kind == "counter" and not 0 <= value < float("inf"):
         return
-    text = _text(Family("x", kind, "Help.", [({"query": label}, value)])) + "# EOF\n"
+    text = exposed([Family("x", kind, "Help.", [({"query": label}, value)])])
     if "\r" in label or any(c in label for c in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"):
         return  # the reader takes these for ends of lines; the format does not
     (family,) = text_string_to_metric_families(text)

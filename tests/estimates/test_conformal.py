@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.conformal import Conformal
+from slackwater.progress.sources import Floats
 
 FIVE_PERCENT = np.array([0.05])
 

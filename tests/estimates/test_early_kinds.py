@@ -18,9 +18,9 @@ from experiments.lab.arrivals import SECOND
 from experiments.lab.early_history import COLUMNS, answer, best, held, history, judge
 from experiments.lab.early_kinds import KINDS, season
 from experiments.lab.early_streams import START, Case, made, play, spread_out
-from slackwater.estimates.completeness import Floats
 from slackwater.estimates.early import Early
 from slackwater.estimates.season import Season
+from slackwater.progress.sources import Floats
 
 
 @cache

@@ -357,7 +357,7 @@ def test_shares_may_be_written_as_percent() -> None:
         (5, "5 percent is '5%'"),
         (-0.1, "is not between 0 and 1"),
         ("150%", "is not between 0 and 1"),
-        (float("nan"), "is not between 0 and 1"),
+        (float("nan"), "is not a share"),
         ("few", r"drop_ratio\('few'\) is not a share; write a share between 0 and 1 such as 0.01, or '1%'"),
         (None, "is not a share"),
         (True, "is not a share"),

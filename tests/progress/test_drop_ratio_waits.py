@@ -11,8 +11,9 @@ from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
 from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Still
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
+from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
 from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows, _by_lateness
+from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 

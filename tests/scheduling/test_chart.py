@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from experiments.lab.operator_work import Side, join
 from slackwater.scheduling.chart import chart, segments
-from slackwater.scheduling.paths import Side, Work, join, paths, remaining, trees
+from slackwater.scheduling.paths import Work, paths, remaining, trees
 
 Points = list[tuple[float, float]]
 

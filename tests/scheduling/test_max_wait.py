@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slackwater as sw
+from experiments.lab.operator_work import FactoredChain, memory_factor
 from slackwater.errors import QueryError
 from slackwater.scheduling.chain import BoundedChain, Chain
-from slackwater.scheduling.paths import memory_factor
 from tests.kit.systems import System, systems
 from tests.kit.unit_time import Path, Tuple, plan_of, play
 
@@ -68,9 +68,13 @@ def test_a_bound_must_be_a_length_of_time(wrong: object) -> None:
         sw.chain(max_wait=wrong)  # type: ignore[arg-type]
 
 
-def test_it_says_how_much_more_memory_it_may_take() -> None:
+def test_a_bound_is_kept_in_seconds() -> None:
     strategy = sw.chain(max_wait="10 seconds")
     assert isinstance(strategy, BoundedChain) and strategy.max_wait == 10
+
+
+def test_it_says_how_much_more_memory_it_may_take() -> None:
+    strategy = FactoredChain(10)
     strategy.learn(plan_of([Path((1, 1), (0.2, 0.0))]))
     # A tuple of size 1 stands for two seconds of work, one of size 0.2 for one second.
     assert strategy.factor == pytest.approx(2.5)

@@ -10,6 +10,7 @@ import numpy as np
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.sources import Ints
@@ -82,15 +83,14 @@ class PunctuatedTracker(SilenceTracker):
         self._everyone = everyone
         self._of_all = MIN_TICK
         """What was promised for everyone."""
-        self._names: list[str] = []
-        self._number: dict[str, int] = {}
+        self._numbers = SourceNumbers([])
         self._beats: Ints = np.empty(0, dtype=np.int64)
 
     def by_source(self) -> SourceHeartbeats | None:
         """What each sender has promised."""
-        if not self._names:
+        if not len(self._numbers):
             return None
-        return SourceHeartbeats(self._names, self._beats, self._of_all)
+        return SourceHeartbeats(self._numbers.names, self._beats, self._of_all)
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's punctuations."""
@@ -116,16 +116,12 @@ class PunctuatedTracker(SilenceTracker):
         return self._last_arrival + self._timeout
 
     def _arrive_from(self, sources: SourceArrivals) -> None:
-        new = [name for name in sources.names if name not in self._number and name != self._everyone]
-        if new:
-            # The list has been given away with the heartbeats of before.
-            self._names = [*self._names, *new]
-            self._number = {name: n for n, name in enumerate(self._names)}
-        grown = np.full(len(self._names), MIN_TICK, dtype=np.int64)
+        senders = [name for name in sources.names if name != self._everyone]
+        numbers = self._numbers.meet(senders, len(self._numbers) + len(senders))
+        grown = np.full(len(self._numbers), MIN_TICK, dtype=np.int64)
         grown[: len(self._beats)] = self._beats
         if sources.punctuation is not None:
             own = np.array([name != self._everyone for name in sources.names], dtype=bool)
-            numbers = [self._number[name] for name in sources.names if name != self._everyone]
             grown[numbers] = np.maximum(grown[numbers], sources.punctuation[own])
             self._of_all = max(self._of_all, int(sources.punctuation[~own].max(initial=MIN_TICK)))
         self._beats = np.maximum(grown, self._of_all)
@@ -133,7 +129,7 @@ class PunctuatedTracker(SilenceTracker):
     def state(self) -> dict[str, Any]:
         """Promises by source."""
         return {
-            "names": list(self._names),
+            "names": list(self._numbers.names),
             "beats": self._beats.copy(),
             "of_all": self._of_all,
             **super().state(),
@@ -141,12 +137,11 @@ class PunctuatedTracker(SilenceTracker):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        self._names = list(state["names"])
-        self._number = {name: n for n, name in enumerate(self._names)}
+        self._numbers = SourceNumbers(state["names"])
         self._beats = np.asarray(state["beats"], dtype=np.int64)
         self._of_all = int(state["of_all"])
         super().restore(state)
 
     def metrics(self) -> dict[str, Any]:
         """The sources that hold time back."""
-        return {"furthest_behind": SourceHeartbeats(self._names, self._beats, MIN_TICK).lowest(_SHOWN)}
+        return {"furthest_behind": SourceHeartbeats(self._numbers.names, self._beats, MIN_TICK).lowest(_SHOWN)}

@@ -1,10 +1,10 @@
-"""Numbers for the names of a stream's sources, a whole page at a time."""
+"""Numbers for the names of a stream's sources, a whole page at a time; and columns by these numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -64,3 +64,43 @@ class SourceNumbers:
         self.names = self.names + new
         self._table, self._last = None, ([], found[:0])
         return found
+
+
+class SourceTable:
+    """Columns with an entry for each source, in the order in which sources showed up. A subclass names them."""
+
+    new: ClassVar[Mapping[str, int | float]]
+    """The columns, and what a source has in each when it shows up."""
+
+    def __init__(self) -> None:
+        self._numbers = SourceNumbers([])
+        for name, value in self.new.items():
+            setattr(self, name, np.full(0, value))
+
+    @property
+    def names(self) -> list[str]:
+        """The sources by number."""
+        return self._numbers.names
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def meet(self, names: list[str]) -> Ints:
+        """The numbers of some sources, each named once."""
+        before = len(self)
+        number = self._numbers.meet(names, before + len(names))
+        if len(self) > before:
+            for name, value in self.new.items():
+                grown = np.pad(getattr(self, name), (0, len(self) - before), constant_values=value)
+                setattr(self, name, grown)
+        return number
+
+    def state(self) -> dict[str, Any]:
+        """Names and columns."""
+        return {"names": list(self.names), **{name: getattr(self, name).copy() for name in self.new}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`."""
+        self._numbers = SourceNumbers(state["names"])
+        for name, value in self.new.items():
+            setattr(self, name, np.array(state[name], dtype=np.full(0, value).dtype))

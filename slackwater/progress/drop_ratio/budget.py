@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.progress.drop_ratio.lateness import Floats
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: The part of a budget that is planned with: rows may begin to come later than those before.
 PLANNED = 0.94

@@ -5,13 +5,12 @@ Their heartbeats are apart from that: they depend on the share that may be lost,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from slackwater.progress.bounds.source_numbers import SourceNumbers
-from slackwater.progress.drop_ratio.lateness import Floats
-from slackwater.progress.sources import Ints
+from slackwater.progress.bounds.source_numbers import SourceTable
+from slackwater.progress.sources import Floats, Ints
 from slackwater.progress.time import MIN_TICK
 
 #: A class for each doubling of the delay, from one unit on; with a unit of a second the last begins at 12 days.
@@ -21,10 +20,8 @@ PAGES = 16
 #: A source changes its class when its delay lies beyond the class by more than this part of a doubling.
 BEYOND = 0.6
 
-_ARRAYS = ("place", "pages")
 
-
-class DelayClasses:
+class DelayClasses(SourceTable):
     """Every source with its delay and its class.
 
     The delay of a source in a page lies between how far its largest and how far its smallest time are behind the
@@ -43,18 +40,13 @@ class DelayClasses:
     pages: Ints
     """In how many pages it has sent something, up to PAGES."""
 
-    def __init__(self, unit: int) -> None:
-        self._unit = unit
-        self._numbers = SourceNumbers([])
-        self._doublings: Floats = np.zeros(0)
-        """Of each source's delay in units, and 1: the mean of its logarithms to base 2."""
-        for name in _ARRAYS:
-            setattr(self, name, np.zeros(0, dtype=np.int64))
+    doublings: Floats
+    """Of each source's delay in units, and 1: the mean of its logarithms to base 2."""
+    new: ClassVar[dict[str, int | float]] = {"place": 0, "pages": 0, "doublings": 0.0}
 
-    @property
-    def names(self) -> list[str]:
-        """The sources by number."""
-        return self._numbers.names
+    def __init__(self, unit: int) -> None:
+        super().__init__()
+        self._unit = unit
 
     def of(self, names: list[str]) -> Ints:
         """The classes of some sources; -1 for one that is not known."""
@@ -62,38 +54,16 @@ class DelayClasses:
         found: Ints = np.where(number >= 0, self.place[number], -1) if len(self.place) else number
         return found
 
-    def meet(self, names: list[str]) -> Ints:
-        """The numbers of some sources, each named once."""
-        number = self._numbers.meet(names, len(self._numbers) + len(names))
-        added = len(self._numbers) - len(self.place)
-        if added:
-            self._doublings = np.pad(self._doublings, (0, added))
-            for name in _ARRAYS:
-                setattr(self, name, np.pad(getattr(self, name), (0, added)))
-        return number
-
     def measure(self, sources: Ints, lowest: Ints, highest: Ints, top: int) -> None:
         """Take the smallest and largest times of some sources in a page; `top` is the largest of the stream."""
         self.pages[sources] = np.minimum(self.pages[sources] + 1, PAGES)
-        seen, before = self.pages[sources], self._doublings[sources]
+        seen, before = self.pages[sources], self.doublings[sources]
         least, most = (np.log2(1 + np.maximum(float(top) - t, 0.0) / self._unit) for t in (highest, lowest))
         mean = before + ((least + most) / 2 - before) / seen
-        self._doublings[sources] = mean
+        self.doublings[sources] = mean
         doublings, place = np.log2(np.maximum(np.exp2(mean) - 1, 0.5)), self.place[sources]
         least, most = _class(doublings - BEYOND), _class(doublings + BEYOND)
         self.place[sources] = np.where(seen == 1, _class(doublings), np.clip(place, least, most))
-
-    def state(self) -> dict[str, Any]:
-        """Names and arrays."""
-        arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
-        return {"names": list(self.names), "doublings": self._doublings.copy(), **arrays}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._numbers = SourceNumbers(state["names"])
-        self._doublings = np.array(state["doublings"], dtype=np.float64)
-        for name in _ARRAYS:
-            setattr(self, name, np.array(state[name], dtype=np.int64))
 
 
 class SourceBeats:

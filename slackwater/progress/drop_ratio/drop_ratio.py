@@ -16,6 +16,7 @@ from slackwater.errors import QueryError
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.by_source import DropRatioBySource
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
+from slackwater.progress.shares import read_share
 from slackwater.progress.silence import read_timeout
 from slackwater.progress.time import TimeDomain, microseconds
 
@@ -78,21 +79,14 @@ def drop_ratio(
 
 def _share(p: float | str) -> float:
     wanted = "write a share between 0 and 1 such as 0.01, or '1%'"
-    try:
-        if isinstance(p, str):
-            text = p.strip()
-            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        elif isinstance(p, bool):
-            raise TypeError
-        else:
-            share = float(p)
-    except (TypeError, ValueError):
-        raise QueryError(f"drop_ratio({p!r}) is not a share; {wanted}") from None
+    share = read_share(p)
+    if share is None:
+        raise QueryError(f"drop_ratio({p!r}) is not a share; {wanted}")
     if not 0 < share < 1:
         hint = f"; {p} percent is '{p}%'" if not isinstance(p, str) and 1 <= share < 100 else ""
         zero = "; to lose nothing, write bounded(...) with the longest delay" if share == 0 else ""
         raise QueryError(f"drop_ratio({p!r}) is not between 0 and 1; {wanted}{hint}{zero}")
-    return share
+    return float(share)
 
 
 def _stretch(stretch: int | str | timedelta) -> int | str:

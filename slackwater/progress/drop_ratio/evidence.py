@@ -14,12 +14,13 @@ from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.drop_ratio.budget import AHEAD, Still
-from slackwater.progress.drop_ratio.lateness import Floats, Lateness, ranks_of
+from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
 from slackwater.progress.drop_ratio.losses import Losses, Rows
 from slackwater.progress.drop_ratio.lost_pairs import sums_behind
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.reference import Reference
 from slackwater.progress.report import Report
+from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK
 
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slackwater.progress.sources import Ints
-
-Floats = NDArray[np.float64]
+from slackwater.progress.sources import Floats, Ints
 
 #: Values kept of a page.
 SAMPLE = 32

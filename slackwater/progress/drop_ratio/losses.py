@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.drop_ratio.budget import Budget, kept_free_of_one
-from slackwater.progress.drop_ratio.lateness import Floats, LateRows
-from slackwater.progress.sources import Ints
+from slackwater.progress.drop_ratio.lateness import LateRows
+from slackwater.progress.sources import Floats, Ints
 
 #: Standard deviations of the losses that are kept free where windows close seldom.
 FEW = 2.5

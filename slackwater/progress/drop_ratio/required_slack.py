@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.progress.drop_ratio.lateness import Floats
 from slackwater.progress.drop_ratio.losses import CLOSINGS, Losses, Rows
 from slackwater.progress.drop_ratio.lost_pairs import LostPairs
 from slackwater.progress.report import Report
-from slackwater.progress.sources import Ints
+from slackwater.progress.sources import Floats, Ints
 
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
+from slackwater.progress.bounds.source_numbers import SourceTable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
-_ARRAYS = ("place", "peak", "since", "rows", "highest", "beats", "member", "waits")
-_BELOW_ALL = ("since", "highest", "beats", "waits")
 
-
-class Lags:
+class Lags(SourceTable):
     """Every source with its heartbeat and its class of lag: 0 below one unit, 1 below 2, 2 below 4, 3 below 8.
 
     The lag of a source in a page is the larger of how late its rows came (the largest time of the pages before, of
@@ -22,19 +20,21 @@ class Lags:
     whole window: then to the highest that it had meanwhile.
 
     >>> lags = Lags(unit=10, classes=8, window=2, timed=False)
-    >>> both = lags.numbers(["near", "far"])
+    >>> both = lags.meet(["near", "far"])
     >>> ones, near, far = np.array([1, 1]), 1000, 930
     >>> _ = lags.measure(both, ones, np.array([near, far]), np.array([near, far]), MIN_TICK, near, clock=0)
     >>> lags.place.tolist()          # 70 behind: seven units
     [0, 3]
     """
 
+    new: ClassVar[dict[str, int | float]] = {
+        **dict.fromkeys(("place", "peak", "rows", "member"), 0),
+        **dict.fromkeys(("since", "highest", "beats", "waits"), MIN_TICK),
+    }
+
     def __init__(self, unit: int, classes: int, window: int, timed: bool) -> None:
+        super().__init__()
         self._unit, self.classes, self._window, self._timed = unit, classes, window, timed
-        self.names: list[str] = []
-        self._number: dict[str, int] = {}
-        for name in _ARRAYS:
-            setattr(self, name, np.zeros(0, dtype=np.int64))
 
     place: Ints
     """The class of each source."""
@@ -51,25 +51,6 @@ class Lags:
     """The class whose heartbeats the source takes, and 1; 0 for none."""
     waits: Ints
     """The source takes heartbeats of its class above this one only: the others were promised without it."""
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def numbers(self, names: list[str]) -> Ints:
-        """The numbers of some sources; nothing is promised yet of those that are new."""
-        try:
-            return self._find(names)
-        except KeyError:
-            new = [name for name in names if name not in self._number]
-        self._number.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
-        self.names = [*self.names, *new]  # a new list: the old one may have been given away
-        for name in _ARRAYS:
-            fill = MIN_TICK if name in _BELOW_ALL else 0
-            setattr(self, name, np.pad(getattr(self, name), (0, len(new)), constant_values=fill))
-        return self._find(names)
-
-    def _find(self, names: list[str]) -> Ints:
-        return np.fromiter(map(self._number.__getitem__, names), np.int64, len(names))
 
     def measure(
         self, sources: Ints, rows: Ints, lowest: Ints, highest: Ints, before: int, top: int, clock: int
@@ -108,17 +89,6 @@ class Lags:
         mine = beats[self.place]
         result: Ints = np.where(mine > self.waits, mine, MIN_TICK)
         return result
-
-    def state(self) -> dict[str, Any]:
-        """Names and arrays."""
-        return {"names": list(self.names), **{name: getattr(self, name).copy() for name in _ARRAYS}}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self.names = list(state["names"])
-        self._number = dict(zip(self.names, range(len(self.names)), strict=True))
-        for name in _ARRAYS:
-            setattr(self, name, np.array(state[name], dtype=np.int64))
 
 
 def _units(ahead: int, behind: Ints, unit: int) -> Ints:

@@ -184,7 +184,7 @@ class LearnedTracker(Tracker):
         self._ring.advance(at)
         self._settle()
         names, (rows, lowest, highest) = self._page(arrival)
-        sources = self._lags.numbers(names)
+        sources = self._lags.meet(names)
         before, self._highest = self._highest, max(self._highest, int(highest.max()))
         moves = self._lags.measure(sources, rows, lowest, highest, before, self._highest, at)
         if self._grouped:

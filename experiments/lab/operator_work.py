@@ -1,0 +1,64 @@
+"""S2's formulas for what the engine measures instead: the cost of a join, and the memory that a bound may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.scheduling.chain import BoundedChain
+from slackwater.scheduling.chart import in_order
+from slackwater.scheduling.paths import Plan, Work, remaining, rows_out, trees
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One input of a join, as S2 section 5.1 has it."""
+
+    rate: float
+    """Rows that come in a second."""
+    matches: float
+    """Rows of the other side's window that a row meets; the paper's alpha."""
+    cost: float
+    """Seconds that a row of this side takes."""
+
+
+def join(inputs: Sequence[str], sides: Sequence[Side]) -> Work:
+    """The cost and the selectivity of a join of windows by its sides.
+
+    >>> made = join(("r", "s"), (Side(30, 2, 1e-6), Side(10, 4, 3e-6)))
+    >>> made.selectivity, f"{made.cost:.1e}"
+    (2.5, '1.5e-06')
+    """
+    rate = sum(side.rate for side in sides)
+    rows = sum(side.rate * side.matches for side in sides)
+    seconds = sum(side.rate * side.cost for side in sides)
+    return Work(tuple(inputs), seconds / rate, rows / rate)
+
+
+def memory_factor(plan: Plan) -> float:
+    """How much more room work takes at one operator than at another: the size that waits for a second of it.
+
+    No strategy that never rests can need more than this times the memory of another: both have the same work
+    before them.
+    """
+    seconds, dense = remaining(plan), list[float]()
+    for first in trees(plan).values():
+        rows = {first.label: 1.0}
+        for step in in_order(first):
+            for behind in step.then:
+                rows[behind.label] = rows[step.label] * rows_out(plan[step.label])
+            work = seconds[step.label] * rows[step.label]
+            if work > 0 and step.taken > 0:
+                dense.append(step.taken / work)
+    return max(dense) / min(dense) if dense else 1.0
+
+
+class FactoredChain(BoundedChain):
+    """A bounded Chain that says how much more memory it may take than Chain."""
+
+    factor = 1.0
+
+    def learn(self, plan: Plan) -> None:
+        """Chart the plan anew."""
+        super().learn(plan)
+        self.factor = memory_factor(plan)
