@@ -113,8 +113,8 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
             )
         if self.by_count:
             return (
-                "this query joins windows of rows (rows=, [ROWS n]), in which rows wait until time has passed them, "
-                "so early answers would be too small; leave it out, or give the join a range, as in "
+                "this query joins windows of rows (rows=, [ROWS n]), in which rows wait until time has passed "
+                "them, so early answers would be too small; leave it out, or give the join a range, as in "
                 "window(range='1 minute')"
             )
         if self.how not in ("inner", "semi"):
