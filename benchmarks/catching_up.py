@@ -31,7 +31,7 @@ import slackwater as sw
 from slackwater.scheduling.chart import Segment
 from slackwater.scheduling.paths import Plan
 from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 _RESULTS = Path(__file__).parent / "results" / "catching_up.json"
 #: So many turns are taken for one repeat, at the most, if others keep the machine busy.

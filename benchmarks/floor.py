@@ -27,10 +27,10 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.spark.embedded import embedded, private_copy
-from slackwater.spark.pages.fold import SPREAD
-from slackwater.spark.pages.one_task import in_one_task, reader_of
-from slackwater.spark.references.files import MOST_FILES
+from slackwater.spark.backend.fold import SPREAD
+from slackwater.spark.backend.locations.files import MOST_FILES
+from slackwater.spark.backend.one_task import in_one_task, reader_of
+from slackwater.spark.storage.embedded import embedded, private_copy
 
 _RESULTS = Path(__file__).parent / "results" / "floor.json"
 _SETS = ("key", *GROUPED.groups)

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 KEYS = 100_000
 SECONDS = 1_000

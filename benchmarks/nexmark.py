@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 _HERE = Path(__file__).parent
 _NATIVE, _OURS = "native", "Slackwater"

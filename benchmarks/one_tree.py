@@ -25,7 +25,7 @@ def works(tree: Path, folder: Path, quick: bool, only: str, pages: int) -> tuple
     cases, ours, catching_up, measure, data = map(
         import_module, ("cases", "ours", "catching_up", "measure", "data")
     )
-    spark = import_module("slackwater.spark.embedded").embedded(master="local[2]", driver_memory="4g")
+    spark = import_module("slackwater.spark.storage.embedded").embedded(master="local[2]", driver_memory="4g")
     known = [case for case in (cases.QUICK if quick else cases.FULL) if only in case.name]
     files = cases.make(tuple(known), folder)
 

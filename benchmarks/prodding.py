@@ -25,7 +25,7 @@ from rich.table import Table
 
 import slackwater as sw
 from slackwater.estimates.early import Early
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 _RESULTS = Path(__file__).parent / "results" / "prodding.json"
 _AGGREGATES = {"total": "sum(v)", "n": "count(v)", "top": "max(v)"}

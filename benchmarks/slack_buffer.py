@@ -83,7 +83,7 @@ def measure(case: Case, pages: int, seed: int) -> float:
 
 def by_spark(rows: int) -> dict[str, float]:
     """Nanoseconds a row of Spark's own window function, sorted and grouped by itself, for windows of some rows."""
-    from slackwater.spark.embedded import embedded
+    from slackwater.spark.storage.embedded import embedded
 
     spark = embedded(master="local[2]", driver_memory="4g")
     try:

@@ -28,7 +28,7 @@ from report import Report
 from rich.console import Console
 from tables import rewrite, show
 
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 _RESULTS = Path(__file__).parent / "results" / "throughput.json"
 _README = Path(__file__).parent / "README.md"

@@ -15,7 +15,7 @@ from play import SECOND, Answers, Query, accuracy, behind_map, gain, paced
 
 import slackwater as sw
 from experiments.lab import prodded as make
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 from slackwater.windows.sideline import Sideline
 
 #: Microseconds that the expensive operator takes for a row.

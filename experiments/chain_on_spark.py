@@ -31,7 +31,7 @@ from rich.table import Table
 import slackwater as sw
 from slackwater.engine.graph import Graph
 from slackwater.scheduling.strategy import Strategy
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

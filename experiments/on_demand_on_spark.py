@@ -27,7 +27,7 @@ from rich.table import Table
 
 import slackwater as sw
 from slackwater.engine.enabling import Enabling
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 #: Rows a second.
 FAST = 50

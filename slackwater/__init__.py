@@ -22,7 +22,7 @@ from slackwater.spark.api.query import Query, Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
 from slackwater.spark.api.tune import tune
-from slackwater.spark.storage.parquet_sink import parquet
+from slackwater.spark.sinks.parquet_sink import parquet
 from slackwater.windows.sideline import sideline
 
 __version__ = "0.1.0"

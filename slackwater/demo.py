@@ -22,7 +22,7 @@ from slackwater.estimates.early import early
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.session import Session
-from slackwater.spark.storage.parquet_sink import parquet
+from slackwater.spark.sinks.parquet_sink import parquet
 
 #: Departures from New York in 2013; data/LICENSES.md says where they are from.
 FLIGHTS = Path(str(files("slackwater") / "data" / "flights.parquet"))

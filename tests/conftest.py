@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("any machine", deadline=None)

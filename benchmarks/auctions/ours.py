@@ -11,7 +11,7 @@ import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.storage.sinks import SinkLike
+from slackwater.spark.sinks.sinks import SinkLike
 
 from .events import SCHEMAS, House
 from .queries import QUERIES, Streams

@@ -9,12 +9,12 @@ import polars as pl
 from experiments.lab.ordered_union import OrderedUnion
 from slackwater.operators.element import Element
 from slackwater.operators.operator import Emit, Input
-from slackwater.operators.payload import Made, Staged
+from slackwater.operators.payload import MaterializedRows, Staged
 from slackwater.progress.clock import ManualClock
 from slackwater.testing.arrow_page import ArrowPage
 
 
-def rows_of(payload: Made) -> pl.DataFrame:
+def rows_of(payload: MaterializedRows) -> pl.DataFrame:
     """The rows of a page in this process."""
     assert not isinstance(payload, Staged)
     return pl.DataFrame(payload)

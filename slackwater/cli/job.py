@@ -17,11 +17,11 @@ from slackwater.cli.quiet import quiet
 from slackwater.cli.served import Watch
 from slackwater.cli.show import say, show, status
 from slackwater.errors import QueryError
+from slackwater.operators.prod_request import check_settings
 from slackwater.scheduling.chain import chain
 from slackwater.scheduling.heartbeats import HEARTBEATS
 from slackwater.scheduling.strategy import STRATEGIES, Strategy
 from slackwater.spark.api.interpreter import at
-from slackwater.spark.api.prods import check_settings
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
 from slackwater.sql import statements as S

@@ -171,7 +171,7 @@ class QueryBuild:
     def _in_order(self, feed: Feed, clock: Clock) -> Feed:
         label, pages = f"{self._name}/order", self._executor.pages
         assert pages is not None
-        rows = pages.rows_in_order(label, self._plan.schema)
+        rows = pages.stores.in_order(label, self._plan.schema)
         self._executor.add(InOrder(label, clock, rows), [feed], self._name, "in the order of time")
         return label, MAIN
 
@@ -280,8 +280,8 @@ class QueryBuild:
         pages = self._executor.pages
         assert pages is not None
         if node.by_count:
-            return RowsJoin(label, self._clock, pages.ordered_rows(label, node))
-        return WindowJoin(label, node, self._clock, pages.join_state(label, node))
+            return RowsJoin(label, self._clock, pages.stores.ordered_join(label, node))
+        return WindowJoin(label, node, self._clock, pages.stores.join(label, node))
 
     def window(self, node: WindowNode, above: Above) -> Feed:
         """Over results it is another operator: these come when windows close."""
@@ -382,3 +382,8 @@ _BUILDERS: dict[type[PlanNode], Builder] = {
 def register(kind: type[PlanNode], builder: Builder) -> None:
     """Say how a kind of node is built."""
     _BUILDERS[kind] = builder
+
+
+def node_kinds() -> list[type[PlanNode]]:
+    """The kinds of nodes that can be built."""
+    return list(_BUILDERS)

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import polars as pl
-import pyarrow as pa
 
-from slackwater.operators.payload import Made, Payload, Recipe
+from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
-from slackwater.plan.join_node import JoinNode
 from slackwater.plan.nodes import AggregateNode
 from slackwater.plan.steps import Map, Step
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.time import TimeDomain
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
+
+if TYPE_CHECKING:
+    from slackwater.operators.stores import Stores
 
 
 class PartialsTooLarge(Exception):
@@ -130,7 +130,7 @@ class Page(Protocol):
         """
         ...
 
-    def payload(self, about: int | None = None) -> Made:
+    def payload(self, about: int | None = None) -> MaterializedRows:
         """Run: the visible columns of all rows, for a sink. `about` is how many rows to expect, if known."""
         ...
 
@@ -159,6 +159,11 @@ class Page(Protocol):
 
 class Pages(Protocol):
     """What makes pages of one kind, finds saved ones again, and keeps what is too large for the driver."""
+
+    @property
+    def stores(self) -> Stores:
+        """What keeps the rows and partials of operators."""
+        ...
 
     @property
     def cores(self) -> int:
@@ -196,24 +201,4 @@ class Pages(Protocol):
 
         `queues` is what waits, `staged` lies ready for sinks, `taken` is the last page taken of each source.
         """
-        ...
-
-    def spill_panes(self, label: str, resident: Any, domain: TimeDomain) -> Any:
-        """The store for partials that are too many for the driver, from the resident one."""
-        ...
-
-    def join_state(self, label: str, node: JoinNode) -> Any:
-        """What keeps the rows of a window join: a `JoinState`."""
-        ...
-
-    def ordered_rows(self, label: str, node: JoinNode) -> Any:
-        """The same for a join with windows of rows: `OrderedRows`."""
-        ...
-
-    def rows_in_order(self, label: str, schema: pa.Schema) -> Any:
-        """What keeps rows of this shape until their time has come: `RowsInOrder`."""
-        ...
-
-    def spill_records(self, label: str, resident: Any) -> Any:
-        """The store for rows that are too many for the driver, from the resident one."""
         ...

@@ -42,8 +42,8 @@ class Recipe:
 
 
 #: Rows that have been made.
-Made: TypeAlias = pa.Table | Staged
-Payload: TypeAlias = Made | Recipe
+MaterializedRows: TypeAlias = pa.Table | Staged
+Payload: TypeAlias = MaterializedRows | Recipe
 
 
 def payload_rows(payload: Payload) -> int:

@@ -97,7 +97,7 @@ class RollingAggregate(Unary):
 
     def _go_large(self) -> None:
         assert isinstance(self._store, ResidentRecords)
-        self._store = self._pages.spill_records(self.label, self._store)
+        self._store = self._pages.stores.rows(self.label, self._store)
 
     def state(self, whole: bool) -> State:
         """Counts, the heartbeat, and the store's own changes."""

@@ -163,7 +163,7 @@ class RollingBySource(Unary):
         return self._spilled(place, resident) if self._large else resident
 
     def _spilled(self, place: int, resident: ResidentRecords) -> RecordStore:
-        store: RecordStore = self._pages.spill_records(f"{self.label}/lane{place}", resident)
+        store: RecordStore = self._pages.stores.rows(f"{self.label}/lane{place}", resident)
         return store
 
     def _go_large(self) -> None:

@@ -26,7 +26,7 @@ class OrderedRows(WaitingRows, MadeRows, Protocol):
         """Take the rows of a page with a time above `after`; gives how many were not above it."""
         ...
 
-    def release(self, before: int, upto: int, at: int) -> list[Page]:
+    def release(self, before: int, upto: int, at: int) -> Sequence[Page]:
         """What comes out when time goes from the one heartbeat to the other; what is needed no more goes."""
         ...
 

@@ -241,7 +241,7 @@ class WindowAggregate(Unary):
 
     def _go_large(self) -> None:
         assert isinstance(self._panes, ResidentPanes)
-        self._panes = self._pages.spill_panes(self.label, self._panes, self._node.domain)
+        self._panes = self._pages.stores.panes(self.label, self._panes, self._node.domain)
         self.leave()
 
     def leave(self) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from slackwater.columns import BEFORE, CELL, PANE, PLACE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME, UNTIL
 from slackwater.operators.page import Folded, ResultsOf
-from slackwater.operators.payload import Made, Recipe
+from slackwater.operators.payload import MaterializedRows, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
@@ -234,7 +234,7 @@ class ArrowPage:
         """Its rows are there already."""
         return None
 
-    def payload(self, about: int | None = None) -> Made:
+    def payload(self, about: int | None = None) -> MaterializedRows:
         """The visible columns, in the types that results have."""
         self._execute()
         if self._table is not None:

@@ -14,13 +14,11 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal
 from slackwater.estimates.early import Early
 from slackwater.operators.page import Page, ResultsOf
-from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.prod import Prod
-from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.operators.stores import Stores
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import StreamNode, WindowNode
 from slackwater.plan.steps import Function, JoinTable, Step
@@ -32,9 +30,7 @@ from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.join_rows import JoinRows
-from slackwater.testing.ordered_rows import OrderedRowsHere
-from slackwater.testing.rows_in_order import RowsInOrderHere
+from slackwater.testing.stores import ArrowStores
 from slackwater.testing.types import SampleRelation, SampleTypes
 from slackwater.windows.sideline import Sideline
 
@@ -117,6 +113,7 @@ class ArrowPages:
     def __init__(self, tables: Mapping[str, pl.DataFrame] | None = None) -> None:
         self._tables = dict(tables or {})
         self.cores = 1
+        self.stores: Stores = ArrowStores()
 
     def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
         """Results as a page."""
@@ -148,26 +145,6 @@ class ArrowPages:
 
     def sweep(self, queues: object, staged: object, taken: object) -> None:
         """There is nothing outside the records."""
-
-    def join_state(self, label: str, node: JoinNode) -> JoinRows:
-        """Rows in this process."""
-        return JoinRows(node)
-
-    def ordered_rows(self, label: str, node: JoinNode) -> OrderedRowsHere:
-        """Rows in this process."""
-        return OrderedRowsHere(node)
-
-    def rows_in_order(self, label: str, schema: pa.Schema) -> RowsInOrderHere:
-        """Rows in this process."""
-        return RowsInOrderHere()
-
-    def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
-        """There is nowhere to spill to."""
-        raise MemoryError(f"{label}: more window state than the driver may hold, and nowhere to spill it")
-
-    def spill_records(self, label: str, resident: ResidentRecords) -> RecordStore:
-        """There is nowhere to spill to."""
-        raise MemoryError(f"{label}: more rows than the driver may hold, and nowhere to spill them")
 
 
 class Script:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater.spark.embedded import embedded
+from slackwater.spark.storage.embedded import embedded
 from tests.kit.kafka import Broker, Kafka, with_connector
 
 

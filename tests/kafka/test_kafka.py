@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 import slackwater as sw
 from slackwater.errors import RunError, SqlError
 from slackwater.operators.page import Page
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.references.reference import Reference
-from slackwater.spark.references.registry import Direct, referred
+from slackwater.spark.backend.locations.location import RowLocation
+from slackwater.spark.backend.locations.registry import Direct, referred
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.spark_page import SparkPage
 from tests.kit import kafka_job
 from tests.kit.kafka import Kafka
 from tests.kit.kafka_job import rows_of, work
@@ -76,9 +76,9 @@ def notes(root: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> list[list[Reference]]:
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[list[RowLocation]]:
     """The pages of each group that was taken as one, and in the end what came of them."""
-    noted: list[list[Reference]] = []
+    noted: list[list[RowLocation]] = []
     real = SparkPages.together
 
     def noting(self: SparkPages, pages: Sequence[Page]) -> SparkPage:
@@ -92,12 +92,12 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[list[Reference]]:
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Reference | None]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[RowLocation | None]:
     """What was found of each batch."""
-    noted: list[Reference | None] = []
+    noted: list[RowLocation | None] = []
     real = Direct.of
 
-    def noting(self: Direct, batch: DataFrame) -> Reference | None:
+    def noting(self: Direct, batch: DataFrame) -> RowLocation | None:
         noted.append(real(self, batch))
         return noted[-1]
 
@@ -106,7 +106,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Reference | None]:
 
 
 def test_killed_in_mid_backlog_each_row_counts_once(
-    kafka: Kafka, tmp_path: Path, groups: list[list[Reference]]
+    kafka: Kafka, tmp_path: Path, groups: list[list[RowLocation]]
 ) -> None:
     topic, rows = kafka.topic(3), some_rows(600, 3, seed=1)
     kafka.write(topic, rows)
@@ -159,7 +159,7 @@ def test_lost_offsets_are_told(kafka: Kafka, tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_new_partition_is_read_from_its_beginning(
-    kafka: Kafka, tmp_path: Path, found: list[Reference | None]
+    kafka: Kafka, tmp_path: Path, found: list[RowLocation | None]
 ) -> None:
     topic, first = kafka.topic(1), some_rows(60, 1, seed=3)
     kafka.write(topic, first)
@@ -185,7 +185,7 @@ def counts(spark: SparkSession, frame: DataFrame, time: str, by: str) -> dict[An
         return {row["g"]: row["n"] for row in run.results().to_pylist()}
 
 
-def test_the_options_of_a_reader_are_kept(kafka: Kafka, found: list[Reference | None]) -> None:
+def test_the_options_of_a_reader_are_kept(kafka: Kafka, found: list[RowLocation | None]) -> None:
     """A pattern of topics, headers, Kafka's own time, and no step before the stream."""
     topics = [kafka.topic(2), kafka.topic(1)]
     for topic, partitions in zip(topics, (2, 1), strict=True):
@@ -207,7 +207,7 @@ def test_columns_of_kafka_cannot_be_written_in_sql(kafka: Kafka) -> None:
 
 
 def test_steps_that_would_not_give_the_same_again_are_left_to_spark(
-    kafka: Kafka, found: list[Reference | None]
+    kafka: Kafka, found: list[RowLocation | None]
 ) -> None:
     topic = kafka.topic(1)
     rows = some_rows(20, 1, seed=6, begin=100)

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.embedded import embedded
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.pages.spool import Spool
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.ingest.spool import Spool
+from slackwater.spark.storage.embedded import embedded
 from tests.kit.kafka import with_connector
 
 #: So many pages are noted before the job is killed; so many jobs of it are done at that time.

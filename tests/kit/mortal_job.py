@@ -25,14 +25,14 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from slackwater.spark.pages import cell_files, join_cells, spark_page, spilled_panes
 
 import slackwater as sw
 from slackwater.operators import sink as sink_operator
-from slackwater.spark.embedded import embedded
 from slackwater.spark.ingest import streams as ingest
-from slackwater.spark.pages import cell_files, join_cells, spark_page, spilled_panes
 from slackwater.spark.storage import sinks
 from slackwater.spark.storage.disk import Disk
+from slackwater.spark.storage.embedded import embedded
 from slackwater.spark.storage.journal_files import FileJournal
 
 #: What the job does to the outside, or what the outside has it do.

@@ -15,6 +15,7 @@ from slackwater.engine.loop import Loop
 from slackwater.engine.records import History
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
+from slackwater.operators.prod_request import read_prod
 from slackwater.plan.ask import Ask
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.progress.bounds.bounded import bounded
@@ -22,13 +23,12 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.api.metrics import run_metrics
-from slackwater.spark.api.prods import read_prod
-from slackwater.spark.pages.room import Room
+from slackwater.spark.backend.memory_budget import MemoryBudget
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 
 SECOND = 1_000_000
-NO_SPARK: Any = SimpleNamespace(jobs=0, spark_seconds=0.0, room=Room())
+NO_SPARK: Any = SimpleNamespace(jobs=0, spark_seconds=0.0, room=MemoryBudget())
 SAMPLE = pl.DataFrame({"t": [0], "carrier": ["a"], "delay": [0.0]})
 
 

@@ -6,11 +6,11 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.operators.prod_request import check_early, read_prod
 from slackwater.plan import logical as L
 from slackwater.plan.ask import Ask
 from slackwater.plan.node import streams_of
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.api.prods import check_early, read_prod
 from slackwater.testing import Script
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import frame

@@ -24,6 +24,7 @@ from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
 from slackwater.testing.script import ArrowPages
+from slackwater.testing.stores import ArrowStores
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
@@ -48,11 +49,17 @@ class LargePanes(ResidentPanes):
         return state
 
 
-class LargePages(ArrowPages):
+class LargeStores(ArrowStores):
     """Has room for what the driver has not."""
 
-    def spill_panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> LargePanes:
+    def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> LargePanes:
         return LargePanes(resident)
+
+
+class LargePages(ArrowPages):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stores = LargeStores()
 
 
 class HugePage(ArrowPage):

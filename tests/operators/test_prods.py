@@ -19,9 +19,9 @@ from pyarrow import fs
 
 import slackwater as sw
 from slackwater.operators.prod import Prod
+from slackwater.operators.prod_request import check_early
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.api.prods import check_early
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.spec import WindowSpec

@@ -15,15 +15,15 @@ from slackwater.errors import QueryError, RunError
 from slackwater.operators.sink import Sink
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock, SystemClock
+from slackwater.spark.sinks.parquet_sink import ParquetSink
+from slackwater.spark.sinks.sinks import CallableSink
 from slackwater.spark.storage.disk import Disk
-from slackwater.spark.storage.parquet_sink import ParquetSink
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.sinks import CallableSink
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 
 DISK = Disk(fs.LocalFileSystem(), sync=False)
-PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=Place.of("/nowhere"), disk=DISK)
+PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=StorageDir.of("/nowhere"), disk=DISK)
 
 
 def plan() -> Any:
@@ -73,7 +73,7 @@ class FullDisk:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     files: Any = FullDisk()
-    sink = ParquetSink(Place(files, str(tmp_path / "out"), ""), "run", PAGES, None)
+    sink = ParquetSink(StorageDir(files, str(tmp_path / "out"), ""), "run", PAGES, None)
     files.full = True
     with pytest.raises(
         RunError, match=r"results to the folder '.*/out': OSError: .*No space left .*has room"
@@ -84,7 +84,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:
-    sink = ParquetSink(Place.of(tmp_path / "out"), "run", PAGES, None)
+    sink = ParquetSink(StorageDir.of(tmp_path / "out"), "run", PAGES, None)
     (tmp_path / "out").rmdir()
     (tmp_path / "out").write_text("a file in its place")
     with pytest.raises(RunError, match=r"the folder '.*/out': NotADirectoryError: .*can be written") as told:
@@ -155,4 +155,4 @@ def test_rows_that_cannot_be_shown_later_are_told_too() -> None:
 def test_a_folder_without_a_name_is_refused(where: Any) -> None:
     """It would be the folder in which the program was started."""
     with pytest.raises(QueryError, match="is no folder"):
-        Place.of(where)
+        StorageDir.of(where)

@@ -15,16 +15,16 @@ from pyarrow import fs
 import slackwater as sw
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.sinks.sinks import CallableSink, make_sink
 from slackwater.spark.storage.disk import Disk
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.sinks import CallableSink, make_sink
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import Script, arrow_plan
 from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
 
 DISK = Disk(fs.LocalFileSystem(), sync=False)
 #: Tables stay tables.
-PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=Place.of("/nowhere"), disk=DISK)
+PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=StorageDir.of("/nowhere"), disk=DISK)
 
 
 def plan(**window: Any) -> Any:

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from slackwater.errors import QueryError
+from slackwater.operators.prod_request import read_prod
 from slackwater.plan.ask import Ask
 from slackwater.plan.condition import matching_groups
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.api.prods import read_prod
 from slackwater.testing import Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 

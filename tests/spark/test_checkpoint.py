@@ -10,7 +10,7 @@ from pyarrow import fs
 from slackwater.errors import JournalError
 from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.storage.disk import Disk
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 
 
 def checkpoint(root: Path, begun: int = -1, done: int = -1) -> Checkpoint:
@@ -21,7 +21,7 @@ def checkpoint(root: Path, begun: int = -1, done: int = -1) -> Checkpoint:
         for n in range(last + 1):
             (place / folder / str(n)).write_text("{}")
             (place / folder / f".{n}.crc").write_text("")
-    return Checkpoint("rows", Place.of(place), Place.of(root))
+    return Checkpoint("rows", StorageDir.of(place), StorageDir.of(root))
 
 
 @pytest.mark.parametrize(("begun", "done", "following"), [(-1, -1, 0), (0, -1, 0), (4, 3, 4), (4, 4, 5), (4, 2, 4)])
@@ -30,7 +30,7 @@ def test_a_batch_that_is_not_done_comes_again(tmp_path: Path, begun: int, done: 
 
 
 def test_a_stream_without_notes_begins(tmp_path: Path) -> None:
-    assert Checkpoint("rows", Place.of(tmp_path / "nowhere"), Place.of(tmp_path)).next_batch() == 0
+    assert Checkpoint("rows", StorageDir.of(tmp_path / "nowhere"), StorageDir.of(tmp_path)).next_batch() == 0
 
 
 def test_what_a_stop_has_left_of_the_first_note_goes(tmp_path: Path) -> None:

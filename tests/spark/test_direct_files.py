@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.embedded import moved_to, private_copy
-from slackwater.spark.pages.one_task import can_scan_in_one, in_one_task, reader_of
-from slackwater.spark.references.files import MOST_FILES
-from slackwater.spark.references.reference import Reference
-from slackwater.spark.references.registry import Direct
+from slackwater.spark.backend.locations.files import MOST_FILES
+from slackwater.spark.backend.locations.location import RowLocation
+from slackwater.spark.backend.locations.registry import Direct
+from slackwater.spark.backend.one_task import can_scan_in_one, in_one_task, reader_of
+from slackwater.spark.storage.embedded import moved_to, private_copy
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +27,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     noted: list[bool] = []
     real = Direct.of
 
-    def noting(self: Direct, batch: DataFrame) -> Reference | None:
+    def noting(self: Direct, batch: DataFrame) -> RowLocation | None:
         made = real(self, batch)
         noted.append(made is not None)
         return made

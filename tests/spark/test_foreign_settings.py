@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.types import spark_schema
+from slackwater.spark.storage.types import spark_schema
 
 pytestmark = pytest.mark.spark
 

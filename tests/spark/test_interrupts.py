@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.api.interrupts import Interrupts
 from slackwater.spark.api.session import stop_at_exit
-from slackwater.spark.embedded import own_interrupts
+from slackwater.spark.ingest.interrupts import Interrupts
+from slackwater.spark.storage.embedded import own_interrupts
 from tests.kit.borrowed_spark import lent
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from slackwater.errors import JournalError, RunError
 from slackwater.spark.storage.journal_files import FileJournal, Noted, open_journal
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faulty_files import FaultyFiles, newest
 from tests.kit.streams import SAMPLE, frame
@@ -57,20 +57,20 @@ def rows(sink: ListSink) -> list[dict[str, object]]:
 
 
 def test_a_second_session_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
-    first = open_journal(Place.of(tmp_path))
+    first = open_journal(StorageDir.of(tmp_path))
     with pytest.raises(
         JournalError, match=r"is in use by a session of this process, since 20\d\d-.*stop that session"
     ):
-        open_journal(Place.of(tmp_path))
+        open_journal(StorageDir.of(tmp_path))
     first.close()
-    open_journal(Place.of(tmp_path)).close()
+    open_journal(StorageDir.of(tmp_path)).close()
 
 
 HOLDER = """
 import sys
 from slackwater.spark.storage.journal_files import open_journal
-from slackwater.spark.storage.place import Place
-journal = open_journal(Place.of(sys.argv[1]))
+from slackwater.spark.storage.storage_dir import StorageDir
+journal = open_journal(StorageDir.of(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
 """
@@ -82,21 +82,21 @@ def test_a_second_process_is_refused_until_the_first_one_dies(tmp_path: Path) ->
     with subprocess.Popen(command, **pipes) as holder:  # type: ignore[call-overload]
         assert holder.stdout.readline() == "open\n"
         with pytest.raises(JournalError, match=rf"is in use by process {holder.pid} on host .*, since 20\d\d-"):
-            open_journal(Place.of(tmp_path))
+            open_journal(StorageDir.of(tmp_path))
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-        open_journal(Place.of(tmp_path)).close()
+        open_journal(StorageDir.of(tmp_path)).close()
 
 
 def test_a_journal_that_is_refused_lets_go_of_its_lock(tmp_path: Path) -> None:
     (tmp_path / "journal.json").write_text("no json")
     for _ in range(2):
         with pytest.raises(JournalError, match="is not a Slackwater journal"):
-            open_journal(Place.of(tmp_path))
+            open_journal(StorageDir.of(tmp_path))
 
 
 def test_a_stopped_session_writes_nothing_more(tmp_path: Path) -> None:
-    journal = open_journal(Place.of(tmp_path))
+    journal = open_journal(StorageDir.of(tmp_path))
     journal.close()
     with pytest.raises(JournalError, match="has been stopped"):
         journal.note({"q": Noted("plan", {})})

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import JournalError, RunError
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.spark_faults import spark_told
+from slackwater.spark.storage.spark_errors import spark_errors_explained
+from slackwater.spark.storage.storage_dir import StorageDir
 from tests.kit.faulty_files import newest
 
 pytestmark = pytest.mark.spark
@@ -258,12 +258,12 @@ def test_a_checkpoint_that_another_query_of_spark_reads_is_told(spark: SparkSess
     ],
 )
 def test_faults_of_storage_are_said_in_our_words(text: str, told: str) -> None:
-    with pytest.raises(RunError, match=told) as error, spark_told("write", Place.of("/j/pages/7")):
+    with pytest.raises(RunError, match=told) as error, spark_errors_explained("write", StorageDir.of("/j/pages/7")):
         raise PySparkException(text)
     assert isinstance(error.value.__cause__, PySparkException)
 
 
 def test_other_errors_of_spark_pass_as_they_are() -> None:
     elsewhere = "java.io.FileNotFoundException: /data/secret (Permission denied)"
-    with pytest.raises(PySparkException), spark_told("write", Place.of("/j/pages/7")):
+    with pytest.raises(PySparkException), spark_errors_explained("write", StorageDir.of("/j/pages/7")):
         raise PySparkException(elsewhere)

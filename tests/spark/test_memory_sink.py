@@ -16,8 +16,8 @@ from slackwater.plan.nodes import StepNode
 from slackwater.plan.result_keys import result_keys
 from slackwater.plan.steps import Select
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.storage.memory_sink import MemorySink
-from slackwater.spark.storage.place import Place
+from slackwater.spark.sinks.memory_sink import MemorySink
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import Script, arrow_plan
 from tests.kit.streams import SAMPLE, frame
 
@@ -121,7 +121,7 @@ def test_many_small_commits_become_few_tables() -> None:
 
 def test_staged_rows_are_taken_file_by_file(tmp_path: Any) -> None:
     class Pages:
-        root = Place.of(tmp_path)
+        root = StorageDir.of(tmp_path)
 
     (tmp_path / "staged").mkdir()
     for n in range(5):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.spark.references.kafka import Offsets, Range
+from slackwater.spark.backend.locations.kafka import Offsets, Range
 
 
 def each(offsets: Offsets) -> list[tuple[str, int, int]]:

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.columns import PANE, SOURCE, TIME
-from slackwater.spark.embedded import private_copy
-from slackwater.spark.pages.fold import kernel_columns
+from slackwater.spark.backend.fold import kernel_columns
+from slackwater.spark.storage.embedded import private_copy
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 

@@ -20,11 +20,11 @@ import slackwater as sw
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Staged
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.sinks.parquet_sink import ParquetSink
 from slackwater.spark.storage import parquet_sink
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.spark.storage.parquet_sink import ParquetSink
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import Script, arrow_plan
 from tests.kit import faults
 from tests.kit.faults import Died, Fate, MortalFiles
@@ -40,7 +40,7 @@ class World:
 
     def sink(self, fate: Fate | None = None, run: str = "run") -> ParquetSink:
         files: Any = fs.LocalFileSystem() if fate is None else MortalFiles(fate)
-        out, root = (Place(files, str(p), f"file://{p}") for p in (self.out, self.journal))
+        out, root = (StorageDir(files, str(p), f"file://{p}") for p in (self.out, self.journal))
         pages: Any = SimpleNamespace(root=root, disk=Disk(root.files, sync=False))
         return ParquetSink(out, run, pages, None, self.every, lambda: self.now)
 
@@ -239,7 +239,7 @@ class Journaled(faults.World):
     def start(self, fate: Fate) -> Script:
         files: Any = MortalFiles(fate)
         journal = FileJournal(files, str(self.folder / "journal"))
-        out, root = (Place(files, str(self.folder / name), "") for name in ("out", "journal"))
+        out, root = (StorageDir(files, str(self.folder / name), "") for name in ("out", "journal"))
         pages: Any = SimpleNamespace(root=root, disk=Disk(root.files, sync=False))
         self.parquet = ParquetSink(out, "run", pages, None, 10.0, self._seconds)
         return Script(self.plan, journal, self.parquet, commit_every=2)  # type: ignore[arg-type]

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from slackwater.spark.pages import spark_page, staging
 
 import slackwater as sw
 from slackwater.operators.payload import Staged
-from slackwater.spark.pages import spark_page, staging
-from slackwater.spark.pages.shape import Shape
+from slackwater.spark.backend.layout import TaskLayout
 from tests.kit.kept_rows import KeptRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("whole_stages")]
@@ -234,7 +234,7 @@ def test_a_stopped_query_gets_nothing_more_and_keeps_its_figures(spark: SparkSes
 def test_large_early_results_behind_a_projection_keep_their_columns(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Shape, "SMALL", 1_000)  # so that fewer rows count as many
+    monkeypatch.setattr(TaskLayout, "SMALL", 1_000)  # so that fewer rows count as many
     staged = list[Staged]()
 
     def stage(*args: Any) -> Staged:

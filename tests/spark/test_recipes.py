@@ -22,12 +22,12 @@ from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.steps import Select, Where
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.pages.new_page import by_reference
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.references.files import Files
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.sinks import CallableSink
+from slackwater.spark.backend.locations.files import Files
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import by_reference
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.sinks.sinks import CallableSink
+from slackwater.spark.storage.storage_dir import StorageDir
 
 pytestmark = pytest.mark.spark
 
@@ -266,7 +266,9 @@ def page(spark: SparkSession, root: Path, **of: Any) -> SparkPage:
     schema = spark.createDataFrame([], SCHEMA).schema.json()
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **of)
     files = Files("parquet", (), schema, paths, 1000)
-    return by_reference(files, node, 3, 7, "spool/rows/3", SparkPages(spark, Place.of(root / "j")), ["t", "k", "v"])
+    return by_reference(
+        files, node, 3, 7, "spool/rows/3", SparkPages(spark, StorageDir.of(root / "j")), ["t", "k", "v"]
+    )
 
 
 @pytest.mark.parametrize("of", [{}, {"source": "k"}, {"punctuation": "CASE WHEN t IS NULL THEN v END"}], ids=str)
@@ -311,7 +313,7 @@ def test_rows_in_the_driver_are_fewer_than_it_takes_to_count_them(
 def test_staged_rows_do_not_stay_when_they_are_out(
     spark: SparkSession, tmp_path: Path, payloads: list[Payload], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.pages.shape.Shape.SMALL", 1)
+    monkeypatch.setattr("slackwater.spark.backend.layout.Shape.SMALL", 1)
     give(tmp_path / "in")
     live(spark, tmp_path, lambda s, rows: rows.select("v", x="rand()"), Taken(tmp_path / "journal"))
     assert any(isinstance(payload, Staged) for payload in payloads)

@@ -16,13 +16,12 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.plan.steps import Where
-from slackwater.spark.pages.holding import hold
-from slackwater.spark.pages.new_page import arrived
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.room import LENT, MOST_PAGES, Room, read_size
-from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.storage.place import Place
+from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.memory_budget import LENT, MOST_PAGES, MemoryBudget, hold, read_size
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import arrived
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.storage.storage_dir import StorageDir
 from tests.kit.streams_of_samples import A, plan
 
 KEEP = "i % 5 = 0"
@@ -40,7 +39,7 @@ def test_what_is_no_size_is_refused(text: str | int) -> None:
 
 
 def test_a_sender_waits_until_the_spool_has_room() -> None:
-    room, begun, done = Room(disk=100), threading.Event(), threading.Event()
+    room, begun, done = MemoryBudget(disk=100), threading.Event(), threading.Event()
 
     def send() -> None:
         begun.set()
@@ -59,7 +58,7 @@ def test_a_sender_waits_until_the_spool_has_room() -> None:
 
 
 def test_not_too_many_pages_wait_that_take_no_room() -> None:
-    room = Room()
+    room = MemoryBudget()
     for n in range(MOST_PAGES):
         assert not room.full("a")
         room.put("a", n, 0)
@@ -77,7 +76,7 @@ def test_python_looks_for_what_it_needs_no_more_after_much_was_handed_to_java() 
     gc.collect()
     gc.disable()
     try:
-        room, alive = Room(), weakref.ref(Itself())
+        room, alive = MemoryBudget(), weakref.ref(Itself())
         room.lend(LENT)
         room.free()
         assert alive() is not None
@@ -92,7 +91,7 @@ def page(spark: SparkSession, folder: Path) -> SparkPage:
     rows = pl.DataFrame({"i": range(100), "t": range(100)}).to_arrow()
     node = plan(A, {"a": sw.bounded(0)})
     frame = spark.createDataFrame(rows)
-    return arrived(frame, node, 0, 0, Shape(), SparkPages(spark, Place.of(folder)), size=rows.nbytes)  # type: ignore[arg-type]
+    return arrived(frame, node, 0, 0, TaskLayout(), SparkPages(spark, StorageDir.of(folder)), size=rows.nbytes)  # type: ignore[arg-type]
 
 
 @pytest.mark.spark
@@ -131,7 +130,7 @@ def test_what_rows_take_is_known_from_what_is_in_them(spark: SparkSession) -> No
 @pytest.mark.spark
 def test_beyond_the_budget_it_goes_to_files(spark: SparkSession, tmp_path: Path) -> None:
     whole = page(spark, tmp_path)
-    whole.origin.pages.room = Room(memory=10)
+    whole.origin.pages.room = MemoryBudget(memory=10)
     kept = whole.with_step(Where(KEEP)).held()
     assert kept.saved is not None and not kept.kept
     assert kept.payload().num_rows == 20  # type: ignore[union-attr]
@@ -169,7 +168,7 @@ def test_two_threads_may_free_at_once() -> None:
             self.clear()
             return super().popleft()
 
-    room = Room()
+    room = MemoryBudget()
     room._gone = Taken(["a frame"])
     room.free()
     assert not room._gone

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from slackwater.spark.pages.one_task import SideBySide
-from slackwater.spark.pages.shape import Shape, Way
+from slackwater.spark.backend.layout import Layout, TaskLayout
+from slackwater.spark.backend.one_task import SideBySide
 
 
-def run(shape: Shape, rows: int, costs: dict[Way, float], pages: int, files: int = 1) -> list[Way]:
+def run(shape: TaskLayout, rows: int, costs: dict[Layout, float], pages: int, files: int = 1) -> list[Layout]:
     chosen = []
     for _ in range(pages):
         way = shape.way(files)
@@ -22,43 +22,43 @@ def run(shape: Shape, rows: int, costs: dict[Way, float], pages: int, files: int
 
 def test_small_pages_are_one_task_whatever_they_cost() -> None:
     for files in (1, 5):
-        ways = run(Shape(), 1_000, {Way.ONE: 9.0, Way.MANY: 0.1, Way.PARTS: 0.1}, 50, files)
-        assert set(ways) == {Way.ONE}
+        ways = run(TaskLayout(), 1_000, {Layout.ONE: 9.0, Layout.MANY: 0.1, Layout.PARTS: 0.1}, 50, files)
+        assert set(ways) == {Layout.ONE}
 
 
 def test_large_pages_keep_the_faster_way_and_look_again_now_and_then() -> None:
-    many = run(Shape(), 4_000_000, {Way.ONE: 0.8, Way.MANY: 0.4}, 70)
-    assert many.count(Way.ONE) <= 6
-    one = run(Shape(), 1_000_000, {Way.ONE: 0.2, Way.MANY: 0.4}, 70)
-    assert one.count(Way.MANY) <= 6
+    many = run(TaskLayout(), 4_000_000, {Layout.ONE: 0.8, Layout.MANY: 0.4}, 70)
+    assert many.count(Layout.ONE) <= 6
+    one = run(TaskLayout(), 1_000_000, {Layout.ONE: 0.2, Layout.MANY: 0.4}, 70)
+    assert one.count(Layout.MANY) <= 6
 
 
 def test_large_pages_of_several_files_go_in_parts_unless_that_is_slower() -> None:
-    costs = {Way.ONE: 0.8, Way.PARTS: 0.4, Way.MANY: 0.6}
-    parts = run(Shape(), 4_000_000, costs, 70, files=4)
-    assert parts[0] is Way.ONE  # its size is not known
-    assert set(parts[1 : Shape.PATIENCE]) == {Way.PARTS}
-    assert 1 <= parts.count(Way.MANY) <= 6 and Way.ONE not in parts[1:]
-    many = run(Shape(), 4_000_000, costs | {Way.MANY: 0.2}, 70, files=4)
-    assert many[Shape.PATIENCE + 1 :].count(Way.PARTS) <= 3
+    costs = {Layout.ONE: 0.8, Layout.PARTS: 0.4, Layout.MANY: 0.6}
+    parts = run(TaskLayout(), 4_000_000, costs, 70, files=4)
+    assert parts[0] is Layout.ONE  # its size is not known
+    assert set(parts[1 : TaskLayout.PATIENCE]) == {Layout.PARTS}
+    assert 1 <= parts.count(Layout.MANY) <= 6 and Layout.ONE not in parts[1:]
+    many = run(TaskLayout(), 4_000_000, costs | {Layout.MANY: 0.2}, 70, files=4)
+    assert many[TaskLayout.PATIENCE + 1 :].count(Layout.PARTS) <= 3
 
 
 def test_what_pages_of_one_file_cost_says_nothing_of_several() -> None:
-    shape = Shape()
-    run(shape, 1_000_000, {Way.ONE: 0.9, Way.MANY: 0.2}, 10)
-    assert shape.way(3) is Way.PARTS
+    shape = TaskLayout()
+    run(shape, 1_000_000, {Layout.ONE: 0.9, Layout.MANY: 0.2}, 10)
+    assert shape.way(3) is Layout.PARTS
 
 
 def test_a_change_is_noticed() -> None:
-    shape = Shape()
-    run(shape, 1_000_000, {Way.ONE: 0.2, Way.MANY: 0.4}, 40)
-    assert run(shape, 1_000_000, {Way.ONE: 0.9, Way.MANY: 0.4}, 120)[-30:].count(Way.MANY) >= 28
+    shape = TaskLayout()
+    run(shape, 1_000_000, {Layout.ONE: 0.2, Layout.MANY: 0.4}, 40)
+    assert run(shape, 1_000_000, {Layout.ONE: 0.9, Layout.MANY: 0.4}, 120)[-30:].count(Layout.MANY) >= 28
 
 
 def test_a_stream_that_shrinks_goes_back_to_one_task() -> None:
-    shape = Shape()
-    run(shape, 4_000_000, {Way.ONE: 0.8, Way.MANY: 0.4}, 10)
-    assert run(shape, 500, {Way.ONE: 0.1, Way.MANY: 0.1}, 3)[1:] == [Way.ONE, Way.ONE]
+    shape = TaskLayout()
+    run(shape, 4_000_000, {Layout.ONE: 0.8, Layout.MANY: 0.4}, 10)
+    assert run(shape, 500, {Layout.ONE: 0.1, Layout.MANY: 0.1}, 3)[1:] == [Layout.ONE, Layout.ONE]
 
 
 def test_jobs_run_at_the_same_time_and_the_first_error_is_raised_when_all_have_ended() -> None:

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.shared import prove_shared
+from slackwater.spark.storage.storage_dir import StorageDir
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 def written(visible: int) -> object:
     """Workers that write to the same path, each on its machine: some of them on the driver's."""
 
-    def write(place: Place, tasks: int) -> None:
+    def write(place: StorageDir, tasks: int) -> None:
         Path(place.path).mkdir(parents=True)
         (Path(place.path) / "_SUCCESS").touch()
         for task in range(min(visible, tasks)):
@@ -34,7 +34,7 @@ def written(visible: int) -> object:
 
 
 def prove(folder: Path, write: object) -> None:
-    prove_shared(Place.of(folder), f"storage={str(folder)!r}", "spark://host:7077", 4, write)  # type: ignore[arg-type]
+    prove_shared(StorageDir.of(folder), f"storage={str(folder)!r}", "spark://host:7077", 4, write)  # type: ignore[arg-type]
 
 
 def test_a_folder_of_which_the_driver_sees_all_files_is_shared(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_folder_of_which_the_driver_misses_files_is_refused(tmp_path: Path, vi
 
 
 def test_a_folder_to_which_the_workers_cannot_write_is_refused(tmp_path: Path) -> None:
-    def write(place: Place, tasks: int) -> None:
+    def write(place: StorageDir, tasks: int) -> None:
         raise PySparkException("Mkdirs failed to create file:/data")
 
     with pytest.raises(sw.RunError, match=r"the workers cannot write there .*Mkdirs failed.*write storage="):

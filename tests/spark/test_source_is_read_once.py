@@ -14,12 +14,12 @@ import slackwater as sw
 from slackwater.plan.nodes import MapNode, RollingNode, StreamNode, WindowNode
 from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.pages.new_page import arrived, load
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.pages.spool import Spool
-from slackwater.spark.storage.place import Place
+from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import arrived, load
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.ingest.spool import Spool
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import arrow_plan
 from tests.kit.streams import SAMPLE
 
@@ -44,7 +44,7 @@ def page_of(spark: SparkSession, reads: Accumulator[int], folder: Path) -> Spark
 
     frame = spark.createDataFrame(spark.sparkContext.parallelize(range(ROWS), 2).mapPartitions(read), SCHEMA)
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), source="g")
-    return arrived(frame, node, 3, 7, Shape(), SparkPages(spark, Place.of(folder)))
+    return arrived(frame, node, 3, 7, TaskLayout(), SparkPages(spark, StorageDir.of(folder)))
 
 
 def spool(page: SparkPage) -> int:

@@ -17,15 +17,15 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackwater.spark.pages import spilled_records
 
 from slackwater.columns import CELL
 from slackwater.engine.build import Settings
 from slackwater.operators.record_store import ResidentRecords
-from slackwater.spark.pages import spilled_records
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.spilled_records import SpilledRecords
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.state.spilled_records import SpilledRecords
 from slackwater.spark.storage import journal_files
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import script as script_module
 from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Fate, World
@@ -36,7 +36,7 @@ from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed,
 @contextmanager
 def spilling(folder: Path, cell_rows: int, limit: int = 0, most_cells: int = 2) -> Iterator[None]:
     """Scripts spill from the limit on, into cells of about so many rows."""
-    pages = SparkPages(None, Place.of(folder))  # type: ignore[arg-type]
+    pages = SparkPages(None, StorageDir.of(folder))  # type: ignore[arg-type]
 
     def spill(self: ArrowPages, label: str, resident: ResidentRecords) -> SpilledRecords:
         return SpilledRecords(label, resident, pages)

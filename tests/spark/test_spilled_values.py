@@ -24,10 +24,10 @@ from slackwater.operators.pane_store import ResidentPanes
 from slackwater.operators.payload import Staged
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, LONGEST_SPAN, TimeDomain
-from slackwater.spark.embedded import private_copy
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.spilled_panes import SpilledPanes
-from slackwater.spark.storage.place import Place
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.state.spilled_panes import SpilledPanes
+from slackwater.spark.storage.embedded import private_copy
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
@@ -96,7 +96,7 @@ def answers(table: pa.Table) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def pages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkPages:
-    return SparkPages(private_copy(spark), Place.of(tmp_path_factory.mktemp("pages")))
+    return SparkPages(private_copy(spark), StorageDir.of(tmp_path_factory.mktemp("pages")))
 
 
 @settings(max_examples=6, deadline=None)

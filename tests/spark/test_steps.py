@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.spark.embedded import private_copy
-from slackwater.spark.references.steps import steps_of
+from slackwater.spark.backend.locations.batch_plan import steps_of
+from slackwater.spark.storage.embedded import private_copy
 
 pytestmark = pytest.mark.spark
 

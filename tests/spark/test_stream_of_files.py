@@ -18,13 +18,13 @@ from slackwater.engine.loop import Loop
 from slackwater.operators.page import Folded, Page
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.pages.new_page import by_reference
-from slackwater.spark.pages.one_task import SideBySide
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.references.files import Files
-from slackwater.spark.storage.place import Place
+from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.locations.files import Files
+from slackwater.spark.backend.one_task import SideBySide
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import by_reference
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import PaneKernel
 
 pytestmark = pytest.mark.spark
@@ -238,7 +238,7 @@ def test_pages_taken_together_are_worked_on_side_by_side(
 
     monkeypatch.setattr(SideBySide, "run", spy)
     work_when_all_wait(monkeypatch, 12)
-    monkeypatch.setattr(Shape, "SMALL", 10)
+    monkeypatch.setattr(TaskLayout, "SMALL", 10)
     source.mkdir()
     write_files(source, files=12)
     with sw.Session(spark) as s:
@@ -271,7 +271,7 @@ def test_no_more_pages_are_taken_than_have_room_for_what_they_come_down_to(
         return fold(self, kernel)
 
     monkeypatch.setattr(SparkPage, "fold", spy)
-    monkeypatch.setattr("slackwater.spark.pages.pages._MOST_PARTIALS", most)
+    monkeypatch.setattr("slackwater.spark.backend.pages._MOST_PARTIALS", most)
     work_when_all_wait(monkeypatch, 8)
     source.mkdir()
     rows_in_files = write_files(source, files=8)
@@ -316,7 +316,7 @@ def test_a_map_of_pages_taken_together_has_a_task_for_each_core(
 def test_pages_are_taken_together_as_long_as_what_they_come_down_to_fits(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pages = SparkPages(spark, Place.of(tmp_path))
+    pages = SparkPages(spark, StorageDir.of(tmp_path))
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5))
     schema = spark.createDataFrame([], "t BIGINT").schema.json()
 

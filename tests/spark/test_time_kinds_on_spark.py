@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.spark.api.declare import stream_node
-from slackwater.spark.pages.new_page import arrived
-from slackwater.spark.pages.origin import stamp_sql
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.spool import Spool
-from slackwater.spark.storage.place import Place
+from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.origin import stamp_sql
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import arrived
+from slackwater.spark.ingest.spool import Spool
+from slackwater.spark.storage.storage_dir import StorageDir
 from tests.spark.test_a_users_day import eventually, instant, past
 
 pytestmark = pytest.mark.spark
@@ -87,10 +87,10 @@ def test_a_page_from_the_spool_is_stamped_at_its_admission_and_keeps_that_in_the
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """It was saved before it was admitted, without a stamp; the journal finds the same files with it."""
-    pages = SparkPages(spark, Place.of(tmp_path))
+    pages = SparkPages(spark, StorageDir.of(tmp_path))
     rows = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3)], "g STRING, v BIGINT")
     node = stream_node("a", rows, sw.internal(), "g", None)
-    put = Spool("a", pages).put(arrived(rows, node, 0, 5, Shape(), pages))
+    put = Spool("a", pages).put(arrived(rows, node, 0, 5, TaskLayout(), pages))
     admitted = pages.load(put).stamped(1_000)
     again = pages.load(json.loads(json.dumps(admitted.saved)))
     for page in (admitted, again, admitted.where("v > 1"), again.stamped(1_000)):
@@ -99,7 +99,7 @@ def test_a_page_from_the_spool_is_stamped_at_its_admission_and_keeps_that_in_the
         assert (arrival.sources.rows.tolist(), arrival.sources.highest.tolist()) == ([2, 1], [1_000, 1_000])
     assert [r["__time"] for r in again.frame.collect()] == [1_000] * 3
     assert again.payload().column_names == ["g", "v"]
-    fresh = arrived(rows, node, 0, 5, Shape(), pages)
+    fresh = arrived(rows, node, 0, 5, TaskLayout(), pages)
     assert fresh.where("v > 1").stamped(2_000).payload().num_rows == 2
     assert fresh.arrival() is not None, "who waits for the arrival of the page as it came learns of it"
 

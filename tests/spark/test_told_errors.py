@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from slackwater.errors import QueryError, RunError
 from slackwater.spark.api.declare import check_frame
 from slackwater.spark.ingest.streams import Ingest, ReadNoMore
-from slackwater.spark.storage.spark_faults import briefly
+from slackwater.spark.storage.spark_errors import briefly
 
 AT = "\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)\n"
 FILE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/c.parquet.  SQLSTATE: KD001"

@@ -14,6 +14,7 @@ import pytest
 from datasketches import kll_doubles_sketch
 from polars.testing import assert_frame_equal
 from pyspark.sql import DataFrame, SparkSession
+from slackwater.spark.pages import spark_page
 
 import slackwater as sw
 from slackwater.aggregates.parse import parse_aggregate
@@ -23,16 +24,15 @@ from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.pages import spark_page
-from slackwater.spark.pages.new_page import arrived, by_reference
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.shape import Shape, Way
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.pages.statistics import glance
-from slackwater.spark.pages.wide_fold import WideFold
-from slackwater.spark.pages.wide_sql import WideSql
-from slackwater.spark.references.files import Files
-from slackwater.spark.storage.place import Place
+from slackwater.spark.backend.layout import Layout, TaskLayout
+from slackwater.spark.backend.locations.files import Files
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import arrived, by_reference
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.statistics import glance
+from slackwater.spark.backend.wide_fold import WideFold
+from slackwater.spark.backend.wide_sql import WideSql
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 
@@ -84,7 +84,7 @@ def rows(seed: int, count: int) -> pl.DataFrame:
 def page(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) -> SparkPage:
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
     made = arrived(
-        spark.createDataFrame(frame.to_arrow()), node, 0, 7, Shape(), SparkPages(spark, Place.of(folder))
+        spark.createDataFrame(frame.to_arrow()), node, 0, 7, TaskLayout(), SparkPages(spark, StorageDir.of(folder))
     )
     made.expect(frozenset({"total"}))
     return made
@@ -99,7 +99,7 @@ def of_files(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: A
     paths = tuple(str(file) for file in sorted(place.iterdir()))
     files = Files("parquet", (), spark.createDataFrame(frame.to_arrow()).schema.json(), paths, 1)
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
-    made = by_reference(files, node, 0, 7, "note", SparkPages(spark, Place.of(folder)), ["*"])
+    made = by_reference(files, node, 0, 7, "note", SparkPages(spark, StorageDir.of(folder)), ["*"])
     made.expect(frozenset({"total"}))
     return made
 
@@ -151,13 +151,13 @@ def test_equals_a_job_for_each(
         return {kernel: (other, other.fold(kernel)) for kernel, other in pages.items()}
 
     by_jobs = [alone(frame) for frame in frames]
-    for cut in (None, *Way):
+    for cut in (None, *Layout):
         if cut is not None:
-            monkeypatch.setattr(Shape, "large", True)
-            monkeypatch.setattr(Shape, "way", lambda self, files, way=cut: way)
+            monkeypatch.setattr(TaskLayout, "large", True)
+            monkeypatch.setattr(TaskLayout, "way", lambda self, files, way=cut: way)
         wide = WideFold(kernels)
         for frame, each in zip(frames, by_jobs, strict=True):
-            mine = arrived(frame, of_files if cut is Way.PARTS else page)
+            mine = arrived(frame, of_files if cut is Layout.PARTS else page)
             found = wide.fold(mine)
             assert set(found) == set(shared), cut
             for kernel, one in found.items():
@@ -166,8 +166,8 @@ def test_equals_a_job_for_each(
                 assert repr(mine.arrival()) == repr(other.arrival()) or stream
                 assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
     # The job of one kernel is cut by rows and by files as well.
-    for cut, make in ((Way.MANY, page), (Way.PARTS, of_files)):
-        monkeypatch.setattr(Shape, "way", lambda self, files, way=cut: way)
+    for cut, make in ((Layout.MANY, page), (Layout.PARTS, of_files)):
+        monkeypatch.setattr(TaskLayout, "way", lambda self, files, way=cut: way)
         for kernel, (_, several) in alone(frames[0], make).items():
             assert_same(several, by_jobs[0][kernel][1])
 
@@ -192,8 +192,8 @@ def test_panes_spread_over_the_hash_map_come_back_as_they_were(spark: SparkSessi
 def test_the_largest_kernel_takes_the_statistics_of_large_pages_along_in_a_job_of_its_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Shape, "large", True)
-    monkeypatch.setattr(Shape, "way", lambda self, files: Way.PARTS)
+    monkeypatch.setattr(TaskLayout, "large", True)
+    monkeypatch.setattr(TaskLayout, "way", lambda self, files: Layout.PARTS)
     asked: list[tuple[tuple[int, ...], bool]] = []
     text_of = WideSql.job
 
@@ -218,14 +218,14 @@ def test_the_largest_kernel_takes_the_statistics_of_large_pages_along_in_a_job_o
             assert found[each].partials[ROWS].sum() == 300 - arrival.missing
 
 
-@pytest.mark.parametrize("cut", [None, Way.ONE, Way.PARTS])
+@pytest.mark.parametrize("cut", [None, Layout.ONE, Layout.PARTS])
 def test_brings_the_sketch_of_times_along(
-    spark: SparkSession, tmp_path: Path, cut: Way | None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, cut: Layout | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if cut is not None:
-        monkeypatch.setattr(Shape, "large", True)
-        monkeypatch.setattr(Shape, "way", lambda self, files: cut)
-    mine = (of_files if cut is Way.PARTS else page)(spark, tmp_path, rows(1, 300))
+        monkeypatch.setattr(TaskLayout, "large", True)
+        monkeypatch.setattr(TaskLayout, "way", lambda self, files: cut)
+    mine = (of_files if cut is Layout.PARTS else page)(spark, tmp_path, rows(1, 300))
     mine.expect(frozenset({"sketch"}))
     WideFold([PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS if shares(k)]).fold(mine)
     arrival = mine.measure()
@@ -243,7 +243,7 @@ def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
     most: int,
     share: float,
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.pages.statistics._GLANCE", most)
+    monkeypatch.setattr("slackwater.spark.backend.statistics._GLANCE", most)
     mine = make(spark, tmp_path, frame := rows(1, 2_000))
     mine.expect(frozenset({"glance"}))
     jobs = mine.origin.pages.jobs
@@ -264,7 +264,7 @@ def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
 def test_a_glance_that_meets_no_time_is_none(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.pages.statistics._GLANCE", 1)
+    monkeypatch.setattr("slackwater.spark.backend.statistics._GLANCE", 1)
     frame = rows(1, 300)
     mine = of_files(spark, tmp_path, frame.with_columns(t=pl.when(pl.int_range(300) == 150).then(7)))
     mine.expect(frozenset({"glance"}))
@@ -284,7 +284,7 @@ def test_files_that_are_gone_after_the_work_on_them_harm_only_the_glance(
             path.unlink()
         return glance(rows, about)
 
-    monkeypatch.setattr("slackwater.spark.pages.origin.glance", gone)
+    monkeypatch.setattr("slackwater.spark.backend.origin.glance", gone)
     found = mine.fold(KERNELS[0])
     assert found.partials[ROWS].sum() == frame["t"].count()
     assert mine.measure().sketch is None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, TIME
-from slackwater.spark.pages.fold import SPREAD
-from slackwater.spark.pages.wide_sql import PLACE, Part, WideSql
+from slackwater.spark.backend.fold import SPREAD
+from slackwater.spark.backend.wide_sql import PLACE, Part, WideSql
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 

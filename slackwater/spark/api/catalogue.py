@@ -13,10 +13,10 @@ from slackwater.errors import QueryError, UnknownTableError, did_you_mean
 from slackwater.plan.beside import check_behind
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.api.declare import check_policy
-from slackwater.spark.api.relation import FrameRelation, fields_of, to_arrow
-from slackwater.spark.embedded import moved_to
+from slackwater.spark.backend.relation import FrameRelation, fields_of, to_arrow
 from slackwater.spark.ingest.replay import Replay
-from slackwater.spark.types import spark_schema
+from slackwater.spark.storage.embedded import moved_to
+from slackwater.spark.storage.types import spark_schema
 
 
 @dataclass(frozen=True)

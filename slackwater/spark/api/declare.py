@@ -13,7 +13,7 @@ from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import UNSTAMPED, Internal, Latent, is_stamped
-from slackwater.spark.api.relation import FrameRelation, columns_of, time_in_ticks
+from slackwater.spark.backend.relation import FrameRelation, columns_of, time_in_ticks
 
 
 def check_frame(name: object, df: object) -> None:

@@ -15,9 +15,9 @@ from pyspark import cloudpickle
 from slackwater.errors import QueryError, RunError, SqlError, did_you_mean
 from slackwater.plan.explain import explain_plan
 from slackwater.spark.api.query import Query
-from slackwater.spark.api.relation import FrameRelation
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.sql_streams import declare_stream, declare_table
+from slackwater.spark.backend.relation import FrameRelation
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import OfAnalysis, Scope

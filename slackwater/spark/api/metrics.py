@@ -17,9 +17,9 @@ from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
 from slackwater.scheduling.strategy import Act
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.run import Run
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.storage.memory_sink import MemorySink
-from slackwater.spark.storage.sinks import CallableSink
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.sinks.memory_sink import MemorySink
+from slackwater.spark.sinks.sinks import CallableSink
 
 #: Figures of the engine that are shown as they are; the others are times.
 _SHOWN = tuple(name for name in ENGINE_FIGURES if name not in ("heartbeat", "heartbeats", "registers"))

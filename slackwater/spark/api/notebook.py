@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from slackwater.errors import QueryError, RunError
 from slackwater.plan.node import streams_of
-from slackwater.spark.storage.memory_sink import MemorySink
-from slackwater.spark.types import spark_schema
+from slackwater.spark.sinks.memory_sink import MemorySink
+from slackwater.spark.storage.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from pyspark.sql.types import StringType
 
 from slackwater.errors import QueryError
 from slackwater.operators.prod import Prod
+from slackwater.operators.prod_request import check_condition, prodded_window
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import LAST_TIME, TimeDomain
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.spark.api.declare import stream_node
-from slackwater.spark.api.prods import check_condition, prodded_window
-from slackwater.spark.api.relation import columns_of, time_in_ticks
 from slackwater.spark.api.run import Run
+from slackwater.spark.backend.relation import columns_of, time_in_ticks
 
 PRODS = "prods"
 

@@ -18,7 +18,7 @@ from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.api.notebook import query_html, query_line
-from slackwater.spark.storage.sinks import SinkLike
+from slackwater.spark.sinks.sinks import SinkLike
 from slackwater.sql.write import to_sql
 from slackwater.windows.sideline import Sideline
 

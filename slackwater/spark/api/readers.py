@@ -8,10 +8,10 @@ from collections.abc import Callable, Set
 
 from slackwater.engine.loop import Loop
 from slackwater.spark.api.catalogue import Declared
-from slackwater.spark.api.interrupts import Interrupts
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.ingest.streams import Ingest
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 
 #: A batch that is nearly done may end by itself before the session stops under it.
 _GRACE_SECONDS = 1.0
@@ -20,7 +20,7 @@ _GRACE_SECONDS = 1.0
 class Readers:
     """Starts and stops the reading of streams."""
 
-    def __init__(self, loop: Loop, pages: SparkPages, place: Place) -> None:
+    def __init__(self, loop: Loop, pages: SparkPages, place: StorageDir) -> None:
         self._loop = loop
         self._pages = pages
         self._checkpoints = place.child("checkpoints")

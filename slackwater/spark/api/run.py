@@ -17,9 +17,9 @@ from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
-from slackwater.spark.storage.memory_sink import MemorySink
-from slackwater.spark.storage.parquet_sink import ParquetSink
-from slackwater.spark.storage.spark_faults import briefly
+from slackwater.spark.sinks.memory_sink import MemorySink
+from slackwater.spark.sinks.parquet_sink import ParquetSink
+from slackwater.spark.storage.spark_errors import briefly
 
 if TYPE_CHECKING:
     from slackwater.spark.api.query import Query

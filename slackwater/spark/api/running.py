@@ -19,6 +19,7 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError, RunError
 from slackwater.estimates.early import Early
 from slackwater.events import event
+from slackwater.operators.prod_request import check_settings, read_prod
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
 from slackwater.plan.columns import needed_columns
@@ -29,22 +30,21 @@ from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
-from slackwater.spark.api.interrupts import Interrupts
 from slackwater.spark.api.journal_queries import JournalQueries
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
 from slackwater.spark.api.prod_streams import Control
-from slackwater.spark.api.prods import check_settings, read_prod
 from slackwater.spark.api.query import Query
 from slackwater.spark.api.readers import Readers
 from slackwater.spark.api.run import Run
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.ingest.replay import Replay, come_to
-from slackwater.spark.pages.pages import SparkPages
+from slackwater.spark.sinks.parquet_sink import ParquetSink
+from slackwater.spark.sinks.sinks import SinkLike, make_sink
 from slackwater.spark.storage.journal_files import FileJournal, Noted
-from slackwater.spark.storage.parquet_sink import ParquetSink
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.sinks import SinkLike, make_sink
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.sideline import Sideline
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Running:
         self,
         catalogue: Catalogue,
         pages: SparkPages,
-        place: Place,
+        place: StorageDir,
         journal: FileJournal | None,
         strategy: Strategy | None,
         resident_limit: int,

@@ -33,13 +33,14 @@ from slackwater.spark.api.progress_bar import bar
 from slackwater.spark.api.query import Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
-from slackwater.spark.embedded import embedded, moved_to, private_copy
+from slackwater.spark.backend.memory_budget import DISK, MEMORY, MemoryBudget, read_size
+from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.ingest.replay import read_replay
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.room import DISK, MEMORY, Room, read_size
+from slackwater.spark.state.stores import SparkStores
+from slackwater.spark.storage.embedded import embedded, moved_to, private_copy
 from slackwater.spark.storage.journal_files import open_journal
-from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.shared import shared_place
+from slackwater.spark.storage.storage_dir import StorageDir
 
 _log = logging.getLogger(__name__)
 _unstopped: set[Session] = set()
@@ -106,18 +107,19 @@ class Session(SpeaksSql):
             raise QueryError(f"heartbeats={heartbeats!r}: write heartbeats= with {levels}")
         self.spark = spark if spark is not None else embedded()
         given = shared_place(self.spark, journal, storage)
-        self._journal = None if journal is None else open_journal(Place.of(journal), sync)
+        self._journal = None if journal is None else open_journal(StorageDir.of(journal), sync)
         self._owns_place = journal is None
-        self._place = given or Place.temporary()
+        self._place = given or StorageDir.temporary()
         if storage is not None:
             # Others may use the same storage; a journal finds its own folder again.
             own = f"session-{uuid.uuid4().hex}" if self._journal is None else self._journal.id
             self._place = self._place.child(own)
-        pages = SparkPages(private_copy(self.spark), self._place, sync and self._journal is not None, self.spark)
+        durable = sync and self._journal is not None
+        pages = SparkPages(private_copy(self.spark), self._place, durable, self.spark, SparkStores)
         self._catalogue = Catalogue(pages.spark, self.spark)
         pages.tables = self._catalogue.table
         pages.streams = self._catalogue.frame
-        pages.room = Room(read_size(memory, "memory"), read_size(disk, "disk"))
+        pages.room = MemoryBudget(read_size(memory, "memory"), read_size(disk, "disk"))
         self._analysis = Analysis(self._catalogue)
         self._tables: dict[str, DataFrame] = {}
         """Stored relations as the user gave them."""

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 
 from slackwater.errors import QueryError, SlackwaterError, SqlError, did_you_mean
 from slackwater.spark.api.query import Stream
-from slackwater.spark.api.relation import FrameRelation
-from slackwater.spark.storage.spark_faults import briefly
+from slackwater.spark.backend.relation import FrameRelation
+from slackwater.spark.storage.spark_errors import briefly
 from slackwater.sql.create_stream import FILE_FORMATS
 from slackwater.sql.places import placed
 from slackwater.sql.statements import CreateStream, CreateTable

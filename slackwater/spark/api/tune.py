@@ -16,9 +16,9 @@ from slackwater.columns import BEFORE, NO_SOURCE, PANE, ROWS, SOURCE, TIME
 from slackwater.errors import QueryError
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.api.relation import columns_of, time_in_ticks
-from slackwater.spark.embedded import moved_to, private_copy
-from slackwater.spark.pages.statistics import sketch_column
+from slackwater.spark.backend.relation import columns_of, time_in_ticks
+from slackwater.spark.backend.statistics import sketch_column
+from slackwater.spark.storage.embedded import moved_to, private_copy
 from slackwater.tune import rows as R
 from slackwater.tune.asked import TARGETS, Asked, Length, as_tuple
 from slackwater.tune.bar import bar

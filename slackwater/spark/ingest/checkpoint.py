@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from slackwater.errors import JournalError
 from slackwater.spark.storage.disk import Disk
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 
 
 class Checkpoint:
     """The folder in which Spark notes what each batch holds (`offsets`) and which are done (`commits`)."""
 
-    def __init__(self, stream: str, place: Place, journal: Place) -> None:
+    def __init__(self, stream: str, place: StorageDir, journal: StorageDir) -> None:
         self.place = place
         self._stream = stream
         self._journal = journal

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.storage_dir import StorageDir
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _MANAGERS = (
@@ -40,7 +40,7 @@ def fast_settings(spark: SparkSession) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def fast_checkpoints(spark: SparkSession, checkpoint: Place) -> Iterator[dict[str, str]]:
+def fast_checkpoints(spark: SparkSession, checkpoint: StorageDir) -> Iterator[dict[str, str]]:
     """Inside, a stream is started: Spark's copy of the session keeps the settings, the session itself does not."""
     with _starting:
         settings = fast_settings(spark) if checkpoint.local else {}

@@ -33,14 +33,14 @@ from slackwater.errors import QueryError, RunError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK, microseconds
-from slackwater.spark.api.interrupts import Interrupts
-from slackwater.spark.api.relation import columns_of, time_in_ticks
-from slackwater.spark.pages.new_page import arrived
-from slackwater.spark.pages.pages import SORTED, SparkPages
-from slackwater.spark.pages.shape import Shape
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.spark_faults import spark_told
+from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.pages import SORTED, SparkPages
+from slackwater.spark.backend.relation import columns_of, time_in_ticks
+from slackwater.spark.backend.scan import arrived
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.ingest.interrupts import Interrupts
+from slackwater.spark.storage.spark_errors import spark_errors_explained
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import floor_division
 
 _CUT = "__cut"
@@ -65,7 +65,7 @@ class Replay:
             F.expr(floor_division(self.arrival, self.page)),
         )
         try:
-            with spark_told("write", place):
+            with spark_errors_explained("write", place):
                 numbered.sort(F.col(_CUT).asc_nulls_first()).write.parquet(place.address)
             pages.spent(time.perf_counter() - started)
             yield from _read_cuts(place)
@@ -83,7 +83,7 @@ class Replay:
         )
 
 
-def _read_cuts(place: Place) -> Iterator[tuple[int, pa.Table]]:
+def _read_cuts(place: StorageDir) -> Iterator[tuple[int, pa.Table]]:
     """The pages of sorted files."""
     held: list[pa.Table] = []
     current: int | None = None
@@ -142,7 +142,7 @@ class Due:
 
     at: int
     replay: Replay
-    shape: Shape
+    shape: TaskLayout
     number: int
     rows: pa.Table
 
@@ -160,7 +160,7 @@ def interleaved(replays: Iterable[Replay], pages: SparkPages) -> Generator[tuple
 
 
 def _of(replay: Replay, pages: SparkPages) -> Iterator[Due]:
-    shape = Shape()
+    shape = TaskLayout()
     for number, rows in replay.cuts(pages):
         yield Due((number + 1) * replay.page, replay, shape, number, rows)
 

@@ -14,18 +14,18 @@ from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
 from slackwater.plan.nodes import StreamNode
-from slackwater.spark.embedded import tune_for_pages
+from slackwater.spark.backend.locations.files import MOST_FILES
+from slackwater.spark.backend.locations.registry import Direct
+from slackwater.spark.backend.one_task import reader_of
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.scan import arrived, by_reference
+from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.ingest.fast_checkpoints import fast_checkpoints, own_files
-from slackwater.spark.pages.new_page import arrived, by_reference
-from slackwater.spark.pages.one_task import reader_of
-from slackwater.spark.pages.pages import SparkPages
-from slackwater.spark.pages.spark_page import SparkPage
-from slackwater.spark.pages.spool import Spool
-from slackwater.spark.references.files import MOST_FILES
-from slackwater.spark.references.registry import Direct
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.spark_faults import spark_told
+from slackwater.spark.ingest.spool import Spool
+from slackwater.spark.storage.embedded import tune_for_pages
+from slackwater.spark.storage.spark_errors import spark_errors_explained
+from slackwater.spark.storage.storage_dir import StorageDir
 
 #: How often to look whether the user has waited enough.
 _LOOK_SECONDS = 0.2
@@ -56,7 +56,7 @@ class Ingest:
         frame: DataFrame,
         loop: Loop,
         pages: SparkPages,
-        checkpoint: Place,
+        checkpoint: StorageDir,
         trigger: str | None,
     ) -> None:
         self.node = node
@@ -104,7 +104,7 @@ class Ingest:
             writer = writer.trigger(processingTime=self._trigger)
         with (
             fast_checkpoints(self._frame.sparkSession, place) as self._fast,
-            spark_told("note the batches of a stream in", place),
+            spark_errors_explained("note the batches of a stream in", place),
         ):
             self.query = writer.start()
             # Sources make their own logs a little later, in the stream's thread: the setting must still be there.
@@ -118,7 +118,7 @@ class Ingest:
 
     def wait(self, enough: Callable[[], bool]) -> bool:
         """Wait until the query ends by itself, whether it does before it is enough; its error is raised."""
-        with spark_told("note the batches of a stream in", self._checkpoint.place):
+        with spark_errors_explained("note the batches of a stream in", self._checkpoint.place):
             query = self.query
             while query is not None and not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]
                 if enough():

@@ -28,13 +28,13 @@ class Disk:
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it."""
-        with told("make the folder", path):
+        with io_errors_explained("make the folder", path):
             self._files.create_dir(path, recursive=True)
 
     def write(self, path: str, *parts: bytes | pa.Buffer) -> None:
         """Write a file that is there whole or not at all, and force it to the disk."""
         half = path + _HALF
-        with told("write", path):
+        with io_errors_explained("write", path):
             with self._files.open_output_stream(half) as stream:
                 for part in parts:
                     stream.write(part)
@@ -45,7 +45,7 @@ class Disk:
     def force(self, folder: str, names: Iterable[str] = (), entries: bool = True) -> None:
         """Force files of a folder to the disk, and the folder's entries."""
         if self.forces:
-            with told("force to the disk", folder):
+            with io_errors_explained("force to the disk", folder):
                 for name in names:
                     _force(f"{folder}/{name}")
                 if entries:
@@ -66,12 +66,12 @@ class Disk:
 
     def mark(self, path: str) -> None:
         """Make an empty file; it is not forced, and its name is all it says."""
-        with told("write", path), self._files.open_output_stream(path):
+        with io_errors_explained("write", path), self._files.open_output_stream(path):
             pass
 
     def read(self, path: str) -> bytes | None:
         """What a file holds; None if there is no such file."""
-        with told("read", path):
+        with io_errors_explained("read", path):
             if self._files.get_file_info(path).type == fs.FileType.NotFound:
                 return None
             with self._files.open_input_stream(path) as stream:
@@ -79,7 +79,7 @@ class Disk:
 
     def names(self, folder: str) -> list[str]:
         """The files of a folder. Those that a crash has left half written are deleted."""
-        with told("read the folder", folder):
+        with io_errors_explained("read the folder", folder):
             found = [i.base_name for i in self._files.get_file_info(fs.FileSelector(folder, allow_not_found=True))]
         for name in found:
             if name.endswith(_HALF):
@@ -88,7 +88,7 @@ class Disk:
 
     def delete(self, path: str) -> None:
         """Delete a file; it may be gone already."""
-        with told("delete", path):
+        with io_errors_explained("delete", path):
             try:
                 self._files.delete_file(path)
             except FileNotFoundError:
@@ -108,7 +108,7 @@ def _force(path: str) -> None:
 
 
 @contextmanager
-def told(act: str, path: str) -> Iterator[None]:
+def io_errors_explained(act: str, path: str) -> Iterator[None]:
     """Say an error of the file system in our words."""
     try:
         yield

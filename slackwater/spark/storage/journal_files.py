@@ -24,8 +24,8 @@ from slackwater.engine.journal import Record, Recovered
 from slackwater.errors import JournalError
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.ownership import Lock, Ownership
-from slackwater.spark.storage.place import Place
 from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
+from slackwater.spark.storage.storage_dir import StorageDir
 
 FORMAT = 17
 _RECORD = ".record"
@@ -313,7 +313,7 @@ class FileJournal:
         return record, len(data)
 
 
-def open_journal(place: Place, sync: bool = True) -> FileJournal:
+def open_journal(place: StorageDir, sync: bool = True) -> FileJournal:
     """The journal in a folder, for this session alone; on a file system without locks the newest session wins."""
     if not place.local:
         return FileJournal(place.files, place.path, sync)

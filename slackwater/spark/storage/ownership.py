@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pyarrow import fs
 
 from slackwater.errors import JournalError
-from slackwater.spark.storage.disk import Disk, told
+from slackwater.spark.storage.disk import Disk, io_errors_explained
 
 try:
     import fcntl
@@ -114,7 +114,7 @@ class Lock:
     def __init__(self, folder: str) -> None:
         """Take it, or say who has it."""
         path = f"{folder}/lock"
-        with told("write", path):
+        with io_errors_explained("write", path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         self.release = weakref.finalize(self, os.close, handle)
         """Let others have it."""

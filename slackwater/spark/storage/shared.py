@@ -16,12 +16,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.errors import RunError
-from slackwater.spark.storage.place import Place
-from slackwater.spark.storage.spark_faults import briefly
+from slackwater.spark.storage.spark_errors import briefly
+from slackwater.spark.storage.storage_dir import StorageDir
 
 Folder = str | os.PathLike[str] | None
 #: Has some tasks write a row each to a place.
-Write = Callable[[Place, int], None]
+Write = Callable[[StorageDir, int], None]
 
 
 def is_local(master: str) -> bool:
@@ -33,7 +33,7 @@ def is_local(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
-def shared_place(spark: SparkSession, journal: Folder, storage: Folder) -> Place | None:
+def shared_place(spark: SparkSession, journal: Folder, storage: Folder) -> StorageDir | None:
     """The folder that a user gave for what Spark writes; None if there is none, and a temporary one will do."""
     master, tasks = str(spark.sparkContext.master), spark.sparkContext.defaultParallelism
     name, folder = ("journal", journal) if storage is None else ("storage", storage)
@@ -45,13 +45,13 @@ def shared_place(spark: SparkSession, journal: Folder, storage: Folder) -> Place
             "write sw.Session(storage=…), or journal=…, with a folder that all machines see, as in "
             "storage='hdfs://host/slackwater' or a path that is mounted everywhere"
         )
-    place = Place.of(folder)
+    place = StorageDir.of(folder)
     if not is_local(master):
         prove_shared(place, f"{name}={os.fspath(folder)!r}", master, tasks, lambda *where: _write(spark, *where))
     return place
 
 
-def prove_shared(place: Place, given: str, master: str, tasks: int, write: Write) -> None:
+def prove_shared(place: StorageDir, given: str, master: str, tasks: int, write: Write) -> None:
     """Have the workers write to a place, and refuse it if the driver does not see all of it."""
     proof = place.child(f"proof-{uuid.uuid4().hex}")
     try:
@@ -65,11 +65,11 @@ def prove_shared(place: Place, given: str, master: str, tasks: int, write: Write
         raise _refusal(given, master, f"of {tasks} files that the workers wrote there, the driver sees {seen}")
 
 
-def _write(spark: SparkSession, place: Place, tasks: int) -> None:
+def _write(spark: SparkSession, place: StorageDir, tasks: int) -> None:
     spark.range(0, tasks, 1, tasks).write.parquet(place.address)
 
 
-def _rows(place: Place) -> int:
+def _rows(place: StorageDir) -> int:
     files = [f"{place.path}/{name}" for name in place.names() if name.endswith(".parquet")]
     return sum(pq.read_metadata(file, filesystem=place.files).num_rows for file in files)
 

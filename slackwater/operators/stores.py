@@ -1,0 +1,39 @@
+"""What keeps the rows and partials of operators beyond a page: the contract, one method for each kind of state."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from slackwater.operators.in_order import RowsInOrder
+from slackwater.operators.join_state import JoinState
+from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.operators.rows_join import OrderedRows
+from slackwater.plan.join_node import JoinNode
+from slackwater.progress.time import TimeDomain
+
+
+class Stores(Protocol):
+    """Makes stores. An operator keeps the label of its store for life, so a restart finds it again."""
+
+    def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
+        """For partials that are too many for the driver, beginning with the resident ones."""
+        ...
+
+    def rows(self, label: str, resident: ResidentRecords) -> RecordStore:
+        """For rows that are too many for the driver, beginning with the resident ones."""
+        ...
+
+    def join(self, label: str, node: JoinNode) -> JoinState:
+        """For the rows of a join by windows of time."""
+        ...
+
+    def ordered_join(self, label: str, node: JoinNode) -> OrderedRows:
+        """For the rows of a join in which a side has a window of rows."""
+        ...
+
+    def in_order(self, label: str, schema: pa.Schema) -> RowsInOrder:
+        """For rows of this shape that wait until their time has come."""
+        ...

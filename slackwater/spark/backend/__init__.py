@@ -1,0 +1,1 @@
+"""Pages on Spark: where rows lie, steps compiled, jobs that fold them."""

@@ -1,0 +1,1 @@
+"""Where the rows of a source lie, so that they are read there."""

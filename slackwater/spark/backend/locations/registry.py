@@ -1,0 +1,51 @@
+"""Every kind of reference. A new kind is a file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from slackwater.spark.backend.locations.files import Files, FilesOfBatches
+from slackwater.spark.backend.locations.kafka import Offsets, OffsetsOfBatches
+from slackwater.spark.backend.locations.location import Finder, RowLocation
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of reference comes about."""
+
+    finder: Callable[[DataFrame], Finder]
+    """Looks at a declared stream."""
+    load: Callable[[dict[str, Any]], RowLocation]
+    """From what `saved` gave."""
+
+
+KINDS = {
+    Files.kind: Kind(FilesOfBatches, Files.load),
+    Offsets.kind: Kind(OffsetsOfBatches, Offsets.load),
+}
+
+
+class Direct:
+    """Finds where the rows of a stream's batches lie, so that they are read there instead of being handed over."""
+
+    def __init__(self, stream: DataFrame) -> None:
+        self._finders = [kind.finder(stream) for kind in KINDS.values()]
+
+    def of(self, batch: DataFrame) -> RowLocation | None:
+        """The rows of a batch by reference; None if they must be taken as they are handed over."""
+        return next((found for finder in self._finders if (found := finder.of(batch)) is not None), None)
+
+
+def referred(note: dict[str, Any] | None) -> RowLocation | None:
+    """What the note of a page refers to; None if the page has rows of its own."""
+    name = None if note is None else next((name for name in KINDS if name in note), None)
+    return None if note is None or name is None else KINDS[name].load(note[name])
+
+
+def is_reference(note: dict[str, Any] | None) -> bool:
+    """Whether the rows of a page lie where a source has them."""
+    return note is not None and any(name in note for name in KINDS)

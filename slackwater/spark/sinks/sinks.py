@@ -1,0 +1,106 @@
+"""Sinks: in memory, Parquet files, or a function as for Spark's `foreachBatch`. Each takes a commit id once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from slackwater.errors import QueryError
+from slackwater.operators.payload import Payload, Recipe, Staged
+from slackwater.operators.prod import Prod
+from slackwater.operators.prod_request import read_prod
+from slackwater.operators.sink import Output
+from slackwater.plan.ask import Ask
+from slackwater.plan.function import check_function
+from slackwater.plan.node import PlanNode, answering
+from slackwater.plan.result_keys import result_keys
+from slackwater.spark.backend.locations.location import source_errors_explained
+from slackwater.spark.backend.locations.registry import referred
+from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.sinks.memory_sink import MemorySink
+from slackwater.spark.sinks.parquet_sink import Parquet, ParquetSink, in_full
+from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.storage.types import spark_of, spark_schema
+
+_log = logging.getLogger(__name__)
+
+#: What a user may give as a sink.
+SinkLike = str | os.PathLike[str] | Parquet | Callable[[DataFrame, int], object] | None
+
+
+class CallableSink:
+    """Hands each commit to a function as a DataFrame, under the contract of `foreachBatch`: at least once.
+
+    What the function gives back may be a prod (S5's feedback): `sw.prod(…)`, or True for all open windows. One that
+    makes no sense is counted: it comes in the middle of a commit, which it must not spoil.
+    """
+
+    advice = "mend the function"
+
+    def __init__(
+        self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: PlanNode | None
+    ) -> None:
+        self._function = function
+        self.about = f"the function {getattr(function, '__name__', type(function).__name__)!r}"
+        self._pages = pages
+        self._plan = plan
+        """The query that may be prodded; None if it is not results that come."""
+        self._schema = _schema(plan)
+        self.refused = 0
+
+    def write(self, payload: Payload, commit_id: int) -> Prod | None:
+        """Call the function."""
+        if isinstance(payload, Recipe):
+            with source_errors_explained(referred(payload.page)):
+                asked = self._function(self.made(payload), commit_id)
+        elif isinstance(payload, Staged):
+            place = self._pages.root.child(payload.location)
+            rows = self._pages.spark.read.parquet(place.address)
+            missing = [f for f in self._schema or () if f.name not in rows.columns]
+            nulls = {f.name: F.lit(None).cast(spark_of(f.type)) for f in missing}
+            asked = self._function(rows.withColumns(nulls) if nulls else rows, commit_id)
+        else:
+            full = in_full(payload, self._schema)
+            rows = self._pages.given(full, spark_schema(full.schema))
+            asked = self._function(rows, commit_id)
+        if asked is True:
+            asked = Ask()
+        return self._prod(self._plan, asked) if isinstance(asked, Ask) and self._plan is not None else None
+
+    def made(self, recipe: Recipe) -> DataFrame:
+        """Rows as a DataFrame that makes them when the function runs a job on it, as in `foreachBatch`."""
+        return self._pages.made(recipe)
+
+    def _prod(self, plan: PlanNode, asked: Ask) -> Prod | None:
+        try:
+            return read_prod(plan, asked)
+        except QueryError as error:
+            if not self.refused:
+                _log.warning("a prod that a sink's function gave back is left out, as are others: %s", error)
+            self.refused += 1
+            return None
+
+
+def _schema(plan: PlanNode | None) -> pa.Schema | None:
+    """The columns of all results of a query, early or final, so that they can be read as one table."""
+    return None if plan is None else plan.early_schema
+
+
+def make_sink(sink: SinkLike, run: str, pages: SparkPages, plan: PlanNode | None = None) -> Output:
+    """The sink for what a user gave; `plan` is the query whose results come, None for late rows."""
+    if sink is None:
+        return MemorySink(pages, None) if plan is None else MemorySink(pages, plan.schema, result_keys(plan))
+    if isinstance(sink, (str, os.PathLike)):
+        sink = Parquet(sink)
+    if isinstance(sink, Parquet):
+        return ParquetSink(StorageDir.of(sink.folder), run, pages, _schema(plan), sink.every / 1e6)
+    if callable(sink):
+        check_function(sink, "a sink function", "DataFrame", "commit_id")
+        prodded = plan if plan is not None and answering(plan) is not None else None
+        return CallableSink(sink, pages, prodded)
+    raise QueryError(f"sink={sink!r}: give None, a folder, or a function (DataFrame, commit_id)")

@@ -1,0 +1,1 @@
+"""What operators keep on the session's storage."""

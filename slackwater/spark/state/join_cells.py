@@ -1,0 +1,153 @@
+"""The rows of a window join on Spark: both inputs in time cells, matched by Spark's own joins.
+
+The driver knows the files and their times, and reads none of them. A page's pairs are lazy: what stands behind the
+join (a filter, a window) runs in the same job. Files that are purged stay as long as a page needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from slackwater.columns import TIME, UNTIL
+from slackwater.operators.operator import State
+from slackwater.plan.join_node import JoinNode
+from slackwater.progress.time import MIN_TICK
+from slackwater.spark.backend.compile import named
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.state.cell_files import CellFile
+from slackwater.spark.state.join_output import later, of_side, own
+from slackwater.spark.state.two_sides import TwoSides
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.pages import SparkPages
+
+#: Files of fewer bytes are sent to all tasks, which spares the shuffle of the other side.
+_FEW = 32 * 2**20
+
+
+class JoinCells(TwoSides):
+    """What a join keeps, on the journal's file system."""
+
+    def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
+        super().__init__(label, node, pages, [side.longest for side in node.sides])
+        self._added: list[list[CellFile]] = [[], []]
+
+    def add(self, side: int, page: Any, after: int) -> int:
+        """One job writes the page's rows; another one only where some of them are late."""
+        cells = self._sides[side]
+        with page.rows_with_time() as frame:
+            files = cells.write(self._kept(side, frame))
+        self._added[side], late = cells.without_late(files, after)
+        return late
+
+    def pairs(self, side: int, at: int) -> SparkPage | None:
+        """The added page with the rows of the other side that are alive with it."""
+        found = self._meeting(side, self._added[side])
+        if found is None:
+            return None
+        return self._made.page(self._joined(found, "inner"), later(), None, at, self._brought(side))
+
+    def partnered(self, side: int, at: int) -> SparkPage | None:
+        """Rows of the left side that have a partner now, and had none before."""
+        found = self._meeting(side, self._added[side])
+        if found is None:
+            return None
+        rows = self._joined(found, "left_semi")
+        if side == 1 and self._sides[1].files:
+            rows = rows.join(self._rows(1, self._sides[1].files), self._made.together(), "left_anti")
+        return self._made.page(rows, own(0), 1, at, self._brought(side))
+
+    def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
+        """Rows that have stayed without a partner."""
+        alive, files = self._node.sides[side], self._sides[side].files
+        due = [f for f in files if f.low + alive.shortest - 1 <= until and f.high + alive.longest - 1 > after]
+        if not due:
+            return None
+        last = f"({of_side(side, UNTIL)} - 1L)"
+        rows = self._rows(side, due).where(f"{last} <= {until}L")
+        if after > MIN_TICK:
+            rows = rows.where(f"{last} > {after}L")
+        found = self._meeting(side, due)
+        if found is not None:
+            rows = rows.join(self._rows(1 - side, found[1 - side]), self._made.together(), "left_anti")
+        return self._made.page(rows, own(side), 1 - side, at)
+
+    def settle_page(self) -> None:
+        """What was added counts."""
+        for side, files in enumerate(self._added):
+            if files:
+                self._sides[side].add(files)
+        self._added = [[], []]
+
+    def purge(self, side: int, until: int) -> None:
+        """Let files go of which every row is needed no more."""
+        longest = self._node.sides[side].longest
+        self._sides[side].drop([f for f in self._sides[side].files if f.high + longest - 1 <= until])
+
+    def last(self, side: int) -> int:
+        """The last instant of all rows; of a pair at most as much later as it can be alive."""
+        top = max((file.high for file in self._sides[side].files), default=None)
+        return MIN_TICK if top is None else top + self._node.sides[side].longest - 1
+
+    def next_last(self, side: int, after: int) -> int | None:
+        """By what is known of the files: the first row of one, or, once that is out, its last."""
+        alive, files = self._node.sides[side], self._sides[side].files
+        firsts = [f.low + alive.shortest - 1 for f in files]
+        lasts = [f.high + alive.longest - 1 for f in files]
+        return min((tick for tick in (*firsts, *lasts) if tick > after), default=None)
+
+    def state(self, whole: bool) -> State:
+        """Which files there are."""
+        return State({"sides": [cells.state() for cells in self._sides], "given": self._made.given})
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue with them."""
+        super().restore(states)
+        self._made.given = states[-1].values["given"]
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows, bytes and files of both sides; some may be needed no more."""
+        return {**super().size, "files": sum(len(cells.files) for cells in self._sides)}
+
+    def _brought(self, side: int) -> tuple[int, int]:
+        """Which side has got how many new rows."""
+        return side, sum(file.rows for file in self._added[side])
+
+    def _kept(self, side: int, frame: DataFrame) -> DataFrame:
+        """What is kept of a row: its columns, its time and, where that is not always the same, its end."""
+        hidden = [TIME] if self._node.sides[side].range is not None else [TIME, UNTIL]
+        return frame.select(*self._made.visible(side), *hidden)
+
+    def _rows(self, side: int, files: Sequence[CellFile]) -> DataFrame:
+        """The rows of some files, with hidden columns under names of their side."""
+        alive, frame = self._node.sides[side], self._sides[side].frame(files)
+        until = UNTIL if alive.range is None else f"{TIME} + {alive.range}L"
+        hidden = [named(TIME, of_side(side, TIME)), named(until, of_side(side, UNTIL))]
+        return frame.select(*self._made.visible(side), *hidden)
+
+    def _meeting(self, side: int, files: Sequence[CellFile]) -> tuple[list[CellFile], list[CellFile]] | None:
+        """These files of a side, and those of the other side with rows that are alive at the same time."""
+        if not files:
+            return None
+        low = min(f.low for f in files)
+        high = max(f.high for f in files) + self._node.sides[side].longest
+        longest = self._node.sides[1 - side].longest
+        others = [f for f in self._sides[1 - side].files if f.low < high and f.high + longest > low]
+        if not others:
+            return None
+        return (list(files), others) if side == 0 else (others, list(files))
+
+    def _joined(self, found: tuple[list[CellFile], list[CellFile]], how: str) -> DataFrame:
+        left, right = (self._rows(side, files) for side, files in enumerate(found))
+        sizes = [sum(f.bytes for f in files) for files in found]
+        # A semi join can only look up rows of its right side.
+        if sizes[1] < _FEW and (sizes[1] <= sizes[0] or how != "inner"):
+            right = F.broadcast(right)
+        elif sizes[0] < _FEW and how == "inner":
+            left = F.broadcast(left)
+        return left.join(right, self._made.together(), how)

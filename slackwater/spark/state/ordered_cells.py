@@ -1,0 +1,164 @@
+"""The rows of a join with windows of rows, on Spark: matched in the order of time, when time has passed them.
+
+A window of rows is meant to be small: its rows are written anew each time. Those that wait for time, and those of a
+side with a window of time, stay in their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from slackwater.columns import PLACE, TIME, UNTIL
+from slackwater.operators.operator import State
+from slackwater.plan.join_node import JoinNode
+from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.spark.backend.compile import named
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.state.join_output import later, of_side, own
+from slackwater.spark.state.two_sides import TwoSides
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.pages import SparkPages
+
+#: Of a row: the page that it came with.
+_PAGE = "__page"
+#: What is kept of it beside its columns.
+_HIDDEN = (TIME, _PAGE, PLACE)
+
+
+class OrderedCells(TwoSides):
+    """What such a join keeps, on the journal's file system."""
+
+    def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
+        longest = max(1, *(side.longest for side in node.sides))
+        super().__init__(label, node, pages, [longest, longest])
+        self._came = 0
+        self._released = MIN_TICK
+        self.undecided: int | None = None
+
+    def add(self, side: int, page: Any, after: int) -> int:
+        """One job writes the page's rows; another one only where some of them are late."""
+        cells = self._sides[side]
+        self._came += 1
+        with page.rows_with_time() as frame:
+            place = [F.lit(self._came).alias(_PAGE), F.monotonically_increasing_id().alias(PLACE)]
+            files = cells.write(frame.select(*self._made.visible(side), TIME, *place))
+        files, late = cells.without_late(files, after)
+        cells.add(files)
+        return late
+
+    def release(self, before: int, upto: int, at: int) -> list[SparkPage]:
+        """One job for all pages, when they run, and one for each window of rows."""
+        sides = [self._passed(side, upto) for side in (0, 1)]
+        pages = self._results(sides, before, upto, at)
+        self.undecided = self._first_undecided(sides, upto)
+        for side in (0, 1):
+            self._purge(side, sides[side], upto)
+        self._released = upto
+        return pages
+
+    @property
+    def waiting(self) -> bool:
+        """Whether rows are above the heartbeat."""
+        return any(file.high > self._released for cells in self._sides for file in cells.files)
+
+    def next_time(self, after: int) -> int | None:
+        """By what is known of the files."""
+        return min((t for cells in self._sides if (t := cells.next_time(after)) is not None), default=None)
+
+    def state(self, whole: bool) -> State:
+        """Which files there are."""
+        sides = [cells.state() for cells in self._sides]
+        at = [self._released, self.undecided, self._came, self._made.given]
+        return State({"sides": sides, "at": at})
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue with them."""
+        super().restore(states)
+        self._released, self.undecided, self._came, self._made.given = states[-1].values["at"]
+
+    def _passed(self, side: int, upto: int) -> DataFrame | None:
+        """The rows that a heartbeat has passed, each with its end as far as it is known by then."""
+        cells, alive = self._sides[side], self._node.sides[side]
+        files = [file for file in cells.files if file.low <= upto]
+        if not files:
+            return None
+        rows = cells.frame(files).where(f"{TIME} <= {upto}L")
+        end = f"{TIME} + {alive.range}L"
+        if alive.rows is not None:
+            end = f"lead({TIME}, {alive.rows}) OVER (ORDER BY {TIME}, {_PAGE}, {PLACE})"
+        hidden = [
+            named(TIME, of_side(side, TIME)),
+            F.expr(f"coalesce({end}, {MAX_TICK}L)").alias(of_side(side, UNTIL)),
+        ]
+        kept = [named(name, of_side(side, name)) for name in (_PAGE, PLACE)]
+        return rows.select(*self._made.visible(side), *hidden, *kept)
+
+    def _results(self, sides: Sequence[DataFrame | None], before: int, upto: int, at: int) -> list[SparkPage]:
+        left, right = sides
+        how, pages = self._node.how, list[SparkPage]()
+        if left is not None and right is not None and how != "anti":
+            new = f"greatest({of_side(0, TIME)}, {of_side(1, TIME)})"
+            if how == "semi":
+                pages.append(self._made.page(self._partnered(left, right, before), own(0), 1, at))
+            else:
+                pairs = left.join(right, self._together())
+                pairs = pairs.where(f"{new} > {before}L") if before > MIN_TICK else pairs
+                pages.append(self._made.page(pairs, later(), None, at))
+        for side in self._node.lone if how != "semi" else ():
+            rows, other = sides[side], sides[1 - side]
+            if rows is not None:
+                until = of_side(side, UNTIL)
+                due = rows.where(f"{until} <= {upto}L")
+                due = due.where(f"{until} > {before}L") if before > MIN_TICK else due
+                lone = due if other is None else due.join(other, self._together(), "left_anti")
+                pages.append(self._made.page(lone, own(side), 1 - side, at))
+        return pages
+
+    def _partnered(self, left: DataFrame, right: DataFrame, before: int) -> DataFrame:
+        """Rows of the left side that have a partner now, and had none before."""
+        found = left.join(right, self._together(), "left_semi")
+        if before == MIN_TICK:
+            return found
+        old = right.where(f"{of_side(1, TIME)} <= {before}L")
+        both = self._together() & F.expr(f"{of_side(0, TIME)} <= {before}L")
+        return found.join(old, both, "left_anti")
+
+    def _together(self) -> Column:
+        """A row that so many others of its instant have followed is never alive."""
+        alive = [f"{of_side(side, TIME)} < {of_side(side, UNTIL)}" for side in (0, 1)]
+        return self._made.together() & F.expr(" AND ".join(alive))
+
+    def _first_undecided(self, sides: Sequence[DataFrame | None], upto: int) -> int | None:
+        """One job for each side whose rows may stay alone."""
+        found = []
+        for side in self._node.lone:
+            rows = sides[side]
+            if rows is not None and upto < MAX_TICK:
+                first = rows.where(f"{of_side(side, UNTIL)} > {upto}L").agg(F.min(of_side(side, TIME))).first()
+                found += [] if first is None or first[0] is None else [int(first[0])]
+        return min(found, default=None)
+
+    def _purge(self, side: int, passed: DataFrame | None, upto: int) -> None:
+        """Let rows go that are alive no longer, unless one that may stay alone was alive with them."""
+        bound = upto if self.undecided is None else min(upto, self.undecided)
+        cells, alive = self._sides[side], self._node.sides[side]
+        if alive.range is not None:
+            cells.drop([file for file in cells.files if file.high + alive.range <= bound])
+            return
+        old = [file for file in cells.files if file.low <= upto]
+        if passed is None or not old:
+            return
+        names = {of_side(side, name): name for name in (TIME, _PAGE, PLACE)}
+        kept = (
+            passed.where(f"{of_side(side, UNTIL)} > {bound}L").withColumnsRenamed(names).drop(of_side(side, UNTIL))
+        )
+        if any(file.high > upto for file in old):
+            kept = kept.unionByName(cells.frame(old).where(f"{TIME} > {upto}L"))
+        files = cells.write(kept.coalesce(1)) if bound < MAX_TICK else []
+        cells.drop(old)
+        cells.add(files)

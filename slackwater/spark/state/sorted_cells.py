@@ -1,0 +1,93 @@
+"""Rows that wait for time, on Spark: in time cells, sorted when time has passed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from slackwater.columns import PLACE, TIME
+from slackwater.operators.operator import State
+from slackwater.progress.arrival import Arrival
+from slackwater.progress.time import LONGEST_SPAN, MIN_TICK
+from slackwater.spark.backend.compile import column
+from slackwater.spark.backend.layout import ManyTasks
+from slackwater.spark.backend.origin import Origin
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.state.cell_files import CellFiles
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.pages import SparkPages
+
+#: Of a row: the page that it came with.
+PAGE = "__page"
+
+
+class SortedCells:
+    """The rows of one query."""
+
+    def __init__(self, label: str, schema: pa.Schema, pages: SparkPages) -> None:
+        place = pages.root.child("spill").child(label.replace("/", "-"))
+        self._cells = CellFiles(place, pages, LONGEST_SPAN)
+        self._pages = pages
+        self._visible = [column(f"`{name}`") for name in schema.names]
+        self._came = self._given = 0
+        self._released = MIN_TICK
+        self._shape = ManyTasks()
+
+    def add(self, page: Any, after: int) -> int:
+        """One job writes the page's rows; another one only where some of them are late."""
+        self._came += 1
+        with page.rows_with_time() as frame:
+            place = [F.lit(self._came).alias(PAGE), F.monotonically_increasing_id().alias(PLACE)]
+            files = self._cells.write(frame.select(*self._visible, TIME, *place))
+        files, late = self._cells.without_late(files, after)
+        self._cells.add(files)
+        return late
+
+    def release(self, before: int, upto: int, at: int) -> SparkPage | None:
+        """A lazy page of the rows that time has passed."""
+        due = [file for file in self._cells.files if file.low <= upto]
+        self._released = upto
+        if not due:
+            return None
+        rows = self._cells.frame(due).where(f"{TIME} <= {upto}L")
+        if before > MIN_TICK:
+            rows = rows.where(f"{TIME} > {before}L")
+        frame = rows.orderBy(TIME, PAGE, PLACE).select(*self._visible, TIME)
+        self._given += 1
+        unknown = Arrival(0, 0, None, None, at)
+        origin = Origin(frame, self._given, at, self._shape, self._pages, (TIME,), arrival=unknown)
+        self._cells.read_by(origin)
+        self._cells.drop([file for file in due if file.high <= upto])
+        return SparkPage(origin)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are some."""
+        return any(file.high > self._released for file in self._cells.files)
+
+    def next_time(self, after: int) -> int | None:
+        """By what is known of the files."""
+        return self._cells.next_time(after)
+
+    def state(self, whole: bool) -> State:
+        """Which files there are."""
+        return State({"cells": self._cells.state(), "at": [self._came, self._given, self._released]})
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue with them."""
+        values = states[-1].values
+        self._came, self._given, self._released = values["at"]
+        self._cells.restore(values["cells"])
+
+    def settle(self) -> None:
+        """Delete what is needed no more."""
+        self._cells.settle()
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows and bytes of the files; some of the rows may be out."""
+        return {"waiting_rows": self._cells.rows, "state_bytes": self._cells.bytes}

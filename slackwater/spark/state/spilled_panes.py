@@ -1,0 +1,301 @@
+"""Panes too large for the driver: partials stay Parquet files, Spark merges them when their windows close.
+
+spill/<query>/__piece=7/__pane=42/part-….parquet     what page 7 gave to pane 42
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyarrow import fs
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, LongType, StructField, StructType
+
+from slackwater.columns import CLOSED, NO_SOURCE, PANE, ROWS, SOURCE, WINDOW
+from slackwater.operators.operator import State
+from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.pane_store import ResidentPanes, Results
+from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.staging import stage, too_large
+from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.storage.types import spark_of, spark_schema
+from slackwater.windows.closed import Closed
+from slackwater.windows.frames import frame_of
+from slackwater.windows.kernel import PaneKernel, floor_division, source_text
+from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.pages import SparkPages
+
+_BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"
+#: Before all windows.
+_NONE = MIN_TICK
+_PIECE = "__piece"
+_SOURCES = {_PIECE: pl.Int64, PANE: pl.Int64, SOURCE: pl.String}
+
+
+class SpilledPanes:
+    """Panes on the journal's file system. The driver knows only which page gave something to which pane."""
+
+    kind = "spilled"
+
+    def __init__(self, label: str, resident: ResidentPanes, domain: TimeDomain, pages: SparkPages) -> None:
+        self._kernel: PaneKernel = resident.kernel
+        self._schema = resident.schema
+        self._domain = domain
+        self._pages = pages
+        self._root = pages.root.child("spill").child(label.replace("/", "-"))
+        self._pieces: dict[int, dict[int, int]] = {}
+        """For each piece the panes it has and their bytes."""
+        self._next = 0
+        self._sources = pl.DataFrame(schema=_SOURCES)
+        """By source: which source has rows in which pane of which piece."""
+        self._doomed: list[StorageDir] = []
+        self._columns: StructType | None = None
+        table = resident.ring.all()
+        if table is not None:
+            self._write(pages.spark.createDataFrame(table, spark_schema(table.schema)))
+            self._counted(0)
+
+    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
+        """One Spark job writes the page's partials; their rows are counted from the files."""
+        assert isinstance(page, SparkPage)
+        piece = self._next
+        page.spill(self._kernel, self._place(piece))
+        self._register(piece)
+        return self._counted(piece)
+
+    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+        """One Spark job merges the panes of these windows into staged result rows."""
+        held = self._held(before, after)
+        given = None if self._kernel.source is None else self._given(held, before, after)
+        if not held or (given is not None and given.height == 0):
+            return None
+        started = time.perf_counter()
+        merged = self._windows(held, before, after).withColumn(EMITTED_AT, F.lit(emitted_at))
+        # Sinks want the columns of early results too, so that all files have the same.
+        sql, kinds = result_sql(self._kernel, self._domain), _spark_types(early_schema(self._schema, self._kernel))
+        columns = [F.expr(sql.get(name, "NULL")).cast(kind).alias(name) for name, kind in kinds.items()]
+        staged = stage(merged.select(*columns), self._pages)
+        self._pages.spent(time.perf_counter() - started)
+        spec = self._kernel.spec
+        first, last = spec.first_window(min(held)), spec.last_window(max(held))
+        if before.emitted_through is not None and before.named is None:
+            first = max(first, before.emitted_through + 1)
+        return Results(staged, min(last, after.highest_closed() or last) - first + 1, given=given)
+
+    def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
+        """One Spark job merges the panes of these windows and brings them to the driver, if it can hold them."""
+        held = self._held(before, after)
+        if not held:
+            return None
+        started = time.perf_counter()
+        try:
+            table = self._windows(held, before, after).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not too_large(error):
+                raise
+            raise PartialsTooLarge("more windows and groups than spark.driver.maxResultSize") from error
+        self._pages.spent(time.perf_counter() - started)
+        merged = frame_of(table)
+        return merged if merged.height else None
+
+    def span(self) -> tuple[int, int] | None:
+        """Smallest and largest pane held."""
+        panes = [p for piece in self._pieces.values() for p in piece]
+        return (min(panes), max(panes)) if panes else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pane is held."""
+        return not self._pieces
+
+    def _held(self, before: Closed, after: Closed) -> set[int]:
+        """The panes of the windows that `after` has closed and `before` had not; by source, all that are held."""
+        spec = self._kernel.spec
+        low = None if self._kernel.source is not None else before.lowest_open_pane(spec)
+        highest = after.highest_closed()
+        held = {p for panes in self._pieces.values() for p in panes if low is None or p >= low}
+        return {p for p in held if highest is not None and p < spec.panes(highest)[1]}
+
+    def _given(self, held: set[int], before: Closed, after: Closed) -> pl.DataFrame:
+        """The windows of these panes that are given now, by source."""
+        spec, source = self._kernel.spec, pl.col(SOURCE)
+        panes = self._sources.filter(pl.col(PANE).is_in(list(held))).select(PANE, SOURCE).unique()
+        first, last = spec.windows_of(panes[PANE].to_numpy())
+        panes = panes.with_columns(pl.int_ranges(pl.Series(first), pl.Series(last) + 1).alias(WINDOW))
+        windows = panes.explode(WINDOW).select(SOURCE, WINDOW).unique()
+        windows = after.beside(before.beside(windows, source, _BEFORE), source, _AFTER)
+        newly = pl.col(_BEFORE).is_null() | (pl.col(WINDOW) > pl.col(_BEFORE))
+        closed = windows.filter(pl.col(WINDOW) <= pl.col(_AFTER))
+        if before.given is None:
+            return closed.filter(newly).select(SOURCE, WINDOW)
+        number = closed[WINDOW].to_numpy()
+        lost = before.given.count(closed[SOURCE].to_list(), number, number)
+        return closed.filter(pl.Series(lost == 0)).select(SOURCE, WINDOW)
+
+    def _windows(self, held: set[int], before: Closed, after: Closed) -> DataFrame:
+        """Merged partials by window and group."""
+        spec = self._kernel.spec
+        paths = [
+            self._place(piece).child(f"{PANE}={pane}").address
+            for piece, panes in self._pieces.items()
+            for pane in panes
+            if pane in held
+        ]
+        partials = self._read(paths)
+        # As `WindowSpec.first_window` and `last_window` do it.
+        last_of = floor_division(PANE, spec.panes_per_slide)
+        first_of = f"-({floor_division(f'({spec.panes_per_window - 1}L - {PANE})', spec.panes_per_slide)})"
+        limited = self._limited(partials, before, after)
+        begin = first_of if before.given is not None else f"greatest({first_of}, {_BEFORE} + 1)"
+        ends = limited.withColumn(_FROM, F.expr(begin)).withColumn(_TO, F.expr(f"least({last_of}, {_AFTER})"))
+        keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.keys)]
+        windows = ends.where(f"{_FROM} <= {_TO}").withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
+        if before.given is not None:
+            wanted = self._pages.spark.createDataFrame(self._given(held, before, after).to_arrow())
+            named = windows.withColumn(SOURCE, F.expr(self._source_sql()))
+            windows = named.join(F.broadcast(wanted), on=[SOURCE, WINDOW], how="left_semi")
+        return windows.groupBy(*keys).agg(
+            *(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items())
+        )
+
+    def _read(self, paths: Sequence[str]) -> DataFrame:
+        """Partials from folders of panes."""
+        reader = self._pages.spark.read.option("basePath", self._root.address)
+        if self._columns is None:
+            # All files have the same columns. To find them Spark runs a job: once is enough.
+            found = reader.parquet(*paths).schema
+            pane = StructField(PANE, LongType())  # Spark guesses a type from the names of folders
+            self._columns = StructType([pane if field.name == PANE else field for field in found.fields])
+        return reader.schema(self._columns).parquet(*paths)
+
+    def _source_sql(self) -> str:
+        return f"coalesce(CAST(`{self._kernel.source}` AS STRING), '{NO_SOURCE}')"
+
+    def _limited(self, partials: DataFrame, before: Closed, after: Closed) -> DataFrame:
+        """Partials with the last window emitted for their source, before and after."""
+        for name, closed in ((_BEFORE, before), (_AFTER, after)):
+            rest = F.lit(_NONE if closed.emitted_through is None else closed.emitted_through).cast("bigint")
+            if closed.named is None:
+                partials = partials.withColumn(name, rest)
+                continue
+            mine = self._pages.spark.createDataFrame(closed.named.rename({CLOSED: name}).to_arrow())
+            joined = partials.withColumn(SOURCE, F.expr(self._source_sql())).join(
+                F.broadcast(mine), on=SOURCE, how="left"
+            )
+            partials = joined.drop(SOURCE).withColumn(name, F.coalesce(F.col(name), rest))
+        return partials
+
+    def purge(self, closed: Closed) -> None:
+        """Forget the panes that nobody needs; their files go once nothing can ask for them again."""
+        needed = self._needed(closed)
+        for piece, panes in list(self._pieces.items()):
+            gone = [p for p in panes if (piece, p) not in needed]
+            for pane in gone:
+                del panes[pane]
+            if not panes:
+                del self._pieces[piece]
+                self._doomed.append(self._place(piece))
+            else:
+                self._doomed += [self._place(piece).child(f"{PANE}={p}") for p in gone]
+
+    def _needed(self, closed: Closed) -> set[tuple[int, int]]:
+        """The panes, with their pieces, that count for a window which is not closed."""
+        spec = self._kernel.spec
+        if self._kernel.source is not None:
+            self._sources = closed.open_panes(self._sources, spec, PANE, pl.col(SOURCE))
+            return set(self._sources.select(_PIECE, PANE).unique().iter_rows())
+        low = closed.lowest_open_pane(spec)
+        return {(k, p) for k, panes in self._pieces.items() for p in panes if low is None or p >= low}
+
+    def state(self, whole: bool) -> State:
+        """Which pieces there are: small, so always all of it."""
+        pieces = [[piece, [[p, b] for p, b in panes.items()]] for piece, panes in self._pieces.items()]
+        return State({"pieces": pieces, "next": self._next}, whole=whole)
+
+    def restore(self, states: Sequence[State], closed: Closed) -> None:
+        """Continue with the journaled pieces; files that no record speaks of are deleted."""
+        values = states[-1].values
+        self._pieces = {piece: {p: b for p, b in panes} for piece, panes in values["pieces"]}
+        self._next = values["next"]
+        for piece in self._pieces:
+            self._counted(piece)
+        known = {f"__piece={piece}" for piece in self._pieces}
+        for name in self._root.names():
+            if name not in known:
+                self._root.child(name).delete()
+
+    def settle(self) -> None:
+        """Delete the files of purged panes."""
+        for place in self._doomed:
+            place.delete()
+        self._doomed = []
+
+    @property
+    def bytes(self) -> int:
+        """Next to nothing in the driver."""
+        return 0
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Panes and bytes on the file system; how many partials that is, the driver does not know."""
+        panes = {p for piece in self._pieces.values() for p in piece}
+        total = sum(b for piece in self._pieces.values() for b in piece.values())
+        return {"panes": len(panes), "state_bytes": self.bytes, "spilled_bytes": total}
+
+    def _place(self, piece: int) -> StorageDir:
+        return self._root.child(f"__piece={piece}")
+
+    def _write(self, partials: DataFrame) -> None:
+        place = self._place(self._next)
+        with self._pages.writing(place):
+            partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
+        self._register(self._next)
+
+    def _register(self, piece: int) -> None:
+        place = self._place(piece)
+        panes: dict[int, int] = {}
+        for info in place.files.get_file_info(fs.FileSelector(place.path, recursive=True)):
+            folder, _, name = info.path.rpartition("/")
+            if name.endswith(".parquet"):
+                pane = int(folder.rpartition("=")[2])
+                panes[pane] = panes.get(pane, 0) + info.size
+        self._pieces[piece] = panes
+        self._next = piece + 1
+
+    def _counted(self, piece: int) -> pl.DataFrame:
+        """Rows of a piece by pane, and by source, which is noted."""
+        counts = [self._count(piece, pane) for pane in self._pieces[piece]]
+        if not counts:
+            source = {} if self._kernel.source is None else {SOURCE: pl.String}
+            return pl.DataFrame(schema={PANE: pl.Int64, ROWS: pl.Int64, **source})
+        counted = pl.concat(counts)
+        if self._kernel.source is not None:
+            mine = counted.select(pl.lit(piece, pl.Int64).alias(_PIECE), PANE, SOURCE)
+            self._sources = pl.concat([self._sources, mine])
+        return counted
+
+    def _count(self, piece: int, pane: int) -> pl.DataFrame:
+        """Rows of a pane, by source if the files tell."""
+        place, source = self._place(piece).child(f"{PANE}={pane}"), self._kernel.source
+        columns = [ROWS] if source is None else [ROWS, source]
+        rows = frame_of(pq.read_table(place.path, filesystem=place.files, columns=columns, partitioning=None))
+        counted = rows.select(pl.lit(pane, pl.Int64).alias(PANE), pl.col(ROWS).sum())
+        if source is not None:
+            by = rows.group_by(source_text(pl.col(source)).alias(SOURCE)).agg(pl.col(ROWS).sum())
+            counted = by.select(pl.lit(pane, pl.Int64).alias(PANE), ROWS, SOURCE)
+        return counted
+
+
+def _spark_types(schema: pa.Schema) -> dict[str, DataType]:
+    return {f.name: spark_of(f.type) for f in schema}

@@ -1,0 +1,329 @@
+"""Rows too many for the driver: the slack buffer's cells stay Parquet files, and are released one after another.
+
+spill/<query>/__piece=7/__cell=42/part-….parquet     what page 7 gave to cell 42
+spill/<query>/window-3.parquet                       released rows, as partials: the window buffer again
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from slackwater.columns import CELL, PLACE, TIME
+from slackwater.operators.operator import State
+from slackwater.operators.page import Page
+from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.record_store import SPILLED, Judged, ResidentRecords, elements_of
+from slackwater.operators.slack_buffer import in_time_order
+from slackwater.progress.time import MIN_TICK
+from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.windows.frames import frame_of
+from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.pages import SparkPages
+
+#: A cell has about so many rows; a page falls into at most so many cells.
+_CELL_ROWS = 500_000
+_MOST_CELLS = 200
+#: Results of fewer rows than this go on as a table, of more as files.
+_FEW = 200_000
+#: So many changes of the window buffer are kept beside the whole of it, and twice what it holds.
+_FEW_CHANGES = 200_000
+
+
+@runtime_checkable
+class SpillsRows(Protocol):
+    """A page that can write its rows to files."""
+
+    def time_spread(self) -> tuple[int, int]:
+        """Run: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
+        ...
+
+    def cells_of(self, width: int) -> int:
+        """Run: into about how many cells of this width the rows fall."""
+        ...
+
+    def spill_rows(self, kernel: RollingKernel, width: int, place: StorageDir) -> pa.Schema:
+        """Write the rows that have a time, in a folder for each `width` of it; gives their schema."""
+        ...
+
+
+class SpilledRecords:
+    """The slack buffer on the journal's file system; the driver holds a cell at a time, and the window buffer."""
+
+    kind = SPILLED
+
+    def __init__(self, label: str, resident: ResidentRecords, pages: SparkPages) -> None:
+        self._kernel = resident.kernel
+        self._schema = resident.schema
+        self._windows = resident.windows
+        self._pages = pages
+        self._root = pages.root.child("spill").child(label.replace("/", "-"))
+        self._width: int | None = None
+        self._rows_schema: pa.Schema | None = None
+        self._pieces: dict[int, dict[int, int]] = {}
+        """For each piece the cells it has, by their first tick, and their rows."""
+        self._widths: dict[int, int] = {}
+        """The width of each piece's cells."""
+        self._next = 0
+        self._kept: list[tuple[str, int]] = []
+        """Files of the window buffer that the journal knows of, with their rows: a whole one, then changes."""
+        self._fresh: list[tuple[str, int]] = []
+        self._next_file = 0
+        self._whole_due = True
+        self._doomed: list[StorageDir] = []
+        self._doomed_files: list[str] = []
+        rows = resident.slack.all()
+        if rows is not None:
+            self._write_resident(in_time_order(rows))
+
+    def absorb(self, page: Page, heartbeat: int) -> Judged:
+        """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
+        assert isinstance(page, SpillsRows)
+        piece, width = self._next, self._fit(page)
+        self._rows_schema = page.spill_rows(self._kernel, width, self._place(piece))
+        cells = self._register(piece, width)
+        order = sorted(cells)
+        ends = np.array(order, np.int64) + width - 1
+        late = self._take_late(piece, heartbeat)
+        self._forget(piece, MIN_TICK, heartbeat)
+        return Judged(ends, np.array([cells[c] for c in order], np.int64), late)
+
+    def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
+        """Cell after cell through the window buffer; many results are staged as files."""
+        parts = _Parts(self._pages, self._schema)
+        width = self._width or 1
+        starts = {c // width * width for cells in self._pieces.values() for c in cells if c <= heartbeat}
+        for start in sorted(starts):
+            last = min(heartbeat, start + width - 1)
+            rows = self._read(list(self._pieces), start, before, last)
+            if rows.height:
+                merged = self._windows.release(rows, last)
+                parts.add(rolling_rows(self._kernel, rows, merged, self._schema, emitted_at))
+                self._keep_released(elements_of(self._kernel, rows))
+            for piece in list(self._pieces):
+                self._forget(piece, start, last)
+        self._windows.advance(heartbeat)
+        return parts.payload()
+
+    def state(self, whole: bool, heartbeat: int) -> State:
+        """Which files there are: small, so always all of it."""
+        changed = sum(n for _, n in self._kept[1:]) + sum(n for _, n in self._fresh)
+        if self._whole_due or changed > 2 * self._windows.rows + _FEW_CHANGES:
+            self._doomed_files += [name for name, _ in (*self._kept, *self._fresh)]
+            self._kept, self._fresh, self._whole_due = [], [], False
+            elements = self._windows.elements(heartbeat)
+            if elements is not None and elements.height:
+                self._keep_released(elements)
+        self._kept, self._fresh = self._kept + self._fresh, []
+        schema = None if self._rows_schema is None else base64.b64encode(self._rows_schema.serialize()).decode()
+        return State(
+            {
+                "pieces": [[p, self._widths[p], list(map(list, c.items()))] for p, c in self._pieces.items()],
+                "next": [self._next, self._next_file],
+                "width": self._width,
+                "window": [list(kept) for kept in self._kept],
+                "schema": schema,
+            }
+        )
+
+    def restore(self, states: Sequence[State], heartbeat: int) -> None:
+        """Continue with the journaled files; those that no record speaks of are deleted."""
+        values = states[-1].values
+        self._pieces = {piece: {c: n for c, n in cells} for piece, _, cells in values["pieces"]}
+        self._widths = {piece: width for piece, width, _ in values["pieces"]}
+        (self._next, self._next_file), self._width = values["next"], values["width"]
+        self._kept = [(name, rows) for name, rows in values["window"]]
+        self._whole_due = False
+        if values["schema"] is not None:
+            self._rows_schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(values["schema"])))
+        self._windows.advance(heartbeat)
+        for name, _ in self._kept:
+            table = pq.read_table(f"{self._root.path}/{name}", filesystem=self._root.files)
+            self._windows.absorb(frame_of(table))
+        known = {f"__piece={piece}" for piece in self._pieces} | {name for name, _ in self._kept}
+        for name in self._root.names():
+            if name in known:
+                continue
+            if name.endswith(".parquet"):
+                self._root.files.delete_file(f"{self._root.path}/{name}")
+            else:
+                self._root.child(name).delete()
+
+    def settle(self) -> None:
+        """Delete the files that are needed no more; without a journal, also those kept for it."""
+        for place in self._doomed:
+            place.delete()
+        if self._fresh:
+            self._doomed_files += [name for name, _ in self._fresh]
+            self._fresh, self._whole_due = [], True
+        for name in self._doomed_files:
+            self._root.files.delete_file(f"{self._root.path}/{name}")
+        self._doomed, self._doomed_files = [], []
+
+    @property
+    def bytes(self) -> int:
+        """The window buffer's."""
+        return self._windows.bytes
+
+    def next_time(self, after: int) -> int | None:
+        """The end of the first cell that ends above this time."""
+        ends = (c + self._widths[piece] - 1 for piece, cells in self._pieces.items() for c in cells)
+        return min((end for end in ends if end > after), default=None)
+
+    @property
+    def waiting(self) -> int:
+        """Rows in files, of the cell that the heartbeat cuts all of them."""
+        return sum(n for cells in self._pieces.values() for n in cells.values())
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows that wait (of the cell that the heartbeat cuts all of them) and rows of the window buffer."""
+        return {
+            "slack_rows": self.waiting,
+            "window_rows": self._windows.rows,
+            "state_bytes": self._windows.bytes,
+        }
+
+    def _fit(self, page: SpillsRows) -> int:
+        """The width of a cell: by the first rows, and wider when a page would fall into too many cells.
+
+        A new width is a multiple of the ones before, so that their cells lie within its own.
+        """
+        if self._width is None:
+            self._choose(*page.time_spread())
+        assert self._width is not None
+        cells = page.cells_of(self._width)
+        if cells > 4 * _MOST_CELLS:
+            self._width *= -(-cells // _MOST_CELLS)
+        return self._width
+
+    def _choose(self, rows: int, span: int) -> None:
+        self._width = max(1, span * _CELL_ROWS // max(rows, 1), span // _MOST_CELLS)
+
+    def _place(self, piece: int) -> StorageDir:
+        return self._root.child(f"__piece={piece}")
+
+    def _write_resident(self, rows: pl.DataFrame) -> None:
+        time = rows[TIME].to_numpy()
+        middle = time[rows.height // 20 : -(rows.height // 20) or None]
+        self._choose(rows.height, int(middle[-1]) - int(middle[0]) + 1)
+        assert self._width is not None
+        self._rows_schema = rows.to_arrow().schema
+        numbered = rows.with_columns((pl.col(TIME) // self._width).alias(CELL)).with_row_index(PLACE)
+        place = self._place(self._next)
+        for (cell,), part in numbered.group_by(CELL, maintain_order=True):
+            rows_of_cell = part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow()
+            self._pages.write_table(rows_of_cell, place.child(f"{CELL}={cell}"), "part-0.parquet")
+        self._register(self._next, self._width)
+
+    def _register(self, piece: int, width: int) -> dict[int, int]:
+        place = self._place(piece)
+        cells: dict[int, int] = {}
+        for info in place.files.get_file_info(fs.FileSelector(place.path, recursive=True)):
+            folder, _, name = info.path.rpartition("/")
+            if name.endswith(".parquet"):
+                cell = int(folder.rpartition("=")[2]) * width
+                with place.files.open_input_file(info.path) as file:
+                    cells[cell] = cells.get(cell, 0) + pq.read_metadata(file).num_rows
+        self._next = piece + 1
+        self._pieces[piece], self._widths[piece] = cells, width
+        return dict(cells)
+
+    def _take_late(self, piece: int, heartbeat: int) -> int:
+        if heartbeat <= MIN_TICK:
+            return 0
+        late = 0
+        for start in sorted({c // self._widths[piece] for c in self._pieces[piece] if c <= heartbeat}):
+            rows = self._read([piece], start * self._widths[piece], MIN_TICK, heartbeat, self._widths[piece])
+            late += rows.height
+            if rows.height and self._windows.takes_late:
+                elements = elements_of(self._kernel, rows)
+                self._windows.absorb(elements)
+                self._keep_released(elements)
+        return late
+
+    def _read(
+        self, pieces: list[int], start: int, before: int, last: int, width: int | None = None
+    ) -> pl.DataFrame:
+        """Rows of a cell above `before` and up to `last`, in the order of time and arrival."""
+        assert self._rows_schema is not None
+        parts = [self._rows_schema.empty_table()]
+        for piece in pieces:
+            for cell in self._within(piece, start, start + (width or self._width or 1) - 1):
+                table = pq.read_table(
+                    self._cell(piece, cell).path,
+                    filesystem=self._root.files,
+                    columns=[*self._rows_schema.names, PLACE],
+                    filters=(pc.field(TIME) > before) & (pc.field(TIME) <= last),
+                    partitioning=None,
+                )
+                parts.append(table.sort_by(PLACE).drop_columns([PLACE]).cast(self._rows_schema))
+        return in_time_order(frame_of(pa.concat_tables(parts)))
+
+    def _within(self, piece: int, first: int, last: int) -> list[int]:
+        """The cells of a piece that begin from `first` to `last`."""
+        return sorted(c for c in self._pieces[piece] if first <= c <= last)
+
+    def _cell(self, piece: int, start: int) -> StorageDir:
+        return self._place(piece).child(f"{CELL}={start // self._widths[piece]}")
+
+    def _keep_released(self, elements: pl.DataFrame) -> None:
+        """Write partials of released rows, for the window buffer after a restart."""
+        name = f"window-{self._next_file}.parquet"
+        self._next_file += 1
+        self._pages.write_table(elements.to_arrow(), self._root, name)
+        self._fresh.append((name, elements.height))
+
+    def _forget(self, piece: int, first: int, last: int) -> None:
+        """Drop the cells of a piece from `first` on that end by `last`."""
+        held, width = self._pieces[piece], self._widths[piece]
+        gone = [c for c in self._within(piece, first, last) if c + width - 1 <= last]
+        for cell in gone:
+            del held[cell]
+        if held:
+            self._doomed += [self._cell(piece, c) for c in gone]
+        else:
+            del self._pieces[piece], self._widths[piece]
+            self._doomed.append(self._place(piece))
+
+
+class _Parts:
+    """Results cell by cell: a table while they are few, files from then on."""
+
+    def __init__(self, pages: SparkPages, schema: pa.Schema) -> None:
+        self._pages = pages
+        self._schema = schema
+        self._tables: list[pa.Table] = []
+        self._place: StorageDir | None = None
+        self._files = self._rows = 0
+
+    def add(self, results: pa.Table) -> None:
+        """Add the results of a cell."""
+        self._tables.append(results)
+        self._rows += results.num_rows
+        if self._place is not None or self._rows > _FEW:
+            self._write()
+
+    def payload(self) -> Payload:
+        """All of them."""
+        if self._place is None:
+            return pa.concat_tables([self._schema.empty_table(), *self._tables])
+        return Staged(self._place.path.removeprefix(self._pages.root.path + "/"), self._rows)
+
+    def _write(self) -> None:
+        if self._place is None:
+            self._place = self._pages.new("staged")
+        for table in self._tables:
+            self._pages.write_table(table, self._place, f"part-{self._files:05d}.parquet")
+            self._files += 1
+        self._tables = []

@@ -1,0 +1,47 @@
+"""The rows that a join keeps of its two inputs, in time cells on the journal's file system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slackwater.operators.operator import State
+from slackwater.plan.join_node import JoinNode
+from slackwater.spark.state.cell_files import CellFiles
+from slackwater.spark.state.join_output import JoinOutput
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.pages import SparkPages
+
+_NAMES = ("left", "right")
+
+
+class TwoSides:
+    """The files of both sides, and what makes pages of them."""
+
+    def __init__(self, label: str, node: JoinNode, pages: SparkPages, longest: Sequence[int]) -> None:
+        """`longest` says of each side how long its rows are kept at most."""
+        place = pages.root.child("spill").child(label.replace("/", "-"))
+        self._node = node
+        self._sides = [CellFiles(place.child(n), pages, ticks) for n, ticks in zip(_NAMES, longest, strict=True)]
+        self._made = JoinOutput(node, pages, self._sides)
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue with the files that there are."""
+        for cells, kept in zip(self._sides, states[-1].values["sides"], strict=True):
+            cells.restore(kept)
+
+    def counted(self) -> int:
+        """As pages have been run."""
+        return self._made.counted()
+
+    def settle(self) -> None:
+        """Delete what is needed no more."""
+        for cells in self._sides:
+            cells.settle()
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows and bytes of both sides; some may be needed no more."""
+        left, right = self._sides
+        return {"left_rows": left.rows, "right_rows": right.rows, "state_bytes": left.bytes + right.bytes}

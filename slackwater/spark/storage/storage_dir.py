@@ -1,0 +1,73 @@
+"""Places on the journal's file system: where Spark and pyarrow both read and write."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+from pyarrow import fs
+
+from slackwater.errors import QueryError, SlackwaterError
+from slackwater.spark.storage.disk import io_errors_explained
+
+
+@dataclass(frozen=True)
+class StorageDir:
+    """A folder, for pyarrow (file system and path) and for Spark (an address)."""
+
+    files: fs.FileSystem
+    path: str
+    address: str
+
+    @staticmethod
+    def of(where: str | os.PathLike[str]) -> StorageDir:
+        """A local path or an address that pyarrow knows (s3://…, hdfs://…, gs://…)."""
+        text = os.fspath(where) if isinstance(where, (str, os.PathLike)) else ""
+        if not text.strip():
+            raise QueryError(f"{where!r} is no folder; write a path or an address, as in 'out/late'")
+        if "://" in text:
+            try:
+                files, path = fs.FileSystem.from_uri(text)
+            except (ValueError, OSError) as error:
+                raise SlackwaterError(f"no file system for {text!r}: {error}") from error
+            if not path.strip("/"):
+                raise QueryError(
+                    f"{where!r} is no folder: it names none; write one behind it, as in 's3://bucket/out'"
+                )
+            return StorageDir(files, path.rstrip("/"), text.rstrip("/"))
+        path = os.path.abspath(text)
+        return StorageDir(fs.LocalFileSystem(), path, f"file://{path}")
+
+    @staticmethod
+    def temporary() -> StorageDir:
+        """A new folder of this machine."""
+        return StorageDir.of(tempfile.mkdtemp(prefix="slackwater-"))
+
+    def child(self, name: str) -> StorageDir:
+        """A folder inside."""
+        return StorageDir(self.files, f"{self.path}/{name}", f"{self.address}/{name}")
+
+    @property
+    def local(self) -> bool:
+        """Whether it is on this machine's own file system."""
+        return isinstance(self.files, fs.LocalFileSystem)
+
+    def delete(self) -> None:
+        """Delete the folder, if it is there."""
+        with io_errors_explained("delete", self.path):
+            if self.files.get_file_info(self.path).type == fs.FileType.Directory:
+                self.files.delete_dir(self.path)
+
+    def size(self) -> int:
+        """Bytes of the files inside."""
+        return sum(info.size or 0 for info in self._inside(recursive=True))
+
+    def names(self) -> list[str]:
+        """What lies inside; nothing if there is no such folder."""
+        return sorted(info.base_name for info in self._inside())
+
+    def _inside(self, recursive: bool = False) -> list[fs.FileInfo]:
+        with io_errors_explained("read the folder", self.path):
+            found = fs.FileSelector(self.path, allow_not_found=True, recursive=recursive)
+            return list(self.files.get_file_info(found))

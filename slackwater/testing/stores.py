@@ -1,0 +1,37 @@
+"""The stores of operators in this process: rows in memory, kept inside journal records; nothing is spilled."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.plan.join_node import JoinNode
+from slackwater.progress.time import TimeDomain
+from slackwater.testing.join_rows import JoinRows
+from slackwater.testing.ordered_rows import OrderedRowsHere
+from slackwater.testing.rows_in_order import RowsInOrderHere
+
+
+class ArrowStores:
+    """Rows and partials in memory."""
+
+    def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
+        """Refused."""
+        raise MemoryError(f"{label}: more window state than the driver may hold, and nowhere to spill it")
+
+    def rows(self, label: str, resident: ResidentRecords) -> RecordStore:
+        """Refused."""
+        raise MemoryError(f"{label}: more rows than the driver may hold, and nowhere to spill them")
+
+    def join(self, label: str, node: JoinNode) -> JoinRows:
+        """Rows in memory."""
+        return JoinRows(node)
+
+    def ordered_join(self, label: str, node: JoinNode) -> OrderedRowsHere:
+        """Rows in memory."""
+        return OrderedRowsHere(node)
+
+    def in_order(self, label: str, schema: pa.Schema) -> RowsInOrderHere:
+        """Rows in memory."""
+        return RowsInOrderHere()
