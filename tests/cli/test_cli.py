@@ -196,7 +196,7 @@ def test_run_serves_the_live_page_and_writes_events(
     monkeypatch.setattr(sys.modules["slackwater.cli.app"], "served", lambda port, host: served(port, host, Seen))
     done = invoke("run", job, "--page", "--log-json", tmp_path / "events.jsonl")
     assert done.exit_code == 0 and f"the live page is at {pages[0].url}" in done.stderr
-    assert 'slackwater_query_late_rows_total{query="q1"} 1' in figures
+    assert 'slackwater_query_late_rows_total{query="q1"} 1.0' in figures
     assert not pages[0].active
     told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert [line["event"] for line in told] == ["page.served", "query.started", "session.stopped"]
