@@ -25,12 +25,13 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from slackwater.spark.pages import cell_files, join_cells, spark_page, spilled_panes
 
 import slackwater as sw
 from slackwater.operators import sink as sink_operator
+from slackwater.spark.backend import spark_page
 from slackwater.spark.ingest import streams as ingest
-from slackwater.spark.storage import sinks
+from slackwater.spark.sinks import sinks
+from slackwater.spark.state import cell_files, join_cells, spilled_panes
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.embedded import embedded
 from slackwater.spark.storage.journal_files import FileJournal

@@ -15,7 +15,7 @@ from slackwater.plan import logical as L
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import walk
 from slackwater.progress.disorder import Disorder
-from slackwater.spark.pages import cell_files
+from slackwater.spark.state import cell_files
 from slackwater.testing import Script
 from tests.kit.joins import join_of, renamed
 from tests.kit.streams import frame

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from slackwater.spark.pages import spark_page, staging
 
 import slackwater as sw
 from slackwater.operators.payload import Staged
+from slackwater.spark.backend import spark_page, staging
 from slackwater.spark.backend.layout import TaskLayout
 from tests.kit.kept_rows import KeptRows
 

@@ -313,7 +313,7 @@ def test_rows_in_the_driver_are_fewer_than_it_takes_to_count_them(
 def test_staged_rows_do_not_stay_when_they_are_out(
     spark: SparkSession, tmp_path: Path, payloads: list[Payload], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.backend.layout.Shape.SMALL", 1)
+    monkeypatch.setattr("slackwater.spark.backend.layout.TaskLayout.SMALL", 1)
     give(tmp_path / "in")
     live(spark, tmp_path, lambda s, rows: rows.select("v", x="rand()"), Taken(tmp_path / "journal"))
     assert any(isinstance(payload, Staged) for payload in payloads)

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 from pyspark.sql import SparkSession
-from slackwater.spark.pages import spilled_records
 
 import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.operators.page import PartialsTooLarge
 from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.state import spilled_records
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
 
 pytestmark = pytest.mark.spark

@@ -110,7 +110,7 @@ def test_spilled_windows_are_exact(pages: SparkPages, rows: list[Row], length: i
     resident = ResidentPanes(kernel, schema)
     resident.ring.add(folded(kernel, rows).partials, Closed())
     spilled = SpilledPanes("q", ResidentPanes(kernel, schema), TimeDomain.SEQUENCE, pages)
-    spilled._write(pages.spark.createDataFrame(folded(kernel, rows).partials.to_arrow()))
+    spilled._add(spilled._files.write_frame(pages.spark.createDataFrame(folded(kernel, rows).partials.to_arrow())))
     end = Closed().advanced(spec, Heartbeat.END, None)
     ours, theirs = spilled.results(Closed(), end, 0), resident.results(Closed(), end, 0)
     assert ours is not None and theirs is not None

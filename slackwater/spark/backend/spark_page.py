@@ -353,9 +353,11 @@ class SparkPage:
         if self.origin.arrival is not None:
             return self.compiled.passed(), None
         if self.origin.many_sources:
+            # Planned before the arrival is known, filters mark rows: Spark loses NaN where it filters kept rows.
+            compiled = self.compiled
             self.origin.keep()
             self.origin.measure()
-            return self.compiled.passed(), None
+            return compiled.passed(), None
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),
