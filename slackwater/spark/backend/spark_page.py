@@ -353,7 +353,7 @@ class SparkPage:
         if self.origin.arrival is not None:
             return self.compiled.passed(), None
         if self.origin.many_sources:
-            # Planned before the arrival is known, filters mark rows: Spark loses NaN where it filters kept rows.
+            # Filters must mark rows here: a filter over kept rows loses batches of NaN alone, a fault of Spark.
             compiled = self.compiled
             self.origin.keep()
             self.origin.measure()
