@@ -29,7 +29,7 @@ KINDS = {
     **{word: "semi" for word in ("semi", "left semi", "leftsemi", "left_semi")},
     **{word: "anti" for word in ("anti", "left anti", "leftanti", "left_anti")},
 }
-_SAY_WINDOW = "say how long its rows find partners, as in window(range='10 minutes') or [RANGE 10 MINUTES]"
+_SAY_WINDOW = "say how long its rows find partners, as in rolling(range='10 minutes') or [RANGE 10 MINUTES]"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         if part.node.answers():
             raise QueryError(
                 "join() of the results of windows for each row: they come when time has passed; give the window a "
-                "slide, as in window(range='30 seconds', slide='10 seconds')"
+                "slide, as in window('30 seconds', slide='10 seconds')"
             )
     check_domains([part.node for part in parts], "join()")
     check_latent([part.node for part in parts], "join()")
@@ -126,11 +126,16 @@ def _alive(node: PlanNode, window: L.Window | None, side: str) -> Alive:
         return Alive(
             longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))
         )
-    for word in ("slide", "offset", "wattr", "disorder"):
+    if window.slide is not None:
+        raise QueryError(
+            "join() does not pair the rows of the same window yet; say how long a row finds partners, as in "
+            "rolling(range='10 minutes') or rolling(rows=100)"
+        )
+    for word, name in (("offset", "offset"), ("wattr", "on"), ("disorder", "disorder")):
         if getattr(window, word) is not None:
             raise QueryError(
-                f"join(): a window with {word}= is for aggregates; rows of a join find partners for a range behind "
-                "them: window(range='10 minutes') or window(rows=100)"
+                f"join(): a window with {name}= is for aggregates; rows of a join find partners for a range: "
+                "write rolling(range='10 minutes') or rolling(rows=100)"
             )
     if (window.range is None) == (window.rows is None):
         raise QueryError(f"join(): {_SAY_WINDOW}")
@@ -143,13 +148,13 @@ def _of_range(domain: TimeDomain, window: L.Window) -> Alive:
     assert window.range is not None
     length = 1 if window.range == L.NOW else domain.span(window.range, "range")
     if length <= 0:
-        raise QueryError(f"join(): range={window.range!r} must be longer than nothing; {_SAY_WINDOW}")
+        raise QueryError(f"join(): range={window.range!r} must be positive; {_SAY_WINDOW}")
     return Alive(length, longest=length)
 
 
 def _count(rows: object) -> int:
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
-        raise QueryError(f"join(): rows={rows!r} is no number of rows; write window(rows=100)")
+        raise QueryError(f"join(): rows={rows!r} is no number of rows; write rolling(rows=100)")
     return rows
 
 
