@@ -171,7 +171,42 @@ def test_rows_come_to_a_sink_in_the_order_of_time(spark: SparkSession) -> None:
     assert late == 1
 
 
+@pytest.mark.parametrize(("within", "before", "after"), [(("3 seconds", "6 seconds"), 3, 6), ("3 seconds", 3, 3)])
+def test_rows_meet_within_a_distance(spark: SparkSession, within: Any, before: int, after: int) -> None:
+    """Timestamps of whole seconds, so that many pairs lie on the ends, which are included."""
+    rows = [(n, n % 3) for n in range(0, 40, 2)], [(n, n % 3) for n in range(1, 40)]
+    with sw.Session(spark) as session:
+        one, two = (
+            session.stream(
+                name,
+                spark.createDataFrame(side, "n INT, k INT").selectExpr("*", "timestamp_seconds(n) AS at"),
+                time="at",
+                arrival="at",
+                page="5 seconds",
+                disorder=sw.bounded("1 second"),
+            )
+            for name, side in zip("ab", rows, strict=True)
+        )
+        others = two.select("k", m="n")
+        pairs = one.select("k", "n").join(others, on="k", within=within)
+        assert session.sql(pairs.to_sql()).plan.same_work() == pairs.plan.same_work()
+        run = pairs.start()
+        alone = one.select("k", "n").join(others, on="k", how="anti", within=within).start()
+        session.run_available()
+        found = sorted((row["n"], row["m"]) for row in run.results().to_pylist())
+        lone = sorted(row["n"] for row in alone.results().to_pylist())
+    near = [(n, m) for n, k in rows[0] for m, j in rows[1] if k == j and -before <= m - n <= after]
+    assert found == near
+    assert {m - n for n, m in near} >= {-before, after}, "both ends occur"
+    assert lone == [n for n, _ in rows[0] if n not in {n for n, _ in near}]
+
+
 REFUSED = {
+    "leave rolling": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k", within=5),
+    "write one length, or .before, after.": lambda a, b, s: a.join(b.select("k", w="v"), on="k", within=(1, 2, 3)),
+    "-1 is negative": lambda a, b, s: a.join(b.select("k", w="v"), on="k", within=(-1, 3)),
+    "within='5 s': the time column is an integer": lambda a, b, s: a.join(b.select(w="v"), within="5 s"),
+    "its rows have no time; leave within out": lambda a, b, s: a.join(s.range(3).toDF("n"), within=1),
     "both sides have a column 'v'": lambda a, b, s: a.rolling(range=5).join(b.rolling(range=5), on="k"),
     "the left side has no window": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k"),
     "does not pair the rows of the same window yet": lambda a, b, s: a.window(5).join(b.rolling(range=5)),

@@ -101,22 +101,29 @@ class Query:
         return Query(self.session, logical)
 
     def join(
-        self, other: Query | Windowed | DataFrame, on: str | Sequence[str] | None = None, how: str = "inner"
+        self,
+        other: Query | Windowed | DataFrame,
+        on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        within: Span | tuple[Span, Span] | None = None,
     ) -> Query:
-        """The pairs with a static DataFrame, or with the rows of another stream within windows.
+        """The pairs with a static DataFrame, or with the rows of another stream that are near in time.
 
         With a static DataFrame each row meets all its rows: `flights.join(carriers, on="carrier")`. With another
-        stream both sides say for how long their rows find partners:
+        stream, say how far apart two rows may be: `clicks.join(buys, on="user", within=("0 seconds", "1 hour"))`
+        pairs a click with the buys up to an hour after it. Or say for each side how long its rows find partners:
         `a.rolling(range="10 minutes").join(b.rolling(range="5 minutes"), on="a_id = b_id")`. Results of windows,
-        and pairs of another join, need no window: results meet those of the same time.
+        and pairs of another join, need neither: results meet those of the same time.
 
         Args:
-            other: a static DataFrame, a window of another stream, or results of windows.
+            other: another stream or query, a window of one, or a static DataFrame.
             on: a column of both sides, or several, or a Spark SQL condition over the columns of both. Other columns
                 have different names on both sides.
             how: "inner", "left", "right", "full", "semi" or "anti"; with a DataFrame not "right" or "full".
+            within: (before, after): a row of the other side may be at most this far before and after a row of this
+                one, both ends included. One length means both.
         """
-        return _join(self.session, (self.logical, None), other, on, how)
+        return _join(self.session, (self.logical, None), other, on, how, within)
 
     def window(
         self,
@@ -268,13 +275,22 @@ class Windowed:
 _Side = tuple[L.Logical, L.Window | None]
 
 
-def _join(session: Session, left: _Side, other: object, on: str | Sequence[str] | None, how: str) -> Query:
+def _join(
+    session: Session,
+    left: _Side,
+    other: object,
+    on: str | Sequence[str] | None,
+    how: str,
+    within: Span | tuple[Span, Span] | None = None,
+) -> Query:
     keys = on if on is None or isinstance(on, str) or not isinstance(on, Sequence) else tuple(on)
     if not (keys is None or isinstance(keys, str) or (isinstance(keys, tuple) and all(map(_is_text, keys)))):
         raise QueryError(f"join(on={on!r}): write column names, or a Spark SQL condition as text, as in on='a = b'")
     if isinstance(other, DataFrame):
         if left[1] is not None:
             raise QueryError("join() with a stored relation needs no window; leave rolling(…) out before it")
+        if within is not None:
+            raise QueryError("join(within=…) with a stored relation: its rows have no time; leave within out")
         name = session._stored(other)
         logical: L.Logical = L.JoinStored((left[0],), name, keys, how)
     else:
@@ -283,9 +299,19 @@ def _join(session: Session, left: _Side, other: object, on: str | Sequence[str] 
         if other.session is not session:
             raise QueryError("join(): the other query is of another session; declare its streams in this one")
         right: _Side = (other.logical, None) if isinstance(other, Query) else _side_of(other)
-        logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how)
+        logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how, _both_ends(within))
     session._analysis.of(logical)
     return Query(session, logical)
+
+
+def _both_ends(within: object) -> tuple[Span, Span] | None:
+    """How far before and how far after; one length means both."""
+    ends = within if isinstance(within, (tuple, list)) else (within, within)
+    if within is not None and (len(ends) != 2 or any(end is None for end in ends)):
+        raise QueryError(
+            f"join(within={within!r}): write one length, or (before, after), as in ('1 minute', '1 hour')"
+        )
+    return None if within is None else (ends[0], ends[1])
 
 
 def _is_text(value: object) -> bool:
