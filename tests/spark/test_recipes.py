@@ -241,7 +241,7 @@ def test_queries_with_and_without_windows_share_a_stream(
         df = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
         rows = s.stream("rows", df, time="t", disorder=sw.bounded(0))
         everything = rows.select("v").start(sink=taken["all"], name="all", hold=True)
-        windows = rows.window(range=10, slide=10).agg(n="count(*)").start(name="windows", hold=True)
+        windows = rows.window(10).agg(n="count(*)").start(name="windows", hold=True)
         some = rows.where("k = 'b'").start(sink=taken["some"], name="some", hold=True)
         s.run_available()
         assert [row["n"] for row in windows.results().to_pylist()] == [9] * FILES

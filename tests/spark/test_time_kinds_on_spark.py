@@ -39,7 +39,7 @@ def test_a_replay_stamps_by_its_own_clock(spark: SparkSession, kind: str) -> Non
             s.stream(name, df, time=KINDS[kind], arrival="at", page="5 seconds")
             for name, df in (("a", a), ("b", b))
         )
-        run = one.union(other).window("10 seconds", "10 seconds").agg(n="count(*)").start()
+        run = one.union(other).window("10 seconds").agg(n="count(*)").start()
         plain = one.where("t IS NOT NULL").start()
         s.run_available()
         rows = sorted(run.results().to_pylist(), key=lambda r: r["window_start"])
@@ -64,7 +64,7 @@ def test_live_rows_are_stamped_and_answered_by_the_clock_though_a_stream_is_quie
 ) -> None:
     with sw.Session(spark) as s:
         one, other = (stream_of_files(s, tmp_path, name, kind) for name in "ab")
-        run = one.union(other).window("1 second", "1 second").agg(n="count(*)", total="sum(v)").start()
+        run = one.union(other).window("1 second").agg(n="count(*)", total="sum(v)").start()
         before = datetime.now(UTC)
         pl.DataFrame({"v": [1, 2, 3]}).write_parquet(tmp_path / "a" / "0.parquet")
         eventually(lambda: run.results().num_rows == 1)
