@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 )
 
 from slackwater.columns import CELL, TIME
+from slackwater.events import decision
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.backend.staging import too_large
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -98,6 +99,7 @@ class CellFiles:
         self._next += 1
         place, table = self._place.child(folder), self._here(frame) if self._small else None
         if table is None:
+            decision("cells.written_by_spark", place=place.path, level=level, large_before=not self._small)
             self._write_by_spark(frame, place, cells)
         else:
             self._write_here(table, place, cells)
