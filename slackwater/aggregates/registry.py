@@ -1,4 +1,4 @@
-"""All aggregate functions. To add one, write its file and name its class here; outside the package, `register` it."""
+"""All aggregate functions. To add one, write its file and name its class here; from outside, `register` it."""
 
 from __future__ import annotations
 
