@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot import exp
 
 from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
-from slackwater.aggregates.registry import BY_FUNCTION, KNOWN
+from slackwater.aggregates.registry import BY_FUNCTION, known
 from slackwater.aggregates.user_text import arguments as written_arguments
 from slackwater.errors import QueryError, did_you_mean
 
@@ -32,7 +32,7 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None =
         # A function that sqlglot knows is no slip of the pen.
         misspelt = isinstance(sqlglot.parse_one(text, dialect="spark"), exp.Anonymous)
         hint = did_you_mean(function, BY_FUNCTION) if misspelt else ""
-        raise call.error(f"unknown aggregate {function!r}{hint}; known are {KNOWN}")
+        raise call.error(f"unknown aggregate {function!r}{hint}; known are {known()}")
     if arguments and call.first == "*" and not kind.takes_star:
         raise call.error(f"only count takes a star; write {function}({kind.written})")
     return kind.read(call)
@@ -47,7 +47,9 @@ def _call(name: str, text: str, shown: str) -> tuple[str, list[exp.Expression]]:
             f"{name}={shown!r} is not an expression: {found[0]['description'] if found else error}"
         ) from None
     if not isinstance(tree, exp.Func):
-        raise QueryError(f"{name}={shown!r} is not an aggregate call; write one of {KNOWN}, as in {name}='sum(x)'")
+        raise QueryError(
+            f"{name}={shown!r} is not an aggregate call; write one of {known()}, as in {name}='sum(x)'"
+        )
     function = text.strip().split("(", 1)[0].strip().lower()
     if not text.strip().endswith(")") or (isinstance(tree, exp.Anonymous) and not tree.name):
         raise QueryError(f"{name}={shown!r} is not a single aggregate call, as in {name}='sum(x)'")

@@ -94,4 +94,4 @@ def _is(call: str, wanted: Callable[[exp.Expression], bool]) -> bool:
         tree = sqlglot.parse_one(call, dialect="spark")
         return isinstance(tree, exp.Expression) and wanted(tree)
     except sqlglot.errors.SqlglotError:
-        return False
+        return False  # Spark reports text that cannot be read

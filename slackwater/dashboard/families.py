@@ -10,6 +10,7 @@ from slackwater.dashboard.board import memory
 from slackwater.dashboard.watched import Watched
 
 Kind = Literal["counter", "gauge"]
+Subject = Literal["session", "stream", "query", "operator"]
 Labels = dict[str, str]
 #: Figures, each with its labels.
 Labelled = Sequence[tuple[Labels, Mapping[str, Any]]]
@@ -27,13 +28,14 @@ class Family:
 
 
 @dataclass(frozen=True)
-class _Figure:
-    """How a metric is found among figures."""
+class Figure:
+    """How a metric is found among the figures of the session, a stream, a query or an operator."""
 
     name: str
     kind: Kind
     help: str
     of: str | Callable[[Mapping[str, Any]], object]
+    """The name of the figure, or a function of all figures."""
     unit: str = ""
 
     def value(self, figures: Mapping[str, Any]) -> object:
@@ -41,37 +43,44 @@ class _Figure:
         return figures.get(self.of) if isinstance(self.of, str) else self.of(figures)
 
 
-_SESSION = (_Figure("paused", "gauge", "1 while the session's work stands.", "paused"),)
+_SESSION = (Figure("paused", "gauge", "1 while the session's work stands.", "paused"),)
 _STREAM = (
-    _Figure("stream_rows", "counter", "Rows that have come.", "rows"),
-    _Figure("stream_pages", "counter", "Pages that have come.", "pages"),
-    _Figure("stream_missing_time_rows", "counter", "Rows without a time that could be read.", "missing_time"),
-    _Figure(
+    Figure("stream_rows", "counter", "Rows that have come.", "rows"),
+    Figure("stream_pages", "counter", "Pages that have come.", "pages"),
+    Figure("stream_missing_time_rows", "counter", "Rows without a time that could be read.", "missing_time"),
+    Figure(
         "stream_lag_seconds", "gauge", "By how much the heartbeat is behind the clock.", "lag_seconds", "seconds"
     ),
-    _Figure("stream_wait", "gauge", "By how much the heartbeat is behind the largest time seen.", "wait"),
+    Figure("stream_wait", "gauge", "By how much the heartbeat is behind the largest time seen.", "wait"),
 )
 _QUERY = (
-    _Figure("query_active", "gauge", "1 while the query has neither been stopped nor failed.", "active"),
-    _Figure("query_lag_seconds", "gauge", "By how much the heartbeat is behind.", "lag_seconds", "seconds"),
-    _Figure("query_late_rows", "counter", "Rows that some window no longer took.", "late_rows"),
-    _Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
-    _Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
-    _Figure("query_windows", "counter", "Windows that were closed.", "windows"),
-    _Figure("query_results", "counter", "Final rows that the sink got.", "results"),
-    _Figure("query_early_results", "counter", "Early rows that the sink got.", "early_results"),
-    _Figure("query_prods", "counter", "Prods that the query has sent itself.", "prods"),
-    _Figure("query_queued", "gauge", "Elements that wait on its arcs.", "queued"),
+    Figure("query_active", "gauge", "1 while the query has neither been stopped nor failed.", "active"),
+    Figure("query_lag_seconds", "gauge", "By how much the heartbeat is behind.", "lag_seconds", "seconds"),
+    Figure("query_late_rows", "counter", "Rows that some window no longer took.", "late_rows"),
+    Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
+    Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
+    Figure("query_windows", "counter", "Windows that were closed.", "windows"),
+    Figure("query_results", "counter", "Final rows that the sink got.", "results"),
+    Figure("query_early_results", "counter", "Early rows that the sink got.", "early_results"),
+    Figure("query_prods", "counter", "Prods that the query has sent itself.", "prods"),
+    Figure("query_queued", "gauge", "Elements that wait on its arcs.", "queued"),
 )
 _OPERATOR = (
-    _Figure("operator_rows_in", "counter", "Rows that it took.", "rows_in"),
-    _Figure("operator_rows_out", "counter", "Rows that it gave.", "rows_out"),
-    _Figure("operator_runs", "counter", "How often it ran.", "runs"),
-    _Figure("operator_run_seconds", "counter", "How long it ran.", "run_seconds", "seconds"),
-    _Figure("operator_queued", "gauge", "Elements that wait before it.", "queued"),
-    _Figure("operator_queued_rows", "gauge", "Rows that wait before it.", "queued_rows"),
-    _Figure("operator_memory_bytes", "gauge", "Bytes that it holds or that wait before it.", memory, "bytes"),
+    Figure("operator_rows_in", "counter", "Rows that it took.", "rows_in"),
+    Figure("operator_rows_out", "counter", "Rows that it gave.", "rows_out"),
+    Figure("operator_runs", "counter", "How often it ran.", "runs"),
+    Figure("operator_run_seconds", "counter", "How long it ran.", "run_seconds", "seconds"),
+    Figure("operator_queued", "gauge", "Elements that wait before it.", "queued"),
+    Figure("operator_queued_rows", "gauge", "Rows that wait before it.", "queued_rows"),
+    Figure("operator_memory_bytes", "gauge", "Bytes that it holds or that wait before it.", memory, "bytes"),
 )
+#: What metrics are about, and the metrics of each.
+FIGURES: dict[Subject, list[Figure]] = {
+    "session": [*_SESSION],
+    "stream": [*_STREAM],
+    "query": [*_QUERY],
+    "operator": [*_OPERATOR],
+}
 _OF_EARLY = (
     ("estimate", "query_accuracy_ratio", "Mean accuracy of early answers."),
     ("coverage", "query_coverage_ratio", "Share of the intervals that held."),
@@ -93,12 +102,12 @@ def families(watched: Watched) -> list[Family]:
 
 def _all(session: Labelled, streams: Labelled, queries: Labelled, operators: Labelled) -> list[Family]:
     found: list[Family] = []
-    for among, labelled in ((_SESSION, session), (_STREAM, streams), (_QUERY, queries), (_OPERATOR, operators)):
+    for among, labelled in zip(FIGURES.values(), (session, streams, queries, operators), strict=True):
         found += [_family(figure, labelled) for figure in among]
     return [*found, _lateness(streams), *_accuracy(queries)]
 
 
-def _family(figure: _Figure, labelled: Labelled) -> Family:
+def _family(figure: Figure, labelled: Labelled) -> Family:
     values = [(labels, figure.value(of)) for labels, of in labelled]
     known = [(labels, float(v)) for labels, v in values if isinstance(v, (int, float))]
     return Family(figure.name, figure.kind, figure.help, known, figure.unit)
@@ -122,5 +131,6 @@ def _accuracy(queries: Labelled) -> Iterable[Family]:
         yield Family(name, "gauge", help, samples, "ratio")
 
 
-#: Every metric that there may be, without samples.
-DESCRIBED = _all([], [], [], [])
+def described() -> list[Family]:
+    """Every metric that there may be, without samples."""
+    return _all([], [], [], [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from slackwater.dashboard.families import DESCRIBED, families
+from slackwater.dashboard.families import described, families
 from slackwater.dashboard.watched import Watched
 from slackwater.errors import QueryError
 
@@ -21,7 +21,7 @@ def export_metrics(session: Watched, meter: Any = None) -> None:
         raise QueryError("export_metrics() needs opentelemetry-api: pip install 'slackwater[otel]'") from None
     chosen = meter or get_meter("slackwater")
     kinds = {"counter": chosen.create_observable_counter, "gauge": chosen.create_observable_gauge}
-    for family in DESCRIBED:
+    for family in described():
         read = _reader(session, family.name, Observation)
         kinds[family.kind](f"slackwater.{family.name}", callbacks=[read], unit=family.unit, description=family.help)
 

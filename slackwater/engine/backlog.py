@@ -6,6 +6,7 @@ from typing import Any
 
 from slackwater.engine.graph import Graph
 from slackwater.engine.queue import Entry
+from slackwater.events import decision
 from slackwater.operators.element import element_loaded, element_saved
 from slackwater.operators.page import Page, Pages
 from slackwater.operators.prod import Prod
@@ -43,6 +44,7 @@ class Backlog:
         for entries in readers.values():
             page: Any = entries[0].element
             assert self._pages is not None
+            decision("page.saved", page=page.number, bytes=page.bytes)
             saved = page.save()
             self.keep(saved)
             # Those who share the work on a page know it by the object.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.engine.graph import Graph, Node
+from slackwater.events import decision
 from slackwater.operators.operator import LATE
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Staged
@@ -110,8 +111,9 @@ class Calibration:
         started = self._stopwatch()
         try:
             self._through(source, waiting.sample(SAMPLE))
-        except Exception:
-            # A condition that fails on these rows fails when they are worked on; then somebody is told.
+        except Exception as error:
+            # A condition that fails on these rows fails again when the page is worked on, and fails its query.
+            decision("sample.failed", operator=source.label, error=error)
             for node in behind:
                 self.of.setdefault(node.label, Sampled()).times += 1
         self._spent += self._stopwatch() - started

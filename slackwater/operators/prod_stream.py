@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.columns import TIME
+from slackwater.events import decision
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page, PartialsTooLarge
 from slackwater.operators.prod import Prod
@@ -55,7 +56,8 @@ class ProdStream(Unary):
         """Ask for what the rows say; a row that fits no query is counted."""
         try:
             rows = page.rows_of(self._reads).to_dicts()
-        except PartialsTooLarge:
+        except PartialsTooLarge as error:
+            decision("prod.refused", operator=self.label, page=page.number, error=error)
             self._refused += 1
             return
         asked = []

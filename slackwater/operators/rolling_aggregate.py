@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from slackwater.events import decision
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page, Pages, PartialsTooLarge
 from slackwater.operators.payload import payload_rows
@@ -97,6 +98,7 @@ class RollingAggregate(Unary):
 
     def _go_large(self) -> None:
         assert isinstance(self._store, ResidentRecords)
+        decision("rows.spilled", operator=self.label, bytes=self._store.bytes, limit=self._limit)
         self._store = self._pages.stores.rows(self.label, self._store)
 
     def state(self, whole: bool) -> State:

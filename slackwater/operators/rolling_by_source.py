@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import BEFORE, NO_SOURCE, SINCE, SOURCE, TIME
+from slackwater.events import decision
 from slackwater.operators.late_counts import MOST as MOST_COUNTED
 from slackwater.operators.late_counts import SHOWN
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
@@ -167,6 +168,8 @@ class RollingBySource(Unary):
         return store
 
     def _go_large(self) -> None:
+        size = sum(lane.store.bytes for lane in self._lanes)
+        decision("rows.spilled", operator=self.label, bytes=size, limit=self._limit)
         self._large = True
         for place, lane in enumerate(self._lanes):
             assert isinstance(lane.store, ResidentRecords)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from weakref import WeakKeyDictionary
 
+from slackwater.events import decision
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.windows.common_kernel import Shared, share
 from slackwater.windows.kernel import PaneKernel
@@ -47,8 +48,9 @@ class SharedFold:
                 folded[mine.common] = page.fold(mine.common)
             except PartialsTooLarge:
                 raise
-            except Exception:
+            except Exception as error:
                 # One of the queries fails; the others must not fail with it.
+                decision("fold.alone", page=page.number, windows=len(mine.kernels), error=error)
                 return page.fold(kernel)
         common = folded[mine.common]
         return Folded(mine.partials_of(kernel, common.partials), mine.counts_of(kernel, common.counts))
@@ -58,5 +60,7 @@ class SharedFold:
             return {}
         try:
             return dict(page.fold_all([s.common for s in self._sets]))
-        except Exception:
-            return {}  # each set is folded alone: too many partials together, or one of them fails
+        except Exception as error:
+            # Each set is folded in a job of its own: too many partials together, or one of them fails.
+            decision("fold.apart", page=page.number, jobs=len(self._sets), error=error)
+            return {}

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
+from slackwater.events import decisions_of
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -249,9 +250,10 @@ class Source(Unary):
             self._count(page, arrival)
             for listener in self._listeners.values():
                 listener._heard.append((self.label, arrival))
-            for promise in self._promises.values():
-                away = promise.away(self._away)
-                promise.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
+            with decisions_of(self.label):
+                for promise in self._promises.values():
+                    away = promise.away(self._away)
+                    promise.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
         self._under_way = waiting
         return len(waiting) < before
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from slackwater.events import decision
 from slackwater.operators.operator import Input
 from slackwater.operators.page import Page, Pages
 from slackwater.operators.prod import Prod
@@ -77,6 +78,8 @@ class Together:
         while len(group) < most and self._follows(inbox, group, first):
             group.append(_page(inbox))
         self.taken = len(group)
+        if self.taken > 1:
+            decision("pages.together", pages=self.taken, first=group[0].number, waiting=len(inbox))
         page = group[0] if len(group) == 1 else self._pages.together(group)
         self._last = (self._clock(), page, self.taken) if len(inbox) else None
         return page, self.taken

@@ -20,6 +20,7 @@ from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.estimates.prod_timing import ProdTiming
+from slackwater.events import decision
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page, Pages, PartialsTooLarge
@@ -199,7 +200,8 @@ class WindowAggregate(Unary):
         merged, refused = None, prod.void
         try:
             merged = None if prod.void else self._asked(Prod(prod.until) if self._inner else prod)
-        except (PartialsTooLarge, QueryError):
+        except (PartialsTooLarge, QueryError) as error:
+            decision("prod.refused", operator=self.label, error=error)
             self._refused += 1
             refused = True
         if merged is not None and merged.height:
@@ -241,6 +243,7 @@ class WindowAggregate(Unary):
 
     def _go_large(self) -> None:
         assert isinstance(self._panes, ResidentPanes)
+        decision("panes.spilled", operator=self.label, bytes=self._panes.bytes, limit=self._limit)
         self._panes = self._pages.stores.panes(self.label, self._panes, self._node.domain)
         self.leave()
 

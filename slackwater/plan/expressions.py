@@ -20,7 +20,7 @@ def check_of_one_row(name: str, sql: str, what: str) -> None:
     try:
         tree = sqlglot.parse_one(sql, dialect="spark")
     except sqlglot.errors.SqlglotError:
-        return
+        return  # Spark reports it
     written = f"{what} {name}={sql!r}"
     if tree.find(exp.Window) is not None:
         raise QueryError(

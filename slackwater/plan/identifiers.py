@@ -41,7 +41,7 @@ def _identifiers(sql: str) -> frozenset[str]:
     try:
         tree = sqlglot.parse_one(sql, dialect="spark")
     except sqlglot.errors.SqlglotError:
-        return frozenset("*")
+        return frozenset("*")  # it may read any column
     names = {identifier.name for identifier in tree.find_all(exp.Identifier)}
     return frozenset(names | {"*"} if tree.find(exp.Subquery, exp.Star) is not None else names)
 

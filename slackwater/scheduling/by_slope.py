@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from math import inf
 
+from slackwater.events import decision
 from slackwater.scheduling.chart import Segment, Step
 from slackwater.scheduling.paths import Plan, readers, trees, unit
 from slackwater.scheduling.strategy import Ordered, Ready
@@ -29,6 +30,7 @@ class BySlope(Ordered):
 
     def learn(self, plan: Plan) -> None:
         """Chart the plan anew. An operator on the ways of several streams goes by the steepest of its segments."""
+        before = {label: segment.labels for label, segment in self._segments.items()}
         self._segments, self._unit = {}, unit(plan)
         for first in trees(plan).values():
             for segment in self.cut(first):
@@ -36,6 +38,9 @@ class BySlope(Ordered):
                     if label not in self._segments or segment.slope > self._segments[label].slope:
                         self._segments[label] = segment
         self._slopes = {label: segment.slope for label, segment in self._segments.items()}
+        chains = {label: segment.labels for label, segment in self._segments.items()}
+        if chains != before:
+            decision("chains.changed", strategy=self.name, chains=list(dict.fromkeys(chains.values())))
         self._ends = {
             label
             for label, behind in readers(plan).items()

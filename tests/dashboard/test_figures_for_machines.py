@@ -17,8 +17,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from slackwater.dashboard import families as all_families
 from slackwater.dashboard.board import Board
-from slackwater.dashboard.families import DESCRIBED, Family, families
+from slackwater.dashboard.families import Family, families
 from slackwater.dashboard.openmetrics import exposed, openmetrics
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.errors import QueryError
@@ -91,9 +92,11 @@ def test_any_name_and_any_number_can_be_read_again(label: str, value: float, kin
 
 def test_every_metric_is_described_beforehand(script: WatchedScript) -> None:
     work(script)
-    described = {(f.name, f.kind, f.help, f.unit) for f in DESCRIBED}
-    assert {(f.name, f.kind, f.help, f.unit) for f in families(script)} <= described
-    assert all(f.name.endswith(f.unit) for f in DESCRIBED), "OpenMetrics wants the unit at the end of the name"
+    known = {(f.name, f.kind, f.help, f.unit) for f in all_families.described()}
+    assert {(f.name, f.kind, f.help, f.unit) for f in families(script)} <= known
+    assert all(f.name.endswith(f.unit) for f in all_families.described()), (
+        "OpenMetrics wants the unit at the end of the name"
+    )
 
 
 def test_opentelemetry_gets_the_same_figures(script: WatchedScript) -> None:

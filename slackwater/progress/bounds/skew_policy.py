@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slackwater.errors import QueryError
+from slackwater.events import decision
 from slackwater.progress.bounds.generator import HeartbeatGenerator
 from slackwater.progress.bounds.groups import aggregate, numbered, similar
 from slackwater.progress.bounds.skew import Bound, Pair, SkewBounds, SkewMatrix, TuplePair
@@ -307,7 +308,8 @@ def _closed(bounds: SkewBounds) -> SkewBounds:
     """B*, or B where B* would have to be stored for too many sources; the groups' bounds are the weaker for it."""
     try:
         return bounds.closure()
-    except QueryError:
+    except QueryError as error:
+        decision("skew.bounds_kept", error=error)
         return bounds
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.events import decision, logs_decisions
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
 from slackwater.progress.report import RowsBySource
@@ -80,6 +81,8 @@ class SeenByClass:
         self.classes.measure(sources, lowest, highest, reference)
         place = self.classes.place[sources]
         self.moved = sources[place != before]
+        if len(self.moved) and logs_decisions():
+            self._log_moves(names, before, place)
         order = np.argsort(place.astype(np.int8), kind="stable")
         numbers, begins = np.unique(place[order], return_index=True)
         for number, mine in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
@@ -89,6 +92,14 @@ class SeenByClass:
             self.came[number] = arrival if len(numbers) == 1 else _of_class(arrival, *of)
         np.minimum(self._tops, reference, out=self._tops)
         self._known.update(self.came)
+
+    def _log_moves(self, names: list[str], before: Ints, place: Ints) -> None:
+        """One line for the page: sources by the classes that they leave and join; a new source leaves None."""
+        moves: dict[str, tuple[int | None, int]] = {}
+        for n in np.nonzero(place != before)[0].tolist():
+            left, joined = int(before[n]), int(place[n])
+            moves[names[n]] = (None if left < 0 else left), joined
+        decision("delay_class.changed", sources=moves)
 
     def _note_gap(self, number: int, top: int, highest: int) -> None:
         if self._tops[number] > MIN_TICK:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.events import decision
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Known, Tracker
 from slackwater.progress.drop_ratio.budget import Budget
@@ -131,6 +132,7 @@ class DropRatioTracker(Tracker):
         elif sooner and not self._unknown and lateness.rows[-sooner:].sum() * self._p >= ENOUGH:
             self._recent = n = sooner
             self._since = None
+            decision("drop_ratio.sooner", cells=sooner, slack_before=self._slack, reference=self._time)
         elif self._onset and lateness.over(n, self._onset, self._seen.moved):
             self._onset, self._unknown, self._since = 0, False, None
         self._warned = bool(later)
@@ -147,7 +149,18 @@ class DropRatioTracker(Tracker):
                 else:
                     self._since = None
                 self._onset = 0
-        self._slack = None if later or self._unknown else int(np.ceil(slack))
+        before, self._slack = self._slack, None if later or self._unknown else int(np.ceil(slack))
+        if (before is None) != (self._slack is None):
+            self._log_change(cells, later)
+
+    def _log_change(self, cells: int, later: int) -> None:
+        """Time begins to move, stands still because rows come later, or moves again."""
+        if self._slack is None:
+            decision("drop_ratio.stopped", cells=cells, later=later, reference=self._time)
+        elif self._heartbeat == Heartbeat.NONE:
+            decision("drop_ratio.started", cells=cells, slack=self._slack, reference=self._time)
+        else:
+            decision("drop_ratio.restarted", cells=cells, slack=self._slack, reference=self._time)
 
     def _comparable(self, n: int) -> int:
         """How many of the newest cells show lateness in full; none while it is growing after a change."""

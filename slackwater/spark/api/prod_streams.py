@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
 from slackwater.errors import QueryError
+from slackwater.events import decision
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import check_condition, prodded_window
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
@@ -111,7 +112,8 @@ def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
     """The prod for a query; None if it does not fit."""
     try:
         top = prodded_window(run.plan, "role='prods'")
-    except QueryError:
+    except QueryError as error:
+        decision("prod.refused", query=run.name, error=error)
         return None
     times = {UNTIL: asked.until, AT: asked.at}
     if any(tick is not None and control.domains[name] != top.domain for name, tick in times.items()):
@@ -119,7 +121,8 @@ def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
     try:
         if asked.where is not None:
             check_condition(top, asked.where)
-    except QueryError:
+    except QueryError as error:
+        decision("prod.refused", query=run.name, where=asked.where, error=error)
         return None
     return asked.of(run.name, top.kernel.spec)
 

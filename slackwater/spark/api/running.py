@@ -5,7 +5,6 @@ The executor's thread does the work. Other threads ask it for something and wait
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError, RunError
 from slackwater.estimates.early import Early
-from slackwater.events import event
+from slackwater.events import decision, event
 from slackwater.operators.prod_request import check_settings, read_prod
 from slackwater.operators.sink import Output
 from slackwater.plan.ask import Ask
@@ -351,8 +350,10 @@ class Running:
         self._over(run, resumable)
         _log.error("%s", run.failure)
         event("query.failed", query=name, error=run.failure, resumable=resumable)
-        with contextlib.suppress(RunError):  # it may be the sink that has failed
+        try:
             run.show()
+        except RunError as failure:  # it may be the sink that has failed
+            decision("answers.not_shown", query=name, error=failure)
         self._stop_unread()
 
     def _all_failed(self, error: BaseException) -> None:

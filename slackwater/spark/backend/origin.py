@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.errors import RowsGoneError
+from slackwater.events import decision
 from slackwater.operators.prod import Prod
 from slackwater.progress.arrival import Arrival, merged_sketch
 from slackwater.spark.backend.layout import TaskLayout
@@ -170,8 +170,11 @@ class Origin:
         if rows and "glance" in self.needs and not self.observes_sketch:
             started = time.perf_counter()
             # The rows have been worked on: that their files are gone now harms nobody but who looks at figures.
-            with suppress(RowsGoneError), source_errors_explained(self.reference):
-                sketch = glance(self.source, rows)
+            try:
+                with source_errors_explained(self.reference):
+                    sketch = glance(self.source, rows)
+            except RowsGoneError as error:
+                decision("glance.left_out", error=error)
             self.pages.spent(time.perf_counter() - started)
         self.arrival = read_arrival(statistics, self.at, sketch)
         if self.unstamped is not None and self.unstamped.arrival is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -86,22 +87,45 @@ def to_arrow(kind: DataType, what: str) -> pa.DataType:
     return made
 
 
+#: Gives Spark SQL for the ticks of a time of this type, and their domain; None if a time cannot have it.
+TimeType = Callable[[str, Any], tuple[str, TimeDomain] | None]
+
+
+def _timestamp_ntz(time: str, kind: TimestampNTZType) -> tuple[str, TimeDomain]:
+    since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})"
+    return within_reach(since), TimeDomain.TIMESTAMP
+
+
+def _decimal(time: str, kind: DecimalType) -> tuple[str, TimeDomain] | None:
+    if kind.precision > 18:
+        return None
+    return f"CAST(({time}) * {10**kind.scale}BD AS BIGINT)", TimeDomain.decimal(kind.precision, kind.scale)
+
+
+def _whole_number(time: str, kind: DataType) -> tuple[str, TimeDomain]:
+    return f"CAST({time} AS BIGINT)", TimeDomain.SEQUENCE
+
+
+#: The types that a time may have. To add one, put its reader here.
+TIME_TYPES: dict[type[DataType], TimeType] = {
+    TimestampType: lambda time, kind: (within_reach(f"unix_micros({time})"), TimeDomain.TIMESTAMP),
+    TimestampNTZType: _timestamp_ntz,
+    DateType: lambda time, kind: (f"unix_date({time}) * 86400000000L", TimeDomain.TIMESTAMP),
+    DecimalType: _decimal,
+    LongType: lambda time, kind: (within_reach(f"({time})"), TimeDomain.SEQUENCE),
+    ByteType: _whole_number,
+    ShortType: _whole_number,
+    IntegerType: _whole_number,
+}
+
+
 def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str, TimeDomain]:
     """Spark SQL that gives the time in ticks, and the domain, for a time column or expression."""
     ((_, kind),) = columns_of(frame, [time], what)
-    if isinstance(kind, TimestampType):
-        return _within_reach(f"unix_micros({time})"), TimeDomain.TIMESTAMP
-    if isinstance(kind, TimestampNTZType):
-        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})"
-        return _within_reach(since), TimeDomain.TIMESTAMP
-    if isinstance(kind, DateType):
-        return f"unix_date({time}) * 86400000000L", TimeDomain.TIMESTAMP
-    if isinstance(kind, DecimalType) and kind.precision <= 18:
-        return f"CAST(({time}) * {10**kind.scale}BD AS BIGINT)", TimeDomain.decimal(kind.precision, kind.scale)
-    if isinstance(kind, LongType):
-        return _within_reach(f"({time})"), TimeDomain.SEQUENCE
-    if isinstance(kind, (ByteType, ShortType, IntegerType)):
-        return f"CAST({time} AS BIGINT)", TimeDomain.SEQUENCE
+    read = TIME_TYPES.get(type(kind))
+    found = None if read is None else read(time, kind)
+    if found is not None:
+        return found
     remedy = (
         f"{what}='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"{what}='CAST({time} AS BIGINT)'"
     )
@@ -112,7 +136,7 @@ def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str,
     )
 
 
-def _within_reach(ticks: str) -> str:
+def within_reach(ticks: str) -> str:
     """Null for what is further out than the time of a row can be."""
     return f"CASE WHEN {ticks} BETWEEN {FIRST_TIME}L AND {LAST_TIME}L THEN {ticks} END"
 

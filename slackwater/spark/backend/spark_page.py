@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import CELL, PANE, PLACE, ROWS, SOURCE, TIME
+from slackwater.events import decision
 from slackwater.operators.page import Folded, Page, PartialsTooLarge
 from slackwater.operators.payload import MaterializedRows, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
@@ -120,12 +121,14 @@ class SparkPage:
         if not self.steps:
             return self
         if not pages.room.has_memory(self.bytes or 0):
+            decision("page.saved", page=self.number, bytes=self.bytes, held=pages.room.held)
             kept: SparkPage = pages.load(self.save())
             return kept
         with self.rows_passed() as frame:
             rows, count, size = hold(frame)
         origin = self.origin.held(rows, count, size)
         pages.room.hold(rows, size, origin)
+        decision("page.held", page=self.number, rows=count, bytes=size)
         return SparkPage(origin)
 
     @property

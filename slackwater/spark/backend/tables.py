@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
+from slackwater.events import decision
+
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
@@ -55,7 +57,8 @@ def _stays(table: DataFrame) -> bool:
     try:
         leaves: Any = table._jdf.queryExecution().analyzed().collectLeaves()
         return all(_in_driver(leaves.apply(n)) for n in range(leaves.size()))
-    except (Py4JError, AttributeError, TypeError):
+    except (Py4JError, AttributeError, TypeError) as error:
+        decision("table.copied", error=error)
         return False
 
 

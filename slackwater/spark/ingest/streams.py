@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 
@@ -13,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
+from slackwater.events import decision
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.backend.locations.files import MOST_FILES
 from slackwater.spark.backend.locations.registry import Direct
@@ -108,8 +108,10 @@ class Ingest:
         ):
             self.query = writer.start()
             # Sources make their own logs a little later, in the stream's thread: the setting must still be there.
-            with contextlib.suppress(Py4JError):
+            try:
                 self.query._jsq.streamingQuery().awaitInitialization(20_000)
+            except Py4JError as error:  # a stream that fails at its start says so itself
+                decision("stream.not_awaited", error=error)
 
     @property
     def active(self) -> bool:
@@ -133,8 +135,10 @@ class Ingest:
         """Stop after the batch that is under way."""
         if self.query is not None:
             self._stopping = True
-            with contextlib.suppress(Py4JError):  # Spark itself may have been stopped before
+            try:
                 self.query.stop()
+            except Py4JError as error:  # Spark itself may have been stopped before
+                decision("stream.not_stopped", error=error)
             self.query = None
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:

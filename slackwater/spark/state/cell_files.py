@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from slackwater.columns import CELL, TIME
+from slackwater.events import decision
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.staging import too_large
@@ -71,6 +72,7 @@ class CellFiles(PartitionedFiles):
         self._schema = frame.schema
         table = self._here(frame) if self._small else None
         if table is None:
+            decision("cells.written_by_spark", place=self.root.path, level=level, large_before=not self._small)
             cell = F.expr(f"pmod({floor_division(TIME, self._width)}, {cells}L)").alias(CELL)
             files = self.write_frame(frame.select("*", cell), level)
         else:

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pyarrow import fs
 
 from slackwater.errors import JournalError
+from slackwater.events import decision
 from slackwater.spark.storage.disk import Disk, io_errors_explained
 
 try:
@@ -132,8 +133,9 @@ def _try_lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except OSError:
+    except OSError as error:
         # Some network file systems have no locks: there the newer owner wins.
+        decision("journal.not_locked", error=error)
         return
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.events import decision
+
 _BY_ROW = {"Project", "Filter", "SubqueryAlias", "View", "Generate"}
 #: What Spark calls expressions that are not the same tomorrow, and those that look at other rows.
 _NOT_BY_ROW = ("CURRENT_LIKE", "PLAN_EXPRESSION")
@@ -54,7 +56,8 @@ def steps_of(stream: DataFrame) -> Steps | None:
     """The steps of a declared stream; None if they cannot be taken again."""
     try:
         return _steps(stream)
-    except (Py4JError, AttributeError, TypeError):
+    except (Py4JError, AttributeError, TypeError) as error:
+        decision("stream.steps_unknown", error=error)
         return None
 
 
@@ -62,7 +65,8 @@ def same_at_any_time(rows: DataFrame) -> bool:
     """Whether the same rows come out whenever they are made, as far as their source and Spark's own words go."""
     try:
         return _is_same(rows, (*_NOT_BY_ROW, *_OF_THE_USER))
-    except (Py4JError, AttributeError, TypeError):
+    except (Py4JError, AttributeError, TypeError) as error:
+        decision("rows.not_repeatable", error=error)
         return False
 
 

@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from slackwater.events import decision
 from slackwater.spark.storage.embedded import moved_to
 
 #: Of more files a page is not made by reference.
@@ -119,7 +120,8 @@ class FilesOfBatches:
         self._schema = frame.schema.json()
         try:
             self._learn(frame)
-        except (Py4JError, AttributeError):
+        except (Py4JError, AttributeError) as error:
+            decision("stream.files_unknown", error=error)
             self._format = None
 
     def _learn(self, frame: DataFrame) -> None:
@@ -139,7 +141,8 @@ class FilesOfBatches:
             return None
         try:
             sizes = _files(batch)
-        except (Py4JError, AttributeError):
+        except (Py4JError, AttributeError) as error:
+            decision("batch.files_unknown", error=error)
             sizes = None
         if not sizes or any(c in path for path in sizes for c in "[]{}*?=,"):
             return None

@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import RunError
+from slackwater.events import decision
 from slackwater.spark.backend.locations.batch_plan import Steps, steps_of
 
 _NAMES = {"kafka", "org.apache.spark.sql.kafka010.kafkasourceprovider"}
@@ -227,7 +228,8 @@ def _learn(stream: DataFrame) -> KafkaSource | None:
         if steps.source.sourceName().lower() not in _NAMES:
             return None
         options = dict(steps.source.extraOptions().asCaseSensitiveMap())
-    except (Py4JError, AttributeError):
+    except (Py4JError, AttributeError) as error:
+        decision("stream.offsets_unknown", error=error)
         return None
     return KafkaSource(steps, {name: value for name, value in options.items() if name.lower() not in _STREAMING})
 
@@ -244,7 +246,8 @@ class OffsetsOfBatches:
             return None
         try:
             ranges = _planned(batch)
-        except (Py4JError, AttributeError, TypeError):
+        except (Py4JError, AttributeError, TypeError) as error:
+            decision("batch.offsets_unknown", error=error)
             return None
         return Offsets.over(ranges) if ranges else None
 
