@@ -231,12 +231,12 @@ class Executor:
     def wake_at(self, clock: Clock | None = None) -> int | None:
         """The next instant at which a clock alone, or the executor's own, could move something."""
         clock = clock or self.clock
-        # What was due before now has been told of the time, and had nothing to say.
+        # Past wake-ups have already been ticked and produced nothing.
         return min((t for c, t in self._wakes() if c is clock and t > clock.now()), default=None)
 
     def seconds_to_sleep(self) -> float | None:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
-        # What was due before the last look at the clock had nothing to say, or nobody waits for it.
+        # Wake-ups before the last look at the clock have been ticked, or nobody waits for them.
         left = [clock.until(t) for clock, t in self._wakes() if t > self._cycle.looked_at(clock)]
         known = [seconds for seconds in left if seconds is not None]
         return min(*known, LONGEST_SLEEP) if known else None

@@ -82,5 +82,5 @@ def test_a_timeout_is_told_by_an_enabling_timestamp(enabling: Enabling, instants
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(sw.QueryError, match="must be longer than nothing, as in periodic"):
+    with pytest.raises(sw.QueryError, match="must be positive, as in periodic"):
         sw.papers.periodic("0 seconds")

@@ -173,11 +173,11 @@ class Session(SpeaksSql):
             arrival: of a replay: the column that says when each row came.
             page: of a replay: how much arrival time comes at once, as a micro-batch.
             trigger: of a live stream: how often it is read, as in "5 seconds".
-            role: with "prods" each row asks for early answers (S5 section 3.2): of the windows that end by the
-                column `until`, or by the row's time where there is no such column; of all open ones where `until`
-                is null. Or of the windows that contain the column `at`, unless the stream's time or its arrival
-                is made of it. A column `where` restricts it to groups, a column `query` to one query. In a replay
-                a prod comes behind the pages that have arrived by the end of its own.
+            role: with "prods" each row asks for early answers (S5 section 3.2) of the windows that end by the
+                column `until`, or by the row's time if there is no such column. Where `until` is null, it asks for
+                all open windows. If there is a column `at` (other than the time or arrival column), it asks for
+                the windows that contain it. A column `where` restricts it to groups, a column `query` to one
+                query. In a replay a prod comes after the pages that have arrived by the end of its own.
         """
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
