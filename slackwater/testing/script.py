@@ -165,14 +165,14 @@ class Script:
         clock: ManualClock | None = None,
         pages: ArrowPages | None = None,
         ordered: bool = False,
-        enabling: Enabling | None = None,
-        heartbeats: Heartbeats | None = None,
-        together: bool = False,
+        quiet_streams: Enabling | None = None,
+        heartbeat_scope: Heartbeats | None = None,
+        batch_pages: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
         first, kept = strategy or Fifo(commit_every), pages or ArrowPages()
-        self.executor = Executor(self.clock, journal, first, kept, enabling, heartbeats, together)
+        self.executor = Executor(self.clock, journal, first, kept, quiet_streams, heartbeat_scope, batch_pages)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
         settings = Settings(late=late, early=early, sideline=sideline, ordered=ordered)

@@ -19,7 +19,7 @@ SECOND = 1_000_000
 
 def script(enabling: Enabling | None, time: Any) -> Script:
     query = windows(union(A, B), "10 seconds", "10 seconds")
-    return Script(plan(query, dict.fromkeys("ab", time), domain=TimeDomain.TIMESTAMP), enabling=enabling)
+    return Script(plan(query, dict.fromkeys("ab", time), domain=TimeDomain.TIMESTAMP), quiet_streams=enabling)
 
 
 def emitted(run: Script) -> list[float]:

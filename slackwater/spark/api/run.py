@@ -173,12 +173,12 @@ class Run:
         """Stop the query; its stream stops with the last query that reads it."""
         self._running.stop_run(self)
 
-    def show(self) -> None:
+    def flush(self) -> None:
         """Make all rows visible that the Parquet sinks have; `stop()` and `session.run_available()` do so too."""
         for rows, output in (("results", self.sink), ("late rows", self.late)):
             if isinstance(output, ParquetSink):
                 try:
-                    output.show()
+                    output.flush()
                 except Exception as error:
                     raise output_failed(self.name, rows, output, error) from error
 
