@@ -116,7 +116,7 @@ class Bench:
         frames, length = self._frames(work), f"{window * SECONDS} seconds"
         with sw.Session(self.spark, journal=work / "journal") as session:
             a, b = (
-                session.stream(name, frame, time=time, disorder=sw.bounded(SLACK)).window(range=length)
+                session.stream(name, frame, time=time, disorder=sw.bounded(SLACK)).rolling(range=length)
                 for (name, time), frame in zip((("a", "ts"), ("b", "us")), frames, strict=True)
             )
             run = a.join(b, on="key = id").start(sink=str(work / "out"), hold=True)

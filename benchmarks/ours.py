@@ -67,7 +67,7 @@ def _ran(
         begun = time.monotonic()
         runs = []
         for n, query in enumerate(queries):
-            windows = events.window(f"{query.range_seconds} seconds", f"{query.slide_seconds} seconds")
+            windows = events.window(f"{query.range_seconds} seconds", slide=f"{query.slide_seconds} seconds")
             made = windows.group_by(query.key).agg(total="sum(v)", n="count(v)", top="max(v)")
             runs.append(made.start(name=f"bench{n}", hold=True))
         session.run_available(drain=drain)

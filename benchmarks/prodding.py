@@ -49,7 +49,12 @@ class Bench:
             stream = session.stream(
                 "events", rows, time="ts", arrival="ts", page="100 seconds", disorder=sw.bounded(SLACK)
             )
-            run = stream.window("600 seconds", "120 seconds").group_by("key").agg(**_AGGREGATES).start(early=early)
+            run = (
+                stream.window("600 seconds", slide="120 seconds")
+                .group_by("key")
+                .agg(**_AGGREGATES)
+                .start(early=early)
+            )
             session.run_available(drain=False, progress=lambda _: pages.append(time.perf_counter()))
             return _figures(run, pages[-1] - pages[2], 1 - 3 / len(pages))
 
@@ -61,7 +66,7 @@ class Bench:
         stream = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
         with sw.Session(spark=self.spark, journal=work / "journal") as session:
             events = session.stream("events", stream, time="ts", disorder=sw.bounded(SLACK))
-            query = events.window("600 seconds", "120 seconds").group_by("key").agg(**_AGGREGATES)
+            query = events.window("600 seconds", slide="120 seconds").group_by("key").agg(**_AGGREGATES)
             run = query.start(early=early, hold=True)
             began = time.perf_counter()
             session.run_available(drain=False)

@@ -16,7 +16,7 @@ with sw.Session() as s:
         page="30 minutes",
         disorder=sw.drop_ratio(0.01),
     )
-    query = flights.window(range="3 hours", slide="1 hour").group_by("origin").agg(flights="count(*)")
+    query = flights.window("3 hours", slide="1 hour").group_by("origin").agg(flights="count(*)")
     parts = []
     # Read along after each page: in the end only final rows are left.
     run = query.start(early=sw.early(at=0.5))

@@ -17,7 +17,7 @@ with sw.Session() as s:
         disorder=sw.drop_ratio(0.01),
     )
     query = (
-        flights.window(range="3 hours", slide="1 hour")
+        flights.window("3 hours", slide="1 hour")
         .group_by("origin")
         .agg(flights="count(*)", delay="avg(delay_min)", worst="max(delay_min)")
     )

@@ -26,7 +26,7 @@ with sw.Session() as s:
         page="1 minute",
         disorder=sw.learned(),  # nothing is known: how far the stations run apart is measured
     )
-    run = weather.window("10 minutes", "10 minutes").group_by("station").agg(wind="avg(wind)", n="count(*)").start()
+    run = weather.window("10 minutes").group_by("station").agg(wind="avg(wind)", n="count(*)").start()
     s.run_available(drain=False)
     waits = (
         pl.DataFrame(run.results())

@@ -34,7 +34,7 @@ def process(base: Path, drain: bool) -> None:
         flights = s.stream(
             "flights", reader.parquet(str(base / "incoming")), time="scheduled", disorder=sw.bounded("4 hours")
         )
-        by_day = flights.window(range="1 day", slide="6 hours").agg(flights="count(*)", delay="avg(delay_min)")
+        by_day = flights.window("1 day", slide="6 hours").agg(flights="count(*)", delay="avg(delay_min)")
         run = by_day.start(sink=base / "delays", name="delays")
         s.run_available(drain=drain)
         figures = run.metrics()

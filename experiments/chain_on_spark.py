@@ -75,20 +75,20 @@ def stored(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
 
 def joined(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
     """The filter, a window join with another stream in which each key has one partner, and the slow function."""
-    kept = streams["rows"].where("k % 5 = 0").window("1 second")
-    pairs = kept.join(streams["others"].window("1 second"), on="k = o")
+    kept = streams["rows"].where("k % 5 = 0").rolling(range="1 second")
+    pairs = kept.join(streams["others"].rolling(range="1 second"), on="k = o")
     return [_counted(pairs.select("t", "k", "payload"), slow)]
 
 
 def three(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
     """The first, a window over all rows, and a filter that keeps half before another window."""
-    plain = streams["rows"].window("10 seconds", "2 seconds").group_by("k").agg(n="count(*)")
-    half = streams["rows"].where("k % 2 = 0").window("1 second", "1 second").agg(n="count(*)")
+    plain = streams["rows"].window("10 seconds", slide="2 seconds").group_by("k").agg(n="count(*)")
+    half = streams["rows"].where("k % 2 = 0").window("1 second").agg(n="count(*)")
     return [*two(s, streams, slow), plain, half]
 
 
 def _counted(rows: sw.Query, slow: Function) -> sw.Query:
-    return rows.map(slow, schema=SCHEMA).window("1 second", "1 second").agg(n="count(*)")
+    return rows.map(slow, schema=SCHEMA).window("1 second").agg(n="count(*)")
 
 
 @dataclass(frozen=True)

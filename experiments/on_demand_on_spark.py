@@ -142,7 +142,7 @@ def _line(spark: SparkSession, enabling: Enabling | None, kind: Any, seconds: fl
         fast = session.stream("fast", rows[0], time=kind).where("value % 20 <> 0").select("value")
         slow = session.stream("slow", rows[1], time=kind).where("value >= 0").select("value")
         answers = Answers(time.time() + WARM_UP)
-        fast.union(slow).window("1 second", "1 second").agg(n="count(*)").start(sink=answers)
+        fast.union(slow).window("1 second").agg(n="count(*)").start(sink=answers)
         time.sleep(WARM_UP + seconds)
     waits = answers.waits or [float("nan")]
     return {
@@ -163,7 +163,7 @@ def _ours_quiet(spark: SparkSession, seconds: float) -> float | None:
             for name, df, disorder in zip(("fast", "slow"), streams, bounds, strict=True)
         )
         answers = Answers(float("inf"))
-        fast.union(slow).window("1 second", "1 second").agg(n="count(*)").start(sink=answers)
+        fast.union(slow).window("1 second").agg(n="count(*)").start(sink=answers)
         time.sleep(WARM_UP)
         senders[1].write()
         quiet = time.time()

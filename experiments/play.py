@@ -115,7 +115,7 @@ def _answers(rows: pl.DataFrame, query: Query, script: Script) -> Answers:
 
 def on_spark(session: sw.Session, rows: pl.DataFrame, query: Query) -> Answers:
     """On Spark, by replay; pages without rows are none, as in process."""
-    windowed = _stream(session, rows, query).window(query.range, query.slide).agg(**query.aggregates)
+    windowed = _stream(session, rows, query).window(query.range, slide=query.slide).agg(**query.aggregates)
     kept: list[pl.DataFrame] = []
     run = windowed.start(_keep(kept), early=query.early)
     session.run_available(drain=True)
@@ -134,7 +134,7 @@ def paced(
 
     with sw.Session(spark) as session:
         mapped = _stream(session, rows, query).map(work, schema="value BIGINT")
-        windowed = mapped.window(query.range, query.slide).agg(**query.aggregates)
+        windowed = mapped.window(query.range, slide=query.slide).agg(**query.aggregates)
         kept: list[pl.DataFrame] = []
         run = windowed.start(_keep(kept), early=query.early, sideline=sideline)
         session.run_available(drain=True, speed=speed)
@@ -144,7 +144,7 @@ def paced(
 def asked_on_spark(spark: SparkSession, rows: pl.DataFrame, query: Query, asker: Any) -> Answers:
     """On Spark by replay, asked as an `asking.Asker` says."""
     with sw.Session(spark) as session:
-        windowed = _stream(session, rows, query).window(query.range, query.slide).agg(**query.aggregates)
+        windowed = _stream(session, rows, query).window(query.range, slide=query.slide).agg(**query.aggregates)
         if asker.control is not None:
             prods = spark.createDataFrame(asker.control, "asked TIMESTAMP, until TIMESTAMP")
             session.stream("prods", prods, time="asked", arrival="asked", page=query.page, role="prods")

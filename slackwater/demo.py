@@ -106,9 +106,7 @@ def replay(
             "departures", frame, time="scheduled", arrival="departed", page=page, disorder=drop_ratio(LOST)
         )
         query = (
-            departures.window(range=RANGE, slide=SLIDE)
-            .group_by("origin")
-            .agg(flights="count(*)", delay="avg(delay_min)")
+            departures.window(RANGE, slide=SLIDE).group_by("origin").agg(flights="count(*)", delay="avg(delay_min)")
         )
         asked = None if watch is None else early(at=EARLY_AT)
         run = query.start(sink=parquet(out, every="1 second"), name="delays", early=asked)

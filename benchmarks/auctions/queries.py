@@ -81,18 +81,18 @@ def q2(s: Streams) -> sw.Query:
 def q3(s: Streams) -> sw.Query:
     persons = s.person.where("state IN ('OR', 'ID', 'CA')").select("name", "city", "state", person="id")
     auctions = s.auction.where("category = 10").select("id", "seller")
-    pairs = auctions.window(range=KNOWN).join(persons.window(range=KNOWN), on="seller = person")
+    pairs = auctions.rolling(range=KNOWN).join(persons.rolling(range=KNOWN), on="seller = person")
     return pairs.select("name", "city", "state", "id")
 
 
 def q4(s: Streams) -> sw.Query:
-    prices = _sold(s).window(WINDOW, WINDOW).group_by("id", "category").agg(final="max(price)")
-    return prices.window(WINDOW, WINDOW).group_by("category").agg(price="avg(final)")
+    prices = _sold(s).window(WINDOW).group_by("id", "category").agg(final="max(price)")
+    return prices.window(WINDOW).group_by("category").agg(price="avg(final)")
 
 
 def q5(s: Streams) -> sw.Query:
-    counts = s.bid.window(WINDOW, SLIDE).group_by("auction").agg(num="count(*)")
-    most = counts.window(SLIDE, SLIDE).agg(most="max(num)").select("most")
+    counts = s.bid.window(WINDOW, slide=SLIDE).group_by("auction").agg(num="count(*)")
+    most = counts.window(SLIDE).agg(most="max(num)").select("most")
     return (
         counts.select("auction", "num", "window_end")
         .join(most, on="num >= most")
@@ -101,17 +101,17 @@ def q5(s: Streams) -> sw.Query:
 
 
 def q7(s: Streams) -> sw.Query:
-    highest = s.bid.window(WINDOW, WINDOW).agg(highest="max(price)").select("highest", "window_end")
+    highest = s.bid.window(WINDOW).agg(highest="max(price)").select("highest", "window_end")
     return (
-        s.bid.window(range=WINDOW)
+        s.bid.rolling(range=WINDOW)
         .join(highest, on="price = highest")
         .select("auction", "bidder", "price", "dateTime", "window_end")
     )
 
 
 def q8(s: Streams) -> sw.Query:
-    persons = s.person.window(WINDOW, WINDOW).group_by("id", "name").agg(entered="count(*)")
-    sellers = s.auction.window(WINDOW, WINDOW).group_by("seller").agg(opened="count(*)")
+    persons = s.person.window(WINDOW).group_by("id", "name").agg(entered="count(*)")
+    sellers = s.auction.window(WINDOW).group_by("seller").agg(opened="count(*)")
     return (
         persons.select("id", "name", "window_start")
         .join(sellers.select("seller"), on="id = seller")
@@ -125,7 +125,7 @@ def q9(s: Streams) -> sw.Query:
         "concat_ws(' ', lpad(price, 12, '0'), lpad(4102444800000 - unix_millis(bidTime), 13, '0'), "
         "lpad(bidder, 12, '0'))"
     )
-    best = _sold(s).window(WINDOW, WINDOW).group_by("id", "category", "expires").agg(offer=f"max({offer})")
+    best = _sold(s).window(WINDOW).group_by("id", "category", "expires").agg(offer=f"max({offer})")
     return best.select(
         "id",
         "category",
@@ -138,7 +138,7 @@ def q9(s: Streams) -> sw.Query:
 
 def q12(s: Streams) -> sw.Query:
     # The arrival that stands in the rows: a machine's own clock would give another answer each time.
-    windows = s.bid.window(WINDOW, WINDOW, wattr="arrival", disorder=sw.bounded("1 millisecond"))
+    windows = s.bid.window(WINDOW, on="arrival", disorder=sw.bounded("1 millisecond"))
     return windows.group_by("bidder").agg(bids="count(*)")
 
 
@@ -174,7 +174,7 @@ def q16(s: Streams) -> sw.Query:
 
 def q17(s: Streams) -> sw.Query:
     return (
-        s.bid.window(WINDOW, WINDOW)
+        s.bid.window(WINDOW)
         .group_by("auction")
         .agg(
             total_bids="count(*)",
@@ -189,7 +189,7 @@ def q17(s: Streams) -> sw.Query:
 
 def q18(s: Streams) -> sw.Query:
     last = (
-        s.bid.window(WINDOW, WINDOW)
+        s.bid.window(WINDOW)
         .group_by("bidder", "auction")
         .agg(dateTime="max(dateTime)", bid="last(struct(price, channel, url))")
     )
@@ -201,7 +201,7 @@ def q20(s: Streams) -> sw.Query:
         "id", "itemName", "initialBid", "reserve", "expires", "seller", "category", opened="dateTime"
     )
     bids = s.bid.select("auction", "bidder", "price", "channel", "url", "dateTime")
-    return bids.window(range=KNOWN).join(auctions.window(range=KNOWN), on="auction = id")
+    return bids.rolling(range=KNOWN).join(auctions.rolling(range=KNOWN), on="auction = id")
 
 
 def _sold(s: Streams) -> sw.Query:
@@ -213,8 +213,8 @@ def _sold(s: Streams) -> sw.Query:
     closing = s.closing.select("id", "category", "expires", opened="dateTime")
     bids = s.bid.select("auction", "bidder", "price", bidTime="dateTime")
     longest = f"{s.house.longest + 1} milliseconds"
-    return bids.window(range=longest).join(
-        closing.window(range=INSTANT), on="auction = id AND bidTime >= opened AND bidTime <= expires"
+    return bids.rolling(range=longest).join(
+        closing.rolling(range=INSTANT), on="auction = id AND bidTime >= opened AND bidTime <= expires"
     )
 
 
@@ -225,7 +225,7 @@ _OF_AUCTIONS = tuple(f"{rank}_{of}" for of in ("bids", "auctions") for rank in (
 def _distinct(s: Streams, of: str, *by: str, bids: bool = False) -> sw.Query:
     """How many different ones made bids, in all and by price: groups of a window, counted by another one."""
     each = (
-        s.bid.window(WINDOW, WINDOW)
+        s.bid.window(WINDOW)
         .group_by(of, *by)
         .agg(
             n="count(*)",
@@ -236,7 +236,7 @@ def _distinct(s: Streams, of: str, *by: str, bids: bool = False) -> sw.Query:
     counted = {f"total_{of}s": "count(*)", **{f"{rank}_{of}s": f"sum(int({rank} > 0))" for rank in LEVELS}}
     if bids:
         counted |= {"total_bids": "sum(n)", "minute": "max(minute)", **{f"{r}_bids": f"sum({r})" for r in LEVELS}}
-    found = each.window(WINDOW, WINDOW).group_by(*by).agg(**counted)
+    found = each.window(WINDOW).group_by(*by).agg(**counted)
     return found if bids else found.select(*by, *counted, "window_start")
 
 

@@ -20,6 +20,7 @@ from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import InputManager
+from slackwater.engine.ready import ReadyNodes
 from slackwater.engine.records import MOST_CHOICES, Choice, Ran
 from slackwater.engine.statistics import Statistics
 from slackwater.engine.waits import Waits
@@ -65,11 +66,13 @@ class Cycle:
         """Seconds by which runs are measured; a simulation has its own."""
         self._waits = Waits(lambda: self.stopwatch())
         self.statistics = Statistics(graph, strategy, lambda: self.stopwatch())
+        self._ready = ReadyNodes(graph, self._record)
         self._committed = self.stopwatch()
         """When the last commit was, or work began."""
 
     def begin(self) -> None:
         """Work begins: at this instant nothing has taken time yet."""
+        self.demand.look_again()
         self._committed = self.stopwatch()
         self._ticked = {clock: clock.now() for clock in self._graph.clocks}
 
@@ -80,6 +83,8 @@ class Cycle:
     def committed(self) -> None:
         """All that has happened is safe."""
         self.dirty, self.uncommitted, self._committed = False, 0, self.stopwatch()
+        self._ready.forget()
+        self.demand.look_again()
 
     def next(self) -> Node | Act:
         """What to do: a node to run, or a commit first, or nothing but to wait."""
@@ -92,12 +97,12 @@ class Cycle:
             if self.demand.ask(self._admission.number, lull=False):
                 self.dirty = True
                 self._inputs.present()
-            nodes = {n.label: n for n in self._graph if n.operator.more(n.inputs) or n.operator.spare(n.inputs)}
+            ready = [self._ready.record(node) for node in self._ready.nodes()]
             seconds = self.stopwatch() - self._committed
             situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets), seconds)
-            picked = self._pick([self._ready(n) for n in nodes.values()], situation)
+            picked = self._pick(ready, situation)
             if isinstance(picked, Ready):
-                return nodes[picked.label]
+                return self._graph.nodes[picked.label]
             if picked is Act.COMMIT or lull:
                 return picked
             # Nothing is ready: ask everybody who is waited for, once more by the clock.
@@ -109,11 +114,11 @@ class Cycle:
 
     def next_prodded(self) -> Node | None:
         """A node at which a prod waits, if there is one."""
-        nodes = {n.label: n for n in self._graph if n.prodded() and n.operator.more(n.inputs)}
+        nodes = [n for n in self._ready.nodes() if n.prodded() and n.operator.more(n.inputs)]
         if not nodes:
             return None
-        picked = self._pick([self._ready(n) for n in nodes.values()], Situation(False, False, 0, 0))
-        return nodes[picked.label] if isinstance(picked, Ready) else next(iter(nodes.values()))
+        picked = self._pick([self._ready.record(n) for n in nodes], Situation(False, False, 0, 0))
+        return self._graph.nodes[picked.label] if isinstance(picked, Ready) else nodes[0]
 
     def _pick(self, ready: list[Ready], now: Situation) -> Ready | Act:
         """The strategy's choice, which is kept."""
@@ -170,6 +175,8 @@ class Cycle:
         for report in node.operator.report():
             if told is not None and told in self._graph:
                 self._graph.nodes[told].operator.hear(report)
+        self._graph.touch(node)
+        self.demand.worked(node)
 
     def _will_wait(self, node: Node) -> bool:
         """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first.
@@ -199,6 +206,7 @@ class Cycle:
         """For what an operator says without having been run."""
 
         def emit(element: Element, port: str = MAIN) -> None:
+            self.demand.worked(node)
             if isinstance(element, Prod):
                 self.prod(element)
             else:
@@ -221,15 +229,18 @@ class Cycle:
             now = clock.now()
             if now != self._ticked.get(clock):
                 self._ticked[clock] = now
-                for node in [n for n in self._graph if n.clock is clock]:
+                for node in self._graph.watching[clock]:
                     try:
                         node.operator.tick(now, self.emitter(node))
                     except Exception as error:
                         raise OperatorError(node, error) from error
 
-    def _ready(self, node: Node) -> Ready:
+    def _record(self, node: Node) -> Ready:
         operator, inputs = node.operator, node.inputs
         rows, size = node.waiting()
+        expensive = operator.expensive(inputs)
+        # That may have measured a page.
+        self.demand.worked(node)
         return Ready(
             node.label,
             oldest=node.oldest(),
@@ -243,7 +254,7 @@ class Cycle:
             seconds=node.measured.seconds,
             prodded=node.prodded() and operator.more(inputs),
             spare=not operator.more(inputs),
-            expensive=operator.expensive(inputs),
+            expensive=expensive,
             unsaved=any(e.is_page and e.saved is None and not e.page.kept for q in node.arcs for e in islice(q, 2)),
             waits=self._waits.of(node) if self.strategy.watches else (),
         )

@@ -4,11 +4,16 @@ It stops where something waits, for that is run first; it ends at sources with n
 enabling timestamp. Nobody else is asked. A demand says how far time must come, so that a source whose time goes on
 with the clock need not speak, nor the thread wake up, before that helps. An operator before which pages are held
 back (S1 section 7) asks the streams that hold them back.
+
+The way of a demand depends on the queues and registers along it. So it is kept, and found again only when one of
+its nodes has changed. An asked source is looked at again when it may know something new, or when its time has come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
 
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
@@ -21,6 +26,15 @@ from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
 
+@dataclass
+class Way:
+    """The way of one operator's demand."""
+
+    nodes: list[Node] = field(default_factory=list)
+    ends: list[tuple[Node, Wanted]] = field(default_factory=list)
+    """The sources that it comes to, and what is wanted of each."""
+
+
 class Demand:
     """Finds the sources that somebody waits for, and asks them."""
 
@@ -29,23 +43,61 @@ class Demand:
         self._enabling = enabling or Enabling()
         self._turns: dict[Clock, int] = {}
         """Of punctuation at regular intervals: the last turn of each clock."""
+        self._changed = graph.observe()
+        self._changes = -1
+        """Of the graph, when it was last looked at as a whole."""
+        self._ways: dict[Node, Way] = {}
+        """Of the operators that hold something."""
+        self._passing: dict[Node, set[Node]] = {}
+        """For each node the operators whose demands pass it."""
+        self._asked: dict[Node, dict[Node, Wanted]] = {}
+        """For each source at an end, what the operators want that wait for it."""
+        self._new: dict[Node, None] = {}
+        """Nodes on ways that were found since the last question."""
+        self._due: dict[Node, float] = {}
+        """When an asked source may have something new to say; it is not in here if that may be now."""
+        self._listeners: dict[str, list[Node]] = {}
+        """The sources that go by what comes to another, by its label."""
 
     def ask(self, admission: int, lull: bool) -> bool:
         """Ask the sources that operators wait for; whether one had something to say.
 
         While others are busy, a source is asked only if it is likely to know something new.
         """
-        asking, sources = self._look()
-        for source in map(self._graph.nodes.__getitem__, holding_back(self._graph)):
+        self._follow_changes()
+        held, new = holding_back(self._graph), list(self._new)
+        self._new.clear()
+        for source in map(self._graph.nodes.__getitem__, held):
+            self._due.pop(source, None)
             try:
                 measure_waiting(self._graph, source)
             except Exception as error:
                 raise OperatorError(source, error) from error
-        said = [self._tell_again(node, admission) for node in asking]
-        asked = [(s, wanted) for s, wanted in sources if lull or s.operator.due(s.clock.now(), wanted)]
+        sources = self._sources(held, lull)
+        said = [self._tell_again(node, admission) for node in new]
+        asked = [(source, wanted) for source, wanted in sources if lull or self._is_due(source, wanted)]
         said += [self._enable(source, admission, wanted) for source, wanted in asked]
         said += [self._enable(source, admission, _any) for source in self._in_turn()]
         return any(said)
+
+    def look_again(self) -> None:
+        """Any source may know something new."""
+        self._due.clear()
+
+    def worked(self, node: Node) -> None:
+        """An operator has worked on a page, or a source has spoken: it, or the sources behind it, may know more."""
+        self._due.pop(node, None)
+        for source in self._graph.sources_behind(node):
+            self._due.pop(source, None)
+            for listener in self._listeners.get(source.label, ()):
+                self._due.pop(listener, None)
+
+    def _is_due(self, source: Node, wanted: Wanted) -> bool:
+        if source.operator.due(source.clock.now(), wanted):
+            return True
+        wakes = (source.operator.wake_at(), source.operator.wake_for(wanted))
+        self._due[source] = min((wake for wake in wakes if wake is not None), default=inf)
+        return False
 
     def _in_turn(self) -> list[Node]:
         """The sources that punctuate now because their time has come; pages that wait at one go first."""
@@ -61,11 +113,13 @@ class Demand:
 
     def sources(self) -> list[Node]:
         """The sources at the ends of all demands, each once."""
-        return [source for source, _ in self._look()[1]]
+        self._follow_changes()
+        return [source for source, _ in self._sources(holding_back(self._graph), lull=True)]
 
     def wakes(self) -> Iterator[tuple[Clock, int]]:
         """When clocks alone bring time as far as somebody waits for it."""
-        for source, wanted in self._look()[1]:
+        self._follow_changes()
+        for source, wanted in self._sources(holding_back(self._graph), lull=True):
             wake = source.operator.wake_for(wanted)
             if wake is not None:
                 yield source.clock, wake
@@ -73,36 +127,90 @@ class Demand:
             for clock in self._graph.clocks:
                 yield clock, (self._turns.get(clock, clock.now() // every) + 1) * every
 
-    def _look(self) -> tuple[list[Node], list[tuple[Node, Wanted]]]:
-        """Backtrack from all that hold something: the nodes on the way, and the sources at its ends.
+    def _sources(self, held: Mapping[str, int], lull: bool) -> list[tuple[Node, Wanted]]:
+        """The sources at the ends of demands, in the order of the operators that wait; with what is wanted of each.
 
-        With each source comes what is wanted of it.
+        While others are busy, only those that may have something new to say. `held` are the sources that hold
+        pages back, and how far time must come there.
         """
-        way: dict[str, Node] = {}
-        asked: dict[str, list[Wanted]] = {}
+        now = {clock: clock.now() for clock in self._graph.clocks}
+        wants: dict[Node, list[Wanted]] = {}
+        for source, waiting in self._asked.items():
+            if lull or source not in self._due or self._due[source] <= now[source.clock]:
+                wants[source] = list(waiting.values())
+        if len(wants) > 1:
+            first = {source: min(map(self._order_of(source), self._asked[source])) for source in wants}
+            wants = {source: wants[source] for source in sorted(wants, key=first.__getitem__)}
+        for label, tick in held.items():
+            source = self._graph.nodes[label]
+            if self._enabling.asked and not len(source.inputs[0]):
+                wants.setdefault(source, []).append(_as_far_as(tick))
+        return [(source, _least_of(wanted)) for source, wanted in wants.items()]
 
-        def back(node: Node, wanted: Wanted, seen: set[str]) -> None:
-            if node.label in seen:
+    def _order_of(self, source: Node) -> Callable[[Node], tuple[int, int]]:
+        """The place of an operator, and of a source among the ends of its demand."""
+        return lambda holder: (holder.place, [end for end, _ in self._ways[holder].ends].index(source))
+
+    def _follow_changes(self) -> None:
+        """Find the ways again of the operators whose demands may have changed."""
+        if self._changes != self._graph.changes:
+            self._changes = self._graph.changes
+            for known in (self._ways, self._passing, self._asked, self._new, self._due):
+                known.clear()
+            holders = set(self._graph)
+            self._listeners.clear()
+            for node in self._graph:
+                for label in node.operator.hears_from:
+                    self._listeners.setdefault(label, []).append(node)
+        else:
+            holders = self._changed.union(*(self._passing.get(node, ()) for node in self._changed))
+        self._changed.clear()
+        for holder in sorted(holders, key=lambda node: node.place):
+            self._leave(holder)
+            if holder.operator.holds(holder.arcs):
+                self._enter(holder)
+
+    def _leave(self, holder: Node) -> None:
+        way = self._ways.pop(holder, None)
+        if way is None:
+            return
+        for node in way.nodes:
+            self._passing[node].discard(holder)
+        for source, _ in way.ends:
+            del self._asked[source][holder]
+            self._due.pop(source, None)
+            if not self._asked[source]:
+                del self._asked[source]
+
+    def _enter(self, holder: Node) -> None:
+        way = self._ways[holder] = self._way(holder)
+        for node in way.nodes:
+            self._passing.setdefault(node, set()).add(holder)
+            self._new[node] = None
+        for source, wanted in way.ends:
+            self._asked.setdefault(source, {})[holder] = wanted
+            self._due.pop(source, None)
+
+    def _way(self, holder: Node) -> Way:
+        """Backtrack from an operator that holds something."""
+        way, ends = dict[Node, None](), dict[Node, list[Wanted]]()
+
+        def back(node: Node, wanted: Wanted) -> None:
+            if node in way:
                 return
-            seen.add(node.label)
-            way[node.label] = node
+            way[node] = None
             for n in node.operator.blocking(node.arcs):
                 feed = node.feeds[n]
                 if node.inputs[n].waiting:
                     continue
                 if node.operator.answers or (feed is None and self._enabling.asked):
-                    asked.setdefault(node.label, []).append(wanted)
+                    ends.setdefault(node, []).append(wanted)
                 elif feed is not None:
                     feeder = self._graph.nodes[feed[0]]
-                    back(feeder, feeder.operator.asks(wanted), seen)
+                    back(feeder, feeder.operator.asks(wanted))
 
-        for node in self._graph:
-            if node.operator.holds(node.arcs):
-                back(node, node.operator.wanted, set())
-        for label, tick in holding_back(self._graph).items():
-            if self._enabling.asked and not len(self._graph.nodes[label].inputs[0]):
-                asked.setdefault(label, []).append(_as_far_as(tick))
-        return list(way.values()), [(self._graph.nodes[s], _least_of(wants)) for s, wants in asked.items()]
+        back(holder, holder.operator.wanted)
+        return Way(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""
@@ -118,6 +226,7 @@ class Demand:
 
     def _enable(self, source: Node, admission: int, wanted: Wanted) -> bool:
         said, admission = False, source.last_admission(admission)
+        self.worked(source)
 
         def emit(element: Element, port: str = MAIN) -> None:
             nonlocal said
@@ -145,3 +254,15 @@ def _least_of(wants: list[Wanted]) -> Wanted:
     if len(wants) == 1:
         return wants[0]
     return lambda tick: min((found for wanted in wants if (found := wanted(tick)) is not None), default=None)
+
+
+def _remembered(wanted: Wanted) -> Wanted:
+    """The same, asked once for each tick: the way that it belongs to is found again when an answer may change."""
+    known: dict[int, int | None] = {}
+
+    def asked(tick: int) -> int | None:
+        if tick not in known:
+            known[tick] = wanted(tick)
+        return known[tick]
+
+    return asked

@@ -108,10 +108,9 @@ class Executor:
 
     def exchange(self, operator: Operator) -> None:
         """Let an operator go on in the place, and with the state, of the one that has its label."""
-        node = self.graph.nodes[operator.label]
-        if (state := node.operator.state(whole=True)) is not None:
+        if (state := self.graph.nodes[operator.label].operator.state(whole=True)) is not None:
             operator.restore([state])
-        node.operator = operator
+        self.graph.exchange(operator)
 
     def is_new(self, label: str) -> bool:
         """Whether nothing has come since an operator was added."""
@@ -165,6 +164,7 @@ class Executor:
         self.parts.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
             source.operator.abandon(self.graph.pages_behind(source), source.clock.now())
+        self._cycle.demand.look_again()
         self._cycle.dirty = True
         return gone
 
@@ -215,7 +215,7 @@ class Executor:
     @property
     def holds_back(self) -> bool:
         """Whether pages may have to wait for the streams of a label."""
-        return not isinstance(self._inputs.heartbeats, OperatorLevel)
+        return self._inputs.holds_back
 
     @property
     def counts_rows(self) -> bool:

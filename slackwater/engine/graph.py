@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any
 
 from slackwater.engine.queue import Entry, Queue
@@ -28,7 +30,7 @@ class Arc:
     queue: Queue
 
 
-@dataclass
+@dataclass(eq=False)
 class Node:
     """An operator with its arcs."""
 
@@ -55,6 +57,8 @@ class Node:
     measured: Measured = field(default_factory=Measured)
     goes_by: Label = field(default_factory=Label)
     """The streams whose heartbeats it goes by (S1 section 7)."""
+    place: int = 0
+    """Nodes that were added later have a larger one."""
 
     @property
     def label(self) -> str:
@@ -133,8 +137,15 @@ class Graph:
         """Other threads look labels up in it: it is replaced, never changed."""
         self.clocks: list[Clock] = []
         """The clocks that operators go by, each once."""
+        self.watching: dict[Clock, list[Node]] = {}
+        """The operators that watch each clock."""
+        self.managed: list[Node] = []
+        """Operators before which pages may be held back."""
         self.changes = 0
         """How often an operator has come or gone."""
+        self._places = count()
+        self._observers: list[set[Node]] = []
+        self._sources_behind: dict[Node, list[Node]] = {}
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes.values())
@@ -152,27 +163,61 @@ class Graph:
         depth = 1 + max((self.nodes[label].depth for label, _ in feeds or ()), default=-1)
         behind: list[Feed | None] = [] if feeds is None else list(feeds) or [None]
         queues = [Queue() for _ in range(len(behind) + operator.shelves)]
-        node = Node(operator, queues, behind, depth, clock, since=since)
+        node = Node(operator, queues, behind, depth, clock, since=since, place=next(self._places))
+        for queue in queues:
+            queue.on_change = partial(self.touch, node)
         for queue, (label, port) in zip(node.inputs, feeds or (), strict=False):
             self.nodes[label].outputs.setdefault(port, []).append(Arc(node, queue))
         self.nodes = {**self.nodes, operator.label: node}
-        self.changes += 1
-        self.clocks = list(dict.fromkeys(n.clock for n in self))
+        self._arrange()
         return node
 
     def remove(self, label: str) -> None:
         """Take an operator out, with the arcs that lead to it."""
         gone = self.nodes[label]
         self.nodes = {other: node for other, node in self.nodes.items() if other != label}
-        self.changes += 1
-        self.clocks = list(dict.fromkeys(n.clock for n in self))
+        self._arrange()
         for node in self.nodes.values():
             node.watchers = [w for w in node.watchers if w is not gone]
             for port, arcs in list(node.outputs.items()):
                 node.outputs[port] = [arc for arc in arcs if arc.to is not gone]
 
+    def exchange(self, operator: Operator) -> None:
+        """Let an operator go on in the place of the one that has its label."""
+        self.nodes[operator.label].operator = operator
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self.changes += 1
+        self.clocks = list(dict.fromkeys(n.clock for n in self))
+        self.watching = {clock: [] for clock in self.clocks}
+        for node in self:
+            if node.operator.watches_clock:
+                self.watching[node.clock].append(node)
+        self.managed = [node for node in self.managed if self.nodes.get(node.label) is node]
+        self._sources_behind.clear()
+
+    def observe(self) -> set[Node]:
+        """A set that gets each node whose queues change, or which has run; its reader takes them out again.
+
+        Readers also look at `changes`: operators that come or go are not in it.
+        """
+        changed = set[Node]()
+        self._observers.append(changed)
+        return changed
+
+    def touch(self, node: Node) -> None:
+        """Tell observers that a node may have other work, or wait for something else, than before."""
+        for changed in self._observers:
+            changed.add(node)
+
     def sources_behind(self, node: Node) -> list[Node]:
         """The sources whose pages a node's input is made of, each once."""
+        if node not in self._sources_behind:
+            self._sources_behind[node] = self._find_sources(node)
+        return self._sources_behind[node]
+
+    def _find_sources(self, node: Node) -> list[Node]:
         found: dict[str, Node] = {}
 
         def back(node: Node) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.operators.operator import LATE
-from slackwater.scheduling.heartbeats import Heartbeats, Label, Plan, Step
+from slackwater.scheduling.heartbeats import Heartbeats, Label, OperatorLevel, Plan, Step
 
 #: A selectivity that changes by less than this share leaves the labels as they are.
 _SAME = 0.01
@@ -27,11 +27,16 @@ class InputManager:
         """Of the graph, when labels were last assigned."""
         self._went_by: dict[str, float | None] = {}
         """The selectivities that they were assigned by."""
-        self._managed: list[Node] = []
-        """Operators before which pages wait for their label."""
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether pages may have to wait for the streams of a label."""
+        return not isinstance(self.heartbeats, OperatorLevel)
 
     def ran(self, node: Node) -> None:
         """An operator has run, and may not be as selective as it was."""
+        if not self.holds_back:
+            return  # at operator level no label depends on it
         before, now = self._went_by.get(node.label), node.measured.selectivity
         if now is not None and (before is None or abs(now - before) > _SAME * before):
             self._changes = -1
@@ -39,7 +44,7 @@ class InputManager:
     def present(self) -> None:
         """Present what the heartbeats have come to."""
         self.assign()
-        for node in self._managed:
+        for node in self._graph.managed:
             heartbeat = min(self._graph.heartbeat(stream) for stream in node.goes_by.streams)
             for queue in node.arcs:
                 if queue.held:
@@ -60,14 +65,14 @@ class InputManager:
             node.goes_by = labels.get(node.label, Label())
             for queue in node.arcs:
                 queue.hold_back(node.goes_by.waits)
-        self._managed = [node for node in self._graph if node.goes_by.waits]
+        self._graph.managed = [node for node in self._graph if node.goes_by.waits]
 
 
 def holding_back(graph: Graph) -> dict[str, int]:
     """The sources of the streams that hold pages back, and how far time must come there for the first of them."""
     found: dict[str, int] = {}
-    for node in graph:
-        times = [queue.held[0].highest() for queue in node.arcs if queue.held] if node.goes_by.waits else []
+    for node in graph.managed:
+        times = [queue.held[0].highest() for queue in node.arcs if queue.held]
         for time in times:
             for stream in node.goes_by.streams if time is not None else ():
                 if time is not None and graph.heartbeat(stream) < time:

@@ -7,7 +7,7 @@ heartbeat has come to them; only then are they presented to the operator.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
@@ -53,6 +53,11 @@ class Entry:
         return self._rows, self._bytes
 
     @property
+    def sized(self) -> bool:
+        """Whether `size` will not change any more."""
+        return not self.is_page or bool(self._rows and self._bytes)
+
+    @property
     def early(self) -> bool:
         """Whether it is a prod, or belongs to one."""
         element: Any = self.element
@@ -87,6 +92,8 @@ class Queue:
         """What was taken last: what follows from it belongs to the same admission."""
         self.prods = 0
         """How many prods wait."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when what waits here, or what of it is presented, has changed."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -108,6 +115,7 @@ class Queue:
     def push(self, entry: Entry) -> None:
         """Append an element; behind a page that is held back it waits too."""
         self._put(entry)
+        self.on_change()
 
     def _put(self, entry: Entry) -> None:
         if self._holds_back and not entry.early and (entry.is_page or self._held):
@@ -129,6 +137,7 @@ class Queue:
         self.prods = 0
         for entry in waiting:
             self._put(entry)
+        self.on_change()
 
     def present(self, heartbeat: int) -> None:
         """A heartbeat has come so far: present the pages whose rows it has passed, and what follows them."""
@@ -138,6 +147,7 @@ class Queue:
         if self._untold:
             self._untold = False
             self._tell_ahead()
+            self.on_change()
 
     def _tell_ahead(self) -> None:
         """Present so much time as has passed below the pages that are held back; the rest stays behind them."""
@@ -194,6 +204,7 @@ class Queue:
             self.prods -= 1
         elif isinstance(entry.element, Punctuation):
             self.time = self.time.joined(entry.element)
+        self.on_change()
         return entry
 
     def elements(self) -> Iterator[Element]:

@@ -13,7 +13,7 @@ from slackwater.operators.operator import LATE
 from slackwater.scheduling.paths import Plan, Work, unit
 from slackwater.scheduling.strategy import Strategy
 
-#: A statistics window is so many runs; the first ones are shorter.
+#: A statistics window is this many runs, or one for each operator if there are more; the first ones are shorter.
 WINDOW = 32
 #: What charts go by.
 CHARTED = ("cost", "selectivity", "growth", "width")
@@ -41,7 +41,8 @@ class Statistics:
         elif runs < self._due:
             return
         # The first pages teach most.
-        self._due, self._window = runs + self._window, min(WINDOW, 2 * self._window)
+        longest = max(WINDOW, len(self._graph.nodes))
+        self._due, self._window = runs + self._window, min(longest, 2 * self._window)
         plan = plan_of(self._graph, self._calibration.of)
         self._plan = with_jobs(self._graph, plan, self._calibration.job) if self._strategy.charts else plan
         self._strategy.learn(self._plan)

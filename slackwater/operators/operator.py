@@ -111,6 +111,16 @@ class Operator(ABC):
         """Statistics that a source asks of pages. Other threads read it: it is replaced, never changed."""
 
     @property
+    def watches_clock(self) -> bool:
+        """Whether `tick` may have something to do; it stays so for as long as the operator is there."""
+        return False
+
+    @property
+    def hears_from(self) -> Set[str]:
+        """Labels of the sources by whose rows it goes, though it is not behind them."""
+        return frozenset()
+
+    @property
     def drops_rows(self) -> bool:
         """Whether another number of rows may leave it than came."""
         return True
@@ -193,7 +203,7 @@ class Operator(ABC):
         return None
 
     def tick(self, now: int, emit: Emit) -> None:
-        """Wall-clock time is now this: an operator that watches the clock may say something."""
+        """Wall-clock time is now this: an operator that `watches_clock` may say something."""
         return None
 
     def resume(self, now: int) -> None:

@@ -61,8 +61,14 @@ class Prodder(Operator):
 
     def watch(self, page: Page) -> None:
         """A source has sent a page; its largest time is known once it has been worked on."""
+        self._learn()
         self._under_way.append(page)
         self._came = True
+
+    @property
+    def watches_clock(self) -> bool:
+        """Whether it prods at all: every window query has a prodder, and most ask for no early answers."""
+        return self._timing.offset is not None or self._every is not None
 
     def tick(self, now: int, emit: Emit) -> None:
         """Send the prods that are due."""

@@ -99,6 +99,11 @@ class Sink(Unary):
         except Exception as error:
             raise self._told(error) from error
 
+    @property
+    def watches_clock(self) -> bool:
+        """Whether its output holds rows back for a while."""
+        return self._holder is not None
+
     def tick(self, now: int, emit: Emit) -> None:
         """Rows that the output holds back may be due."""
         if self._holder is not None:

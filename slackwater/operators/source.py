@@ -102,6 +102,11 @@ class Source(Unary):
                 sources[label]._listeners[self.label] = self
                 self._told_by[label] = sources[label]
 
+    @property
+    def hears_from(self) -> Set[str]:
+        """The sources that it listens to."""
+        return self._told_by.keys()
+
     def _hear_beside(self, now: int) -> None:
         """Let policies learn what came to other sources before now.
 
@@ -171,6 +176,11 @@ class Source(Unary):
         return any(t is not None and t <= now for t in wakes) or any(
             p.arrival() is not None for p in self._under_way
         )
+
+    @property
+    def watches_clock(self) -> bool:
+        """When the clock has moved, it says what pages have taught meanwhile."""
+        return True
 
     def tick(self, now: int, emit: Emit) -> None:
         """Say what pages have taught, whether somebody waits for it or not."""

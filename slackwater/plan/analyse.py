@@ -146,7 +146,7 @@ class Analysis:
         if rows.node.answers():
             raise QueryError(
                 "window() on the results of windows for each row: there would be as many results as rows, each at "
-                "its own time; give the first window a slide, as in window(range='30 seconds', slide='10 seconds')"
+                "its own time; give the first window a slide, as in window('30 seconds', slide='10 seconds')"
             )
         return rows
 
@@ -240,7 +240,7 @@ class Analysis:
     def _by(self, stream: StreamNode, written: str, window: L.Window) -> StreamNode:
         _, relation = self._types.stream(stream.declared)
         policy = stream.disorder if window.disorder is None else window.disorder
-        ticks, domain = relation.ticks(written, "wattr")
+        ticks, domain = relation.ticks(written, "window on")
         mine = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
         try:
             self._types.check_policy(mine)
@@ -248,8 +248,8 @@ class Analysis:
             if window.disorder is not None:
                 raise
             raise QueryError(
-                f"wattr={window.wattr!r}: the policy of stream {stream.name!r}, {policy.describe()}, is not for "
-                f"this attribute ({error}); add disorder= to window(…)"
+                f"window on={window.wattr!r}: the policy of stream {stream.name!r}, {policy.describe()}, is not "
+                f"for this attribute ({error}); add disorder= to window(…)"
             ) from None
         if (mine.time, policy) == (stream.time, stream.disorder):
             return stream
@@ -284,7 +284,9 @@ def _spec(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
 def _outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
     """The windows of a query over results."""
     if window.wattr is not None:
-        raise QueryError(f"wattr={window.wattr!r}: the time of a result is the end of its window; leave out wattr=")
+        raise QueryError(
+            f"window on={window.wattr!r}: the time of a result is the end of its window; leave out on="
+        )
     if window.disorder is not None:
         raise QueryError(
             f"disorder={window.disorder.describe()}: results come when their windows close; write the policy in "
@@ -293,8 +295,8 @@ def _outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
     spec = _spec(node, window)
     if isinstance(spec, RollingSpec):
         raise QueryError(
-            "window() over results needs a slide: a window for each row is made over the rows of a stream; write "
-            f"window(range={window.range!r}, slide={window.range!r})"
+            "rolling() over results: a window for each row is made over the rows of a stream; windows over results "
+            f"need a slide, as in window({window.range!r}) or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
         )
     return spec
 

@@ -24,8 +24,8 @@ def check_of_one_row(name: str, sql: str, what: str) -> None:
     written = f"{what} {name}={sql!r}"
     if tree.find(exp.Window) is not None:
         raise QueryError(
-            f"{written}: OVER (…) would see one page at a time; write window(range=…) or window(rows=…), a window "
-            "for each row"
+            f"{written}: OVER (…) would see one page at a time; write rolling(range=…) or rolling(rows=…), a "
+            "window for each row"
         )
     if any(is_aggregate(node) for node in tree.walk()):
         if what == "group_by":

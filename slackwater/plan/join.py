@@ -18,7 +18,7 @@ from slackwater.plan.relation import Relation
 from slackwater.plan.steps import JoinTable, Select
 from slackwater.plan.time_kinds import check_latent
 from slackwater.plan.unite import Analysed
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 
 #: The kinds of joins, in the words of Spark and SQL.
 KINDS = {
@@ -29,7 +29,10 @@ KINDS = {
     **{word: "semi" for word in ("semi", "left semi", "leftsemi", "left_semi")},
     **{word: "anti" for word in ("anti", "left anti", "leftanti", "left_anti")},
 }
-_SAY_WINDOW = "say how long its rows find partners, as in window(range='10 minutes') or [RANGE 10 MINUTES]"
+_SAY_WINDOW = (
+    "say how long its rows find partners, as in rolling(range='10 minutes') or [RANGE 10 MINUTES], or how far rows "
+    "may be apart, as in join(…, within='10 minutes')"
+)
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,13 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         if part.node.answers():
             raise QueryError(
                 "join() of the results of windows for each row: they come when time has passed; give the window a "
-                "slide, as in window(range='30 seconds', slide='10 seconds')"
+                "slide, as in window('30 seconds', slide='10 seconds')"
             )
     check_domains([part.node for part in parts], "join()")
     check_latent([part.node for part in parts], "join()")
     # A join needs times: rows that have none yet get them before it.
     left, right = (Analysed(StampNode((p.node,)), p.relation) if p.node.latent else p for p in parts)
-    sides = (_alive(left.node, query.windows[0], "left"), _alive(right.node, query.windows[1], "right"))
+    sides = _sides(left.node, right.node, query)
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
@@ -76,7 +79,8 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         matched.columns,
         matched.schema,
         (left.node.schema, node.schema),
-        _written(query.on),
+        _written(query.on)
+        + ("" if query.within is None else " within {} before and {} after".format(*query.within)),
     )
     return Analysed(made, matched.relation)
 
@@ -118,6 +122,30 @@ def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, 
     return [(table.name_of(sql, "join") if name is None else name, sql) for name, sql in columns]
 
 
+def _sides(left: PlanNode, right: PlanNode, query: L.Join) -> tuple[Alive, Alive]:
+    """How long rows of both sides find partners."""
+    if query.within is None:
+        return _alive(left, query.windows[0], "left"), _alive(right, query.windows[1], "right")
+    if any(query.windows):
+        raise QueryError("join(within=…) says how far rows may be apart; leave rolling(…) and window(…) out")
+    before, after = (_distance(left.domain, length) for length in query.within)
+    # A row lives for a half-open range, so one more tick includes the end. An earlier right row must live until
+    # the left one comes, and an earlier left row until the right one comes.
+    return Alive(after + 1, longest=after + 1), Alive(before + 1, longest=before + 1)
+
+
+def _distance(domain: TimeDomain, length: Span) -> int:
+    ticks = domain.span(length, "within")
+    if ticks < 0:
+        raise QueryError(
+            f"join(within=…): {length!r} is negative; write how far the other row may be before and after this "
+            "one, as in within=('1 minute', '10 minutes')"
+        )
+    if ticks >= LONGEST_SPAN:
+        raise QueryError(f"join(within=…): {length!r} is too long; the longest is {domain.show_span(LONGEST_SPAN)}")
+    return ticks
+
+
 def _alive(node: PlanNode, window: L.Window | None, side: str) -> Alive:
     """How long rows of a side find partners."""
     if window is None:
@@ -126,11 +154,16 @@ def _alive(node: PlanNode, window: L.Window | None, side: str) -> Alive:
         return Alive(
             longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))
         )
-    for word in ("slide", "offset", "wattr", "disorder"):
+    if window.slide is not None:
+        raise QueryError(
+            "join() does not pair the rows of the same window yet; say how far rows may be apart, as in "
+            "join(…, within='10 minutes'), or how long a row finds partners, as in rolling(range='10 minutes')"
+        )
+    for word, name in (("offset", "offset"), ("wattr", "on"), ("disorder", "disorder")):
         if getattr(window, word) is not None:
             raise QueryError(
-                f"join(): a window with {word}= is for aggregates; rows of a join find partners for a range behind "
-                "them: window(range='10 minutes') or window(rows=100)"
+                f"join(): a window with {name}= is for aggregates; rows of a join find partners for a range: "
+                "write rolling(range='10 minutes') or rolling(rows=100)"
             )
     if (window.range is None) == (window.rows is None):
         raise QueryError(f"join(): {_SAY_WINDOW}")
@@ -143,13 +176,13 @@ def _of_range(domain: TimeDomain, window: L.Window) -> Alive:
     assert window.range is not None
     length = 1 if window.range == L.NOW else domain.span(window.range, "range")
     if length <= 0:
-        raise QueryError(f"join(): range={window.range!r} must be longer than nothing; {_SAY_WINDOW}")
+        raise QueryError(f"join(): range={window.range!r} must be positive; {_SAY_WINDOW}")
     return Alive(length, longest=length)
 
 
 def _count(rows: object) -> int:
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
-        raise QueryError(f"join(): rows={rows!r} is no number of rows; write window(rows=100)")
+        raise QueryError(f"join(): rows={rows!r} is no number of rows; write rolling(rows=100)")
     return rows
 
 

@@ -89,8 +89,8 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
         """Not possible: a pair has two rows."""
         raise QueryError(
-            f"wattr={written!r}: rows of a join go by the time of the later one; leave the attribute out, as in "
-            "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR], or declare the streams with it as their time"
+            f"window on={written!r}: rows of a join go by the time of the later one; leave the attribute out, as "
+            "in WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR], or declare the streams with it as their time"
         )
 
     @property
@@ -115,7 +115,7 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
             return (
                 "this query joins windows of rows (rows=, [ROWS n]), in which rows wait until time has passed "
                 "them, so early answers would be too small; leave it out, or give the join a range, as in "
-                "window(range='1 minute')"
+                "rolling(range='1 minute')"
             )
         if self.how not in ("inner", "semi"):
             return (
@@ -134,7 +134,7 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         if self.by_count:
             raise QueryError(
                 "join(): how long a pair of a window of rows lives is not known when it comes; give the first join "
-                "a window of its own in the second, as in window(range='10 minutes')"
+                "a window of its own in the second, as in rolling(range='10 minutes')"
             )
         pair = min(side.longest for side in self.sides)
         return max([pair if self.how not in ("semi", "anti") else 0, *(self.sides[s].longest for s in self.lone)])

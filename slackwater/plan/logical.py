@@ -98,6 +98,8 @@ class Join:
     on: str | tuple[str, ...] | None
     """A condition over the columns of both sides, or columns that both have; None for every pair."""
     how: str = "inner"
+    within: tuple[Span, Span] | None = None
+    """Instead of windows: how far the right row may be before and after the left one, both ends included."""
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ class MapNode(TimeOfInput, NeverEarly, PlanNode):
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
         """Not possible: the function may have changed the attribute."""
         raise QueryError(
-            f"wattr={written!r}: rows have their place in time before map(); write the window's attribute as a "
+            f"window on={written!r}: rows have their place in time before map(); write the window's attribute as a "
             "column of the stream, or before the map"
         )
 
@@ -236,7 +236,7 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
         """Attributes of one kind of time only."""
         union = super().by_attribute(written, stream)
-        check_domains(union.inputs, f"wattr={written!r}")
+        check_domains(union.inputs, f"window on={written!r}")
         return union
 
     def answers(self) -> list[AggregateNode]:

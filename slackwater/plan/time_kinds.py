@@ -24,8 +24,8 @@ def check_time_kinds(rows: PlanNode, window: L.Window) -> None:
         kind = stream.disorder.describe()
         if window.wattr is not None and own is None:
             raise QueryError(
-                f"wattr={window.wattr!r}: stream {stream.declared!r} has time={kind}, which says nothing of how "
-                "late this attribute comes; add disorder= to window(…)"
+                f"window on={window.wattr!r}: stream {stream.declared!r} has time={kind}, which says nothing of "
+                "how late this attribute comes; add disorder= to window(…)"
             )
         if window.wattr is None and own is not None:
             raise QueryError(

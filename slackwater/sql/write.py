@@ -79,7 +79,7 @@ class _Writer:
             return self._relation(rows) + _bracket(window)
         left = rows.inputs[0]
         if isinstance(rows, L.Join):
-            window = rows.windows[0]
+            window, other_window = rows.windows if rows.within is None else _windows_within(rows.within)
         if isinstance(left, (L.Join, L.JoinStored)) and kind_of(left.how) in ("semi", "anti"):
             before = self._relation(left) + _bracket(window)  # what it hides must not meet what comes behind
         else:
@@ -88,7 +88,7 @@ class _Writer:
             right = rows.inputs[1]
             twice = isinstance(right, L.Scan) and right in _scans(left)
             other = f"({self.select(right)})" if twice else self._relation(right)
-            other += _bracket(rows.windows[1])
+            other += _bracket(other_window)
         else:
             other = self._stored(rows)
         condition = self._condition(rows)
@@ -135,6 +135,21 @@ class _Writer:
 def _scans(rows: L.Logical) -> list[L.Logical]:
     """The streams at the begin of each side of some joins."""
     return [rows] if not isinstance(rows, (L.Join, L.JoinStored)) else [s for r in rows.inputs for s in _scans(r)]
+
+
+def _windows_within(within: tuple[Span, Span]) -> tuple[L.Window, L.Window]:
+    """How long rows of both sides live, where pairs are at most this far apart: to the end, which is included."""
+    before, after = (L.Window(_longer(length)) for length in within)
+    return after, before
+
+
+def _longer(length: Span) -> Span:
+    """A length and one tick."""
+    if isinstance(length, int):
+        return length + 1
+    if isinstance(length, (float, Decimal)) or str(length).replace(".", "", 1).isdecimal():
+        raise QueryError(f"join(within=…): {length!r} has no SQL; write rolling(range=…) on both sides")
+    return f"{microseconds(length) + 1} microseconds"
 
 
 def _bracket(window: L.Window | None) -> str:

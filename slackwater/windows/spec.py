@@ -34,20 +34,18 @@ class WindowSpec:
     @staticmethod
     def of(domain: TimeDomain, range: Span, slide: Span, offset: Span | None) -> WindowSpec:
         """Read and check what a user wrote; a slide of the range itself means a tumbling window."""
-        length = domain.span(range, "range")
+        length = domain.span(range, "size")
         if length <= 0:
-            raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
+            raise QueryError(f"size={range!r} must be positive, as in window('30 minutes')")
         if length > LONGEST_SPAN:
-            raise QueryError(f"range={range!r} is too long; the longest is {domain.show_span(LONGEST_SPAN)}")
+            raise QueryError(f"size={range!r} is too long; the longest is {domain.show_span(LONGEST_SPAN)}")
         step = domain.span(slide, "slide")
         if step <= 0:
-            raise QueryError(
-                f"slide={slide!r} must be longer than nothing; write slide={range!r} for a tumbling window"
-            )
+            raise QueryError(f"slide={slide!r} must be positive; windows tumble without a slide")
         if step > length:
             raise QueryError(
-                f"slide={slide!r} is longer than range={range!r}: rows between the windows would be in none; "
-                "make slide at most range"
+                f"slide={slide!r} is longer than size={range!r}: rows between the windows would be in none; "
+                "make the slide at most the size"
             )
         start = 0 if offset is None else domain.span(offset, "offset")
         return WindowSpec(length, step, start % step)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from slackwater.plan import logical as L
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
-from tests.kit.joins import Lived, Row, alive, join, join_of, last_rows, renamed, rows_of
+from tests.kit.joins import Lived, Row, alive, join, join_of, join_within, last_rows, renamed, rows_of
 from tests.kit.labels import LEVELS
 from tests.kit.oracle import recompute
 from tests.kit.several_streams import COUNT, EVENTS, Came, Kind, World
@@ -63,6 +63,18 @@ def kind(how: str, ranges: tuple[int | L.Window, int | L.Window]) -> Kind:
     def wanted(came: Came) -> list[Row]:
         sides = of(came["a"], "", ranges[0]), of(came["b"], "2", ranges[1])
         return rows_of(join(*sides, less, how), *columns)
+
+    return Kind(query, wanted, ())
+
+
+def near(how: str, within: tuple[int, int]) -> Kind:
+    """Rows that are at most this far apart."""
+    query = L.Join((left(), right()), (None, None), "g = g2 AND i < i2", how, within)
+    columns = LEFT if how in ("semi", "anti") else (*LEFT, *RIGHT)
+
+    def wanted(came: Came) -> list[Row]:
+        found = join_within(of(came["a"], "", 1), of(came["b"], "2", 1), less, how, within)
+        return [{name: row.get(name) for name in columns} for row in found]
 
     return Kind(query, wanted, ())
 
@@ -155,6 +167,43 @@ KINDS = [
     of_results(),
 ]
 FIRST = KINDS.index(next(k for k in KINDS if isinstance(k.query, L.Select)))
+
+
+NEAR = [near(how, within) for within in ((0, 0), (2, 7), (6, 0)) for how in KINDS_OF_JOINS]
+
+
+@settings(max_examples=60)
+@given(
+    streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
+    which=st.lists(st.integers(0, len(NEAR) - 1), min_size=1, max_size=4),
+    events=st.lists(EVENTS, max_size=25),
+)
+def test_joins_within_a_distance_equal_their_definition(
+    streams: dict[str, Stream], which: list[int], events: list[tuple[str, int]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, watched_arcs():
+        world = World(folder, streams, None, NEAR)
+        world.play([*(("add", n) for n in which), *events])
+    world.check()
+
+
+@pytest.mark.parametrize("how", KINDS_OF_JOINS)
+def test_both_ends_of_a_distance_are_included(how: str) -> None:
+    """A row at 100; partners two before, seven after, and one tick further on each side."""
+    streams = {
+        "a": Stream([frame([[100, "x", 0, 0.0, 1]])], 0),
+        "b": Stream([frame([[t, "x", 0, 0.0, t]]) for t in (97, 98, 107, 108)], 0),
+        "c": Stream([], 0),
+    }
+    kind = near(how, (2, 7))
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(folder, streams, None, [kind])
+        world.play([("add", 0)])
+    world.check()
+    rows = world.queries["q0"].sink.rows
+    pairs = {row["t2"] for row in rows if row["t"] is not None} if how not in ("semi", "anti") else None
+    assert pairs in (None, {98, 107})
+    assert len(rows) == {"inner": 2, "left": 2, "right": 4, "full": 4, "semi": 1, "anti": 0}[how]
 
 
 @settings(max_examples=100)

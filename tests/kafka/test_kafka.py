@@ -178,8 +178,8 @@ def test_a_new_partition_is_read_from_its_beginning(
 def counts(spark: SparkSession, frame: DataFrame, time: str, by: str) -> dict[Any, int]:
     with sw.Session(spark) as s:
         rows = s.stream("rows", frame, time=time, disorder=sw.bounded("1 day" if time == "timestamp" else 500))
-        whole = {"range": "10000 days"} if time == "timestamp" else {"range": 100_000}
-        query = rows.window(**whole, slide=whole["range"]).group_by(f"{by} AS g").agg(n="count(*)")  # type: ignore[arg-type]
+        whole = "10000 days" if time == "timestamp" else 100_000
+        query = rows.window(whole).group_by(f"{by} AS g").agg(n="count(*)")
         run = query.start(hold=True)
         s.run_available()
         return {row["g"]: row["n"] for row in run.results().to_pylist()}

@@ -45,6 +45,31 @@ def join(left: list[Lived], right: list[Lived], meets: Callable[[Row, Row], bool
     return made
 
 
+def join_within(
+    left: list[Lived],
+    right: list[Lived],
+    meets: Callable[[Row, Row], bool | None],
+    how: str,
+    within: tuple[int, int],
+) -> list[Row]:
+    """The rows of a join whose rows are at most this far before and after one another, both ends included."""
+    before, after = within
+    near = [(t, 0, a) for t, _, a in left], [(u, 0, b) for u, _, b in right]
+    pairs = [
+        (n, m)
+        for n, (t, _, a) in enumerate(near[0])
+        for m, (u, _, b) in enumerate(near[1])
+        if -before <= u - t <= after and meets(a, b)
+    ]
+    met = [{pair[side] for pair in pairs} for side in (0, 1)]
+    lone = [[row for n, (_, _, row) in enumerate(rows) if n not in met[side]] for side, rows in enumerate(near)]
+    if how in ("semi", "anti"):
+        return lone[0] if how == "anti" else [row for n, (_, _, row) in enumerate(near[0]) if n in met[0]]
+    made = [{**near[0][n][2], **near[1][m][2]} for n, m in pairs]
+    made += lone[0] if how in ("left", "full") else []
+    return made + (lone[1] if how in ("right", "full") else [])
+
+
 def rows_of(lived: list[Lived], *columns: str) -> list[Row]:
     """Without their times; what a row does not have is null."""
     return [{name: row.get(name) for name in columns} for _, _, row in lived]

@@ -32,7 +32,7 @@ def work(spark: SparkSession, root: str, frame: DataFrame, drain: bool = True) -
     """The whole job, or what is left of it; gives its figures."""
     with sw.Session(spark, journal=f"{root}/journal") as s:
         rows = s.stream("rows", frame, time="t", disorder=sw.bounded(500))
-        query = rows.where("v >= 0").window(range=40, slide=20).group_by("k").agg(n="count(*)", total="sum(v)")
+        query = rows.where("v >= 0").window(40, slide=20).group_by("k").agg(n="count(*)", total="sum(v)")
         run = query.start(sink=f"{root}/out", name="q", hold=True)
         s.run_available(drain=drain)
         return dict(run.metrics())

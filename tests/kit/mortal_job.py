@@ -25,12 +25,13 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from slackwater.spark.pages import cell_files, join_cells, spark_page, spilled_panes
 
 import slackwater as sw
 from slackwater.operators import sink as sink_operator
+from slackwater.spark.backend import spark_page
 from slackwater.spark.ingest import streams as ingest
-from slackwater.spark.storage import sinks
+from slackwater.spark.sinks import sinks
+from slackwater.spark.state import cell_files, join_cells, spilled_panes
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.embedded import embedded
 from slackwater.spark.storage.journal_files import FileJournal
@@ -94,13 +95,13 @@ def work(spark: SparkSession, root: str) -> None:
             for name, df in zip(("rows", "others"), frames, strict=True)
         )
         aggregates = {"n": "count(*)", "total": "sum(v)", "sd": "stddev(v)", "d": "approx_count_distinct(v)"}
-        keyed = rows.window(range=20, slide=5).group_by("k")
+        keyed = rows.window(20, slide=5).group_by("k")
         both = rows.select("t", "k").union(others)
-        pairs = rows.window(range=9).join(others.select(u="t", l="k").window(range=4), on="k = l", how="full")
+        pairs = rows.rolling(range=9).join(others.select(u="t", l="k").rolling(range=4), on="k = l", how="full")
         queries = {
             "resident": keyed.agg(**aggregates, f="first(v)"),
             # Nothing is late here: what would be depends on how the pages of both streams follow each other.
-            "union": both.window(range=20, slide=5, disorder=sw.bounded(60)).group_by("k").agg(n="count(*)"),
+            "union": both.window(20, slide=5, disorder=sw.bounded(60)).group_by("k").agg(n="count(*)"),
             "join": pairs.select("t", "u", "v"),
             "straight": rows.where("v > 1").select("t", "k", twice="2 * v"),
             "spilled": keyed.agg(**aggregates, f="first(v)"),

@@ -22,8 +22,8 @@ def traffic(s: sw.Session, frame: DataFrame) -> sw.Stream:
 
 
 def q3_4(stream: sw.Stream) -> sw.Query:
-    sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(volume="sum(volume)")
-    return sums.window(range="10 seconds", slide="10 seconds").agg(most="max(volume)", sensors="count(*)")
+    sums = stream.window("30 seconds", slide="10 seconds").group_by("sensor").agg(volume="sum(volume)")
+    return sums.window("10 seconds").agg(most="max(volume)", sensors="count(*)")
 
 
 def said(table: Any, *columns: str) -> list[tuple[Any, ...]]:

@@ -90,7 +90,7 @@ class Day:
             self.begin(query)
 
     def begin(self, query: Asked) -> None:
-        counted = self.streams[query.stream].window(query.length, 5).agg(n="count(*)")
+        counted = self.streams[query.stream].window(query.length, slide=5).agg(n="count(*)")
         query.run = counted.start(query.sink, name=query.name, hold=True)
 
     def quickly(self, call: Callable[[], object]) -> None:

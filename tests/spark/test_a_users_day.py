@@ -33,7 +33,7 @@ def past(spark: SparkSession, *seconds: tuple[int, int]) -> DataFrame:
 
 
 def counted(stream: sw.Stream) -> sw.Query:
-    return stream.window("10 seconds", "10 seconds").agg(n="count(*)")
+    return stream.window("10 seconds").agg(n="count(*)")
 
 
 def history(s: sw.Session, df: DataFrame, name: str = "past", slack: str = "0 seconds", **policy: Any) -> sw.Stream:
@@ -113,7 +113,7 @@ def test_a_new_query_replays_an_exhausted_stream_from_its_start(spark: SparkSess
         first = counted(stream).start()
         s.run_available()
         again = counted(stream).start(name="again")
-        alike = stream.window("20 seconds", "20 seconds").agg(n="count(*)").start(name="alike")
+        alike = stream.window("20 seconds").agg(n="count(*)").start(name="alike")
         s.run_available()
         assert windows(first) == windows(again) == {0: 1, 10: 1}
         assert windows(alike) == {0: 2}
@@ -201,7 +201,7 @@ def test_a_start_that_fails_leaves_others_as_they_were(
         with monkeypatch.context() as patch:
             patch.setattr(running, "add_query", broken)
             with pytest.raises(OSError, match="no room"):
-                stream.window("10 seconds", "10 seconds").agg(top="max(v)").start(name="broken")
+                stream.window("10 seconds").agg(top="max(v)").start(name="broken")
         files.add(1, 11)
         eventually(lambda: windows(run) == {0: 1})
         assert [r.name for r in s.queries()] == ["fine"]

@@ -20,14 +20,14 @@ def replayed(s: sw.Session) -> sw.Query:
     times = [datetime.fromtimestamp(second, tz=UTC) for second in (1, 4, 12)]
     frame = s.spark.createDataFrame(pl.DataFrame({"t": times}).to_arrow())
     rows = s.stream("past", frame, time="t", arrival="t", disorder=sw.bounded("0 seconds"))
-    return rows.window("10 seconds", "10 seconds").agg(n="count(*)")
+    return rows.window("10 seconds").agg(n="count(*)")
 
 
 def live(s: sw.Session, folder: Path) -> sw.Query:
     folder.mkdir(exist_ok=True)
     frame = s.spark.readStream.schema("t TIMESTAMP").parquet(str(folder))
     rows = s.stream("live", frame, time="t", disorder=sw.bounded("0 seconds"))
-    return rows.window("10 seconds", "10 seconds").agg(n="count(*)")
+    return rows.window("10 seconds").agg(n="count(*)")
 
 
 def test_a_replay_that_nobody_runs_does_not_end(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import slackwater as sw
 from slackwater.progress.disorder import Disorder
 from slackwater.testing import ListSink, Script, arrow_plan
+from tests.kit.windows import window_of
 
 pytestmark = pytest.mark.spark
 
@@ -176,7 +177,7 @@ def on_spark(spark: SparkSession, s: Scenario) -> tuple[list[dict[str, Any]], li
         )
         rows = rows if s.where is None else rows.where(s.where)
         rows = rows if s.select is None else rows.select(**s.select)
-        run = rows.window(**s.window, disorder=s.own).group_by(*s.group_by).agg(**s.aggregates).start(late=keep)
+        run = window_of(rows, **s.window, disorder=s.own).group_by(*s.group_by).agg(**s.aggregates).start(late=keep)
         session.run_available()
         return run.results().to_pylist(), late, run.metrics()
 
@@ -246,7 +247,7 @@ def test_sums_and_averages_that_leave_their_type_are_those_of_spark(
     with sw.Session(spark, resident_limit=resident_limit) as session:
         stream = session.stream("s", df, time="t", arrival="t", page="4 seconds", disorder=sw.bounded("2 seconds"))
         early = sw.early(every="6 seconds") if "slide" in window else None
-        run = stream.window(**window).group_by("k").agg(**SUMS).start(early=early)
+        run = window_of(stream, **window).group_by("k").agg(**SUMS).start(early=early)
         session.run_available()
         results = run.results().to_pylist()
     # Of windows that end with a row, the last has all rows of its group.

@@ -44,7 +44,7 @@ def rows(file: int) -> pl.DataFrame:
 def counts(spark: SparkSession, df: DataFrame) -> dict[tuple[int, str], int]:
     with sw.Session(spark) as s:
         stream = s.stream("rows", df, time="t", disorder=sw.bounded(100))
-        run = stream.where("t <> 3").window(range=20, slide=20).group_by("k").agg(n="count(*)").start(hold=True)
+        run = stream.where("t <> 3").window(20).group_by("k").agg(n="count(*)").start(hold=True)
         s.run_available()
         return {(r["window_start"], r["k"]): r["n"] for r in run.results().to_pylist()}
 

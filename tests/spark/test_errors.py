@@ -31,7 +31,7 @@ def rows(session: sw.Session, tmp_path: Path) -> sw.Stream:
 
 
 def count(rows: sw.Stream) -> sw.Query:
-    return rows.window("1 minute", "1 minute").agg(n="count(*)")
+    return rows.window("1 minute").agg(n="count(*)")
 
 
 CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
@@ -41,39 +41,47 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("syntax", lambda r: r.where("v >"), ["where", "v >"]),
     ("name twice in select", lambda r: r.select("k", k="v"), ["'k'", "twice"]),
     ("no columns", lambda r: r.select(), ["select()", "at least one"]),
-    ("slide over range", lambda r: r.window("1 minute", "2 minutes"), ["slide='2 minutes'", "range='1 minute'"]),
-    ("no range", lambda r: r.window("0 seconds", "0 seconds"), ["range='0 seconds'", "longer than nothing"]),
-    ("negative range", lambda r: r.window("-5 seconds", "-5 seconds"), ["range='-5 seconds'"]),
-    ("no slide", lambda r: r.window("1 minute", "0 seconds"), ["slide='0 seconds'"]),
-    ("months", lambda r: r.window("1 month", "1 month"), ["month", "no fixed length"]),
-    ("number for a timestamp", lambda r: r.window(30), ["range=30", "'30 minutes'"]),
-    ("no unit", lambda r: r.window("30", "30"), ["'30'", "'30 minutes'"]),
-    ("unknown group", lambda r: r.window("1 minute", "1 minute").group_by("speed"), ["speed", "t, n, k, v"]),
-    ("group without a name", lambda r: r.window("1 minute", "1 minute").group_by("upper(k)"), ["upper(k)", "name"]),
+    (
+        "slide over range",
+        lambda r: r.window("1 minute", slide="2 minutes"),
+        ["slide='2 minutes'", "1 minute"],
+    ),
+    ("no range", lambda r: r.window("0 seconds"), ["size='0 seconds'", "must be positive"]),
+    ("negative range", lambda r: r.window("-5 seconds"), ["size='-5 seconds'"]),
+    ("no slide", lambda r: r.window("1 minute", slide="0 seconds"), ["slide='0 seconds'"]),
+    ("months", lambda r: r.window("1 month"), ["month", "no fixed length"]),
+    ("number for a timestamp", lambda r: r.rolling(range=30), ["range=30", "'30 minutes'"]),
+    ("range of a window", lambda r: r.window(range="1 hour"), ["window('1 hour')", "rolling(range='1 hour')"]),
+    ("rows of a window", lambda r: r.window(rows=5), ["window('10 minutes')", "rolling(rows=5)"]),
+    ("unknown word", lambda r: r.window("1 hour", sldie="1 hour"), ["sldie", "did you mean 'slide'"]),
+    ("no size", lambda r: r.window(), ["needs a size", "window('10 minutes')"]),
+    ("no unit", lambda r: r.window("30"), ["'30'", "'30 minutes'"]),
+    ("unknown group", lambda r: r.window("1 minute").group_by("speed"), ["speed", "t, n, k, v"]),
+    ("group without a name", lambda r: r.window("1 minute").group_by("upper(k)"), ["upper(k)", "name"]),
     (
         "unknown aggregate",
-        lambda r: r.window("1 minute", "1 minute").agg(m="median(v)"),
+        lambda r: r.window("1 minute").agg(m="median(v)"),
         ["median", "approx_percentile"],
     ),
     (
         "unknown column in agg",
-        lambda r: r.window("1 minute", "1 minute").agg(m="sum(speed)"),
+        lambda r: r.window("1 minute").agg(m="sum(speed)"),
         ["speed", "t, n, k, v"],
     ),
-    ("wrong type in agg", lambda r: r.window("1 minute", "1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
-    ("no order", lambda r: r.window("1 minute", "1 minute").agg(m="first(map(k, v))"), ["m=", "is a map"]),
-    ("distinct", lambda r: r.window("1 minute", "1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
-    ("no aggregate", lambda r: r.window("1 minute", "1 minute").agg(), ["agg()", "count(*)"]),
-    ("name twice", lambda r: r.window("1 minute", "1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
-    ("reserved name", lambda r: r.window("1 minute", "1 minute").agg(kind="count(*)"), ["'kind'", "another name"]),
+    ("wrong type in agg", lambda r: r.window("1 minute").agg(m="sum(array(k))"), ["m=", "sum"]),
+    ("no order", lambda r: r.window("1 minute").agg(m="first(map(k, v))"), ["m=", "is a map"]),
+    ("distinct", lambda r: r.window("1 minute").agg(m="count(DISTINCT k)"), ["approx_count_distinct"]),
+    ("no aggregate", lambda r: r.window("1 minute").agg(), ["agg()", "count(*)"]),
+    ("name twice", lambda r: r.window("1 minute").group_by("k").agg(k="count(*)"), ["'k'", "twice"]),
+    ("reserved name", lambda r: r.window("1 minute").agg(kind="count(*)"), ["'kind'", "another name"]),
     (
         "name of an early column",
-        lambda r: r.window("1 minute", "1 minute").agg(n="count(*)", n_seen="sum(v)"),
+        lambda r: r.window("1 minute").agg(n="count(*)", n_seen="sum(v)"),
         ["'n_seen'", "early results", "another name"],
     ),
     (
         "group named like an early column",
-        lambda r: r.window("1 minute", "1 minute").group_by(m_low="k").agg(m="sum(v)"),
+        lambda r: r.window("1 minute").group_by(m_low="k").agg(m="sum(v)"),
         ["'m_low'", "early results", "another name"],
     ),
     ("no function", lambda r: r.map("abc", schema="k STRING"), ["'abc'", "function of a pyarrow.RecordBatch"]),
@@ -85,38 +93,38 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("misspelt function", lambda r: r.select(x="uper(k)"), ["no function 'uper'", "did you mean 'upper'?"]),
     (
         "misspelt aggregate",
-        lambda r: r.window("1 minute", "1 minute").agg(m="cuont(*)"),
+        lambda r: r.window("1 minute").agg(m="cuont(*)"),
         ["m='cuont(*)'", "unknown aggregate 'cuont'", "did you mean 'count'?"],
     ),
     (
         "unknown aggregate in an expression",
-        lambda r: r.window("1 minute", "1 minute").agg(m="median(v)/2"),
+        lambda r: r.window("1 minute").agg(m="median(v)/2"),
         ["m='median(v)/2': unknown aggregate 'median'", "approx_percentile"],
     ),
     (
         "misspelt aggregate in an expression",
-        lambda r: r.window("1 minute", "1 minute").agg(m="sum(v)/cuont(*)"),
+        lambda r: r.window("1 minute").agg(m="sum(v)/cuont(*)"),
         ["m='sum(v)/cuont(*)'", "'cuont'", "did you mean 'count'?"],
     ),
     (
         "unknown column in an expression",
-        lambda r: r.window("1 minute", "1 minute").agg(m="sum(speed)/2"),
+        lambda r: r.window("1 minute").agg(m="sum(speed)/2"),
         ["m='sum(speed)/2': there is no column 'speed'"],
     ),
     (
         "wrong type in an expression",
-        lambda r: r.window("1 minute", "1 minute").agg(m="array_max(sum(v))+1"),
+        lambda r: r.window("1 minute").agg(m="array_max(sum(v))+1"),
         ["m='array_max(sum(v))+1': ", "array_max(sum(v))"],
     ),
     (
         "name twice but for capitals",
-        lambda r: r.window("1 minute", "1 minute").agg(m="count(*)", M="sum(v)"),
+        lambda r: r.window("1 minute").agg(m="count(*)", M="sum(v)"),
         ["'m' is used twice", "capitals"],
     ),
-    ("reserved name in capitals", lambda r: r.window("1 minute", "1 minute").agg(Kind="count(*)"), ["'Kind'"]),
+    ("reserved name in capitals", lambda r: r.window("1 minute").agg(Kind="count(*)"), ["'Kind'"]),
     (
         "name of an early column in capitals",
-        lambda r: r.window("1 minute", "1 minute").agg(n="count(*)", N_Seen="sum(v)"),
+        lambda r: r.window("1 minute").agg(n="count(*)", N_Seen="sum(v)"),
         ["'N_Seen'", "early results"],
     ),
     ("backtick in a name", lambda r: r.select(**{"a`b": "k"}), ["backtick", "rename"]),
@@ -126,7 +134,7 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
         lambda r: r.where("v > 0").start(sideline=sw.sideline(ratio=4)),
         ["sideline=: a query without windows", "leave it out"],
     ),
-    ("hidden name", lambda r: r.window("1 minute", "1 minute").agg(__n="count(*)"), ["__n", "rename"]),
+    ("hidden name", lambda r: r.window("1 minute").agg(__n="count(*)"), ["__n", "rename"]),
 ]
 
 
@@ -177,17 +185,17 @@ def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
 
 
 def test_a_query_starts_once(rows: sw.Stream) -> None:
-    query = rows.window("1 minute", "1 minute").agg(n="count(*)")
+    query = rows.window("1 minute").agg(n="count(*)")
     query.start(hold=True, name="one")
     with pytest.raises(sw.RunError, match="started already"):
         query.start()
     with pytest.raises(sw.RunError, match="'one' was used"):
-        rows.window("2 minutes", "2 minutes").agg(n="count(*)").start(name="one")
+        rows.window("2 minutes").agg(n="count(*)").start(name="one")
 
 
 def test_a_sink_that_cannot_be_written_is_named(rows: sw.Stream, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    query = rows.window("1 minute", "1 minute").agg(n="count(*)")
+    query = rows.window("1 minute").agg(n="count(*)")
     with pytest.raises(sw.SinkError, match="file/out"):
         query.start(sink=tmp_path / "file" / "out")
     with pytest.raises(sw.QueryError, match=r"takes \(DataFrame, commit_id\)"):
@@ -201,11 +209,7 @@ def test_nothing_started_and_a_stopped_session_are_said(spark: SparkSession, tmp
     with pytest.raises(sw.RunError, match="start one first"):
         s.run_available()
     df = spark.readStream.schema(SCHEMA).parquet(str(tmp_path))
-    query = (
-        s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
-        .window("1 minute", "1 minute")
-        .agg(n="count(*)")
-    )
+    query = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute")).window("1 minute").agg(n="count(*)")
     s.stop()
     with pytest.raises(sw.RunError, match="stopped"):
         query.start()
@@ -216,12 +220,12 @@ def test_a_journal_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
     df = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
     with sw.Session(spark, journal=tmp_path / "journal") as s:
         rows = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
-        rows.window("1 minute", "1 minute").agg(n="count(*)").start(name="q", hold=True)
+        rows.window("1 minute").agg(n="count(*)").start(name="q", hold=True)
     with sw.Session(spark, journal=tmp_path / "journal") as s:
         rows = s.stream("rows", df, time="t", disorder=sw.bounded("1 minute"))
         with pytest.raises(sw.JournalError, match=r"another query[\s\S]*range 1 minute[\s\S]*range 2 minutes"):
-            rows.window("2 minutes", "2 minutes").agg(n="count(*)").start(name="q")
-        rows.window("2 minutes", "2 minutes").agg(n="count(*)").start(name="other", hold=True)
+            rows.window("2 minutes").agg(n="count(*)").start(name="q")
+        rows.window("2 minutes").agg(n="count(*)").start(name="other", hold=True)
         with pytest.raises(sw.RunError, match="holds the queries q"):
             s.run_available()
         s.forget("q")
@@ -234,7 +238,7 @@ def test_a_speed_is_a_positive_number(spark: SparkSession) -> None:
     static = spark.createDataFrame([], SCHEMA)
     with sw.Session(spark) as s:
         past = s.stream("past", static, time="t", arrival="t", disorder=sw.bounded("1 minute"))
-        past.window("1 minute", "1 minute").agg(n="count(*)").start()
+        past.window("1 minute").agg(n="count(*)").start()
         for speed in (0, -1.0, float("nan"), float("inf"), True, "fast"):
             with pytest.raises(sw.QueryError, match=r"speed=.*as in speed=60"):
                 s.run_available(speed=speed)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def stream(s: sw.Session, seconds: tuple[int, ...] = SECONDS) -> sw.Stream:
 
 
 def counted(rows: sw.Stream, **more: str) -> sw.Query:
-    return rows.window("10 seconds", "10 seconds").agg(n="count(*)", **more)
+    return rows.window("10 seconds").agg(n="count(*)", **more)
 
 
 def files(folder: Path) -> dict[str, bytes]:

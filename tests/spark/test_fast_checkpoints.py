@@ -35,7 +35,7 @@ def notes_after_a_run(user: SparkSession, folder: Path) -> tuple[list[Path], lis
         rows = user.readStream.schema("t BIGINT").option("maxFilesPerTrigger", 1).parquet(str(source))
         with sw.Session(user, journal=journal) as s:
             stream = s.stream("rows", rows, time="t", disorder=sw.bounded(5))
-            run = stream.window(range=10, slide=10).agg(n="count(*)").start(name="counts", hold=True)
+            run = stream.window(10).agg(n="count(*)").start(name="counts", hold=True)
             s.run_available()
             assert run.metrics()["rows"] == 4
     notes = [path for path in journal.rglob("offsets/*") if path.name.isdigit()]

@@ -85,7 +85,7 @@ AGGREGATES = {
 def play(spark: SparkSession, df: DataFrame, sink: Path, limit: int, **settings: Any) -> list[dict[str, Any]]:
     with sw.Session(spark, resident_limit=limit) as s:
         stream = s.stream("rows", df, time="t", disorder=sw.bounded("0 seconds"), **settings)
-        query = stream.where("big > 0").window(range="1 day", slide="1 day").group_by("k").agg(**AGGREGATES)
+        query = stream.where("big > 0").window("1 day").group_by("k").agg(**AGGREGATES)
         query.start(sink=sink, hold=True)
         s.run_available()
     found = pq.read_table(sink).drop_columns(["emitted_at"]).to_pylist()
@@ -123,7 +123,7 @@ def test_a_sum_that_leaves_its_type_and_a_bad_cast_end_nothing(hostile: SparkSes
     with sw.Session(hostile) as s:
         df = hostile.createDataFrame(rows()).selectExpr("at AS t", "at", "big", "'x' || k AS word")
         stream = s.stream("rows", df, time="t", arrival="at", disorder=sw.bounded("1 hour"))
-        made = stream.window(range="1 day", slide="1 day").agg(total="sum(BIG)", n="sum(CAST(Word AS INT))")
+        made = stream.window("1 day").agg(total="sum(BIG)", n="sum(CAST(Word AS INT))")
         run = made.start()
         s.run_available()
         (row,) = run.results().to_pylist()
@@ -134,7 +134,7 @@ def test_the_users_own_texts_keep_the_users_time_zone(hostile: SparkSession) -> 
     df = hostile.sql("SELECT TIMESTAMP_LTZ'2024-01-01 00:00:00' AS t, TIMESTAMP_LTZ'2024-01-01 00:00:00' AS at")
     with sw.Session(hostile) as s:
         stream = s.stream("rows", df, time="t", arrival="at", disorder=sw.bounded("0 seconds"))
-        run = stream.window(range="30 minutes", slide="30 minutes").agg(n="count(*)").start()
+        run = stream.window("30 minutes").agg(n="count(*)").start()
         s.run_available()
         (start,) = run.results()["window_start"].to_pylist()
     assert start == datetime(2024, 1, 1, 3, 30, tzinfo=UTC)  # St John's is three and a half hours behind
@@ -176,7 +176,7 @@ def test_files_are_read_as_the_user_said_also_when_batches_are_large(spark: Spar
     with sw.Session(reader) as s:
         df = reader.readStream.schema("t BIGINT, day DATE").option("maxFilesPerTrigger", 1)
         stream = s.stream("rows", df.parquet(str(tmp_path / "in")), time="t", disorder=sw.bounded(200_000))
-        run = stream.window(range=200_000, slide=200_000).agg(low="min(day)", top="max(day)").start(hold=True)
+        run = stream.window(200_000).agg(low="min(day)", top="max(day)").start(hold=True)
         s.run_available()
         (row,) = run.results().to_pylist()
     assert (row["low"], row["top"]) == (date(1100, 3, 1), date(1100, 3, 1))
@@ -189,7 +189,7 @@ def test_rows_without_an_arrival_are_counted_and_routed(spark: SparkSession, tmp
     with sw.Session(spark) as s:
         df = spark.createDataFrame(table)
         stream = s.stream("rows", df, time="t", arrival="at", disorder=sw.bounded("0 seconds"))
-        query = stream.window(range="1 hour", slide="1 hour").agg(n="count(*)")
+        query = stream.window("1 hour").agg(n="count(*)")
         run = query.start(late=tmp_path / "late")
         s.run_available()
         assert run.results()["n"].to_pylist() == [2]
@@ -202,7 +202,7 @@ def test_rows_that_all_lack_an_arrival_are_counted_too(spark: SparkSession) -> N
     df = spark.sql("SELECT TIMESTAMP'2024-01-01' AS t, CAST(NULL AS TIMESTAMP) AS at FROM range(3)")
     with sw.Session(spark) as s:
         stream = s.stream("rows", df, time="t", arrival="at", disorder=sw.bounded("0 seconds"))
-        run = stream.window(range="1 hour", slide="1 hour").agg(n="count(*)").start()
+        run = stream.window("1 hour").agg(n="count(*)").start()
         s.run_available()
         assert (run.metrics()["missing_time"], run.results().num_rows) == (3, 0)
 
@@ -211,7 +211,7 @@ def test_an_arrival_may_have_no_zone(spark: SparkSession) -> None:
     df = spark.sql("SELECT TIMESTAMP'2024-01-01' AS t, TIMESTAMP_NTZ'2024-01-01 00:00:05' AS at")
     with sw.Session(spark) as s:
         stream = s.stream("rows", df, time="t", arrival="at", page="10 seconds", disorder=sw.bounded("0 seconds"))
-        run = stream.window(range="1 hour", slide="1 hour").agg(n="count(*)").start()
+        run = stream.window("1 hour").agg(n="count(*)").start()
         s.run_available()
         (row,) = run.results().to_pylist()
     assert (row["n"], row["emitted_at"]) == (1, datetime(2024, 1, 1, 0, 0, 10, tzinfo=UTC))

@@ -55,7 +55,7 @@ def test_live_pages_wait_at_the_query_level_without_keeping_the_next_batch_from_
             df = spark.readStream.schema(SPARK).parquet(str(tmp_path / name))
             streams[name] = session.stream(name, df, time="t", disorder=sw.bounded(0))
         both = streams["a"].where("h > 0").union(streams["b"])
-        run = both.window(range=10, slide=10).agg(n="count(*)").start(sink=keep, name="both", hold=True)
+        run = both.window(10).agg(n="count(*)").start(sink=keep, name="both", hold=True)
         for number, tick in enumerate((1, 15, 40)):
             write(tmp_path / "a", number, frame([[tick, "x", 1, 0.0, 2]]))
             session.run_available(drain=False)
@@ -91,8 +91,8 @@ def test_what_a_join_gives_is_counted_for_those_who_go_by_it(spark: SparkSession
             )
             streams.append(stream.select(columns[0], "k"))
         a, b, c = streams
-        pairs = a.window(range=8).join(b.window(range=8), on="k").where("t <= u")
-        run = pairs.window(range=4).join(c.window(rows=2), on="k").start(name="q")
+        pairs = a.rolling(range=8).join(b.rolling(range=8), on="k").where("t <= u")
+        run = pairs.rolling(range=4).join(c.rolling(rows=2), on="k").start(name="q")
         session.run_available()
         figures = run.metrics()["operators"]
     (label,) = [label for label, f in figures.items() if "range 8" in f["about"]]

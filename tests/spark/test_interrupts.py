@@ -94,7 +94,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 def hourly(s: sw.Session) -> sw.Run:
     stream = s.stream("s", rows(s.spark), time="t", arrival="came", page="1 hour", disorder=sw.bounded("0 seconds"))
-    return stream.window("1 hour", "1 hour").agg(n="count(*)").start()
+    return stream.window("1 hour").agg(n="count(*)").start()
 
 
 def test_a_replay_goes_on_where_it_was(spark: SparkSession) -> None:
@@ -122,7 +122,7 @@ def test_a_program_goes_on_from_its_journal(spark: SparkSession, tmp_path: Path)
             stream = s.stream(
                 "s", rows(spark), time="t", arrival="came", page="1 hour", disorder=sw.bounded("0 seconds")
             )
-            stream.window("1 hour", "1 hour").agg(n="count(*)").start(name="q", sink=out)
+            stream.window("1 hour").agg(n="count(*)").start(name="q", sink=out)
             if interrupted:
                 with pytest.raises(KeyboardInterrupt, match=r"start .* again: the journal '.*journal' has"):
                     s.run_available(progress=ctrl_c)
@@ -188,7 +188,7 @@ def test_a_live_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path)
                 ctrl_c()
 
         every = stream.where("true").select("t").start(sink=sink, name="every", hold=True)
-        total = stream.window("1 day", "1 day").agg(n="count(*)").start(name="total", hold=True)
+        total = stream.window("1 day").agg(n="count(*)").start(name="total", hold=True)
         with pytest.raises(KeyboardInterrupt, match="again to go on"):
             s.run_available()
         assert every.status == "waiting" and total.results().num_rows == 0, "windows are open"

@@ -15,11 +15,12 @@ from slackwater.plan import logical as L
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import walk
 from slackwater.progress.disorder import Disorder
-from slackwater.spark.pages import cell_files
+from slackwater.spark.state import cell_files
 from slackwater.testing import Script
 from tests.kit.joins import join_of, renamed
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, plan, windows
+from tests.kit.windows import window_of
 from tests.spark.test_both_page_kinds import comparable
 from tests.spark.test_union_on_spark import live, played, replayed, scattered, write
 
@@ -60,11 +61,11 @@ def fluent(query: Any, streams: dict[str, Any]) -> Any:
         return sides[0].select(**dict(query.columns))
     if isinstance(query, L.Join):
         left, right = (
-            side if window is None else side.window(range=window.range, rows=window.rows)
+            side if window is None else side.rolling(range=window.range, rows=window.rows)
             for side, window in zip(sides, query.windows, strict=True)
         )
         return left.join(right, on=query.on, how=query.how)
-    window = sides[0].window(range=query.window.range, slide=query.window.slide)
+    window = window_of(sides[0], query.window.range, query.window.slide)
     return window.group_by(**dict(query.groups)).agg(**dict(query.aggregates))
 
 
@@ -91,8 +92,8 @@ def test_a_join_goes_on_from_a_journal(spark: SparkSession, tmp_path: Path) -> N
     def session_of(*steps: tuple[str, int, pl.DataFrame]) -> dict[str, Any]:
         with sw.Session(spark, journal=tmp_path / "journal") as session:
             streams = live(session, tmp_path)
-            left = streams["a"].select("t", "g").window(range=10)
-            right = streams["b"].select("g", u="t").window(range=10)
+            left = streams["a"].select("t", "g").rolling(range=10)
+            right = streams["b"].select("g", u="t").rolling(range=10)
 
             def keep(df: DataFrame, commit_id: int) -> None:
                 results.extend((row["t"], row["u"]) for row in df.toArrow().to_pylist())
@@ -124,7 +125,7 @@ def test_many_small_pages_keep_few_files(spark: SparkSession, monkeypatch: pytes
             )
             streams.append(stream.select(*(c.split()[0] for c in columns.split(", "))))
         files: list[int] = []
-        run = streams[0].window(range=20).join(streams[1].window(range=20), on="k").start()
+        run = streams[0].rolling(range=20).join(streams[1].rolling(range=20), on="k").start()
         session.run_available(progress=lambda page: files.append(run.metrics()["joins"]["q1/join3"]["files"]))
         pairs = [(row["t"], row["u"]) for row in run.results().to_pylist()]
     assert sorted(pairs) == [(t, u) for t, k, _ in rows for u, m, _ in rows if k == m and abs(t - u) < 20]
@@ -142,7 +143,7 @@ def test_a_stream_meets_a_stored_relation(spark: SparkSession) -> None:
         stream = session.stream("s", df, time="t", arrival="at", page="3 seconds", disorder=sw.bounded(2))
         flat = stream.select("t", "k", "v")
         runs = {how: flat.join(names, on="k", how=how).start() for how in ("inner", "left", "semi", "anti")}
-        counted = flat.join(names, on="k").window(range=10, slide=10).group_by("name").agg(n="sum(v)").start()
+        counted = flat.join(names, on="k").window(10).group_by("name").agg(n="sum(v)").start()
         weights = spark.table("weights")
         session.table("heavy", weights)
         kept = flat.where("v > 1").join(weights.where("weight > 5"), on="k = code", how="left").start()
@@ -170,10 +171,45 @@ def test_rows_come_to_a_sink_in_the_order_of_time(spark: SparkSession) -> None:
     assert late == 1
 
 
+@pytest.mark.parametrize(("within", "before", "after"), [(("3 seconds", "6 seconds"), 3, 6), ("3 seconds", 3, 3)])
+def test_rows_meet_within_a_distance(spark: SparkSession, within: Any, before: int, after: int) -> None:
+    """Timestamps of whole seconds, so that many pairs lie on the ends, which are included."""
+    rows = [(n, n % 3) for n in range(0, 40, 2)], [(n, n % 3) for n in range(1, 40)]
+    with sw.Session(spark) as session:
+        one, two = (
+            session.stream(
+                name,
+                spark.createDataFrame(side, "n INT, k INT").selectExpr("*", "timestamp_seconds(n) AS at"),
+                time="at",
+                arrival="at",
+                page="5 seconds",
+                disorder=sw.bounded("1 second"),
+            )
+            for name, side in zip("ab", rows, strict=True)
+        )
+        others = two.select("k", m="n")
+        pairs = one.select("k", "n").join(others, on="k", within=within)
+        assert session.sql(pairs.to_sql()).plan.same_work() == pairs.plan.same_work()
+        run = pairs.start()
+        alone = one.select("k", "n").join(others, on="k", how="anti", within=within).start()
+        session.run_available()
+        found = sorted((row["n"], row["m"]) for row in run.results().to_pylist())
+        lone = sorted(row["n"] for row in alone.results().to_pylist())
+    near = [(n, m) for n, k in rows[0] for m, j in rows[1] if k == j and -before <= m - n <= after]
+    assert found == near
+    assert {m - n for n, m in near} >= {-before, after}, "both ends occur"
+    assert lone == [n for n, _ in rows[0] if n not in {n for n, _ in near}]
+
+
 REFUSED = {
-    "both sides have a column 'v'": lambda a, b, s: a.window(range=5).join(b.window(range=5), on="k"),
-    "the left side has no window": lambda a, b, s: a.join(b.select("k", w="v").window(range=5), on="k"),
-    "a window with slide= is for aggregates": lambda a, b, s: a.window(range=5, slide=5).join(b.window(range=5)),
+    "leave rolling": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k", within=5),
+    "write one length, or .before, after.": lambda a, b, s: a.join(b.select("k", w="v"), on="k", within=(1, 2, 3)),
+    "-1 is negative": lambda a, b, s: a.join(b.select("k", w="v"), on="k", within=(-1, 3)),
+    "within='5 s': the time column is an integer": lambda a, b, s: a.join(b.select(w="v"), within="5 s"),
+    "its rows have no time; leave within out": lambda a, b, s: a.join(s.range(3).toDF("n"), within=1),
+    "both sides have a column 'v'": lambda a, b, s: a.rolling(range=5).join(b.rolling(range=5), on="k"),
+    "the left side has no window": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k"),
+    "does not pair the rows of the same window yet": lambda a, b, s: a.window(5).join(b.rolling(range=5)),
     "is no kind of join .did you mean 'left'": lambda a, b, s: _apart(a, b, how="lefft"),
     "the left side has no such column .did you mean 'k'": lambda a, b, s: _apart(a, b, on=["kk"]),
     "there is no column 'nothing'": lambda a, b, s: _apart(a, b, on="k2 = nothing"),
@@ -181,12 +217,12 @@ REFUSED = {
     "write a stream with a window, or a static DataFrame": lambda a, b, s: a.join("b"),
     "an aggregate needs a window": lambda a, b, s: _apart(a, b, on="sum(v) > w"),
     "this DataFrame is a stream": lambda a, b, s: a.join(s.readStream.format("rate").load()),
-    "a join takes rows; leave group_by": lambda a, b, s: a.window(range=5).group_by("k").join(b.window(range=5)),
+    "a join takes rows; leave group_by": lambda a, b, s: a.rolling(range=5).group_by("k").join(b.rolling(range=5)),
 }
 
 
 def _apart(a: Any, b: Any, on: Any = "k = k2", how: str = "inner") -> Any:
-    return a.window(range=5).join(b.select(k2="k", w="v").window(range=5), on=on, how=how)
+    return a.rolling(range=5).join(b.select(k2="k", w="v").rolling(range=5), on=on, how=how)
 
 
 @pytest.mark.parametrize("said", REFUSED)

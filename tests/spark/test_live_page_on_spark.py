@@ -27,7 +27,7 @@ def test_a_session_is_watched_prodded_paused_and_stopped_from_its_page(
         stream = s.stream(
             "calls", frame, time="t", arrival="at", page="50 seconds", disorder=sw.bounded("5 seconds")
         )
-        window = stream.window(range="20 seconds", slide="20 seconds").group_by("carrier")
+        window = stream.window("20 seconds").group_by("carrier")
         run = window.agg(n="count(*)").start(name="calls")
         page = s.serve()
         with httpx.Client(base_url=page.url, headers={"x-slackwater": "1"}, timeout=60) as client:

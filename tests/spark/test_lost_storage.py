@@ -60,7 +60,7 @@ def run(
             frame = frame.where("true")  # then it is not known to be just files
         rows: sw.Query = s.stream("rows", frame, time="t", disorder=sw.bounded(0))
         rows = rows.map(copying(root), schema="t BIGINT") if spooled else rows
-        rows.window(10, 10).agg(n="count(*)").start(sink=str(root / "out"), name="q", hold=True)
+        rows.window(10).agg(n="count(*)").start(sink=str(root / "out"), name="q", hold=True)
         s.run_available(drain=False)
 
 
@@ -186,7 +186,7 @@ def test_a_replay_misses_its_newest_record(spark: SparkSession, tmp_path: Path) 
             rows = s.stream(
                 "rows", frame, time="t", arrival="t", page="10 seconds", disorder=sw.bounded("0 seconds")
             )
-            rows.window("10 seconds", "10 seconds").agg(n="count(*)").start(sink=str(tmp_path / "out"), name="q")
+            rows.window("10 seconds").agg(n="count(*)").start(sink=str(tmp_path / "out"), name="q")
             s.run_available()
 
     replay()

@@ -38,7 +38,7 @@ def score(rows: pa.RecordBatch) -> pa.RecordBatch:
 def query(s: sw.Session, df: DataFrame, function: Any = score) -> sw.Query:
     rows = s.stream("past", df, time="t", arrival="at", page="2 seconds", disorder=sw.bounded("5 seconds"))
     mapped = rows.where("v > 0").map(function, schema="k BIGINT, score DOUBLE")
-    return mapped.window("10 seconds", slide="10 seconds").group_by("k").agg(n="count(*)", total="sum(score)")
+    return mapped.window("10 seconds").group_by("k").agg(n="count(*)", total="sum(score)")
 
 
 def finals(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -114,7 +114,7 @@ def test_what_cannot_be_mapped_or_sidelined_is_said(spark: SparkSession) -> None
         with pytest.raises(sw.QueryError, match="as in schema='a INT, b DOUBLE'"):
             rows.map(score, schema="INT")
         with pytest.raises(sw.QueryError, match=r"this query has no map\(\)"):
-            rows.window("1 minute", slide="1 minute").agg(n="count(*)").start(sideline=sw.sideline())
+            rows.window("1 minute").agg(n="count(*)").start(sideline=sw.sideline())
 
 
 class Model:
@@ -138,6 +138,6 @@ def test_the_pages_of_all_maps_count(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
         rows = s.stream("past", past(spark), time="t", arrival="at", disorder=sw.bounded("5 seconds"))
         twice = rows.where("v > 0").map(score, "k BIGINT, score DOUBLE").map(lambda batch: batch, "k BIGINT")
-        run = twice.window("1 minute", slide="1 minute").agg(n="count(*)").start()
+        run = twice.window("1 minute").agg(n="count(*)").start()
         s.run_available()
         assert run.metrics()["mapped_pages"] == 2 * run.metrics()["pages"] > 0

@@ -41,7 +41,7 @@ def test_names_in_backticks_work_everywhere(spark: SparkSession, limit: int) -> 
     with sw.Session(spark, resident_limit=limit) as s:
         stream = declared(s, spark, source="`a.b`").where("`v w` >= 0").select("*", **{"2 v": "2 * `v w`"})
         query = (
-            stream.window(range="1 minute", slide="1 minute")
+            stream.window("1 minute")
             .group_by("`a.b`")
             .agg(**{"to.tal": "sum(`v w`)", "twice": "sum(`2 v`)", "me an": "sum(`v w`) / count(`ä`)"})
         )
@@ -52,7 +52,7 @@ def test_names_in_backticks_work_everywhere(spark: SparkSession, limit: int) -> 
             .select("`a.b`", "`to.tal`", "twice", "`me an`", **{"x.y": "`to.tal` + 1"})
             .start()
         )
-        outer = query.window(range="1 minute", slide="1 minute").agg(**{"m.x": "max(`to.tal`)"}).start()
+        outer = query.window("1 minute").agg(**{"m.x": "max(`to.tal`)"}).start()
         run.prod(where="`a.b` = 'x'")
         s.run_available()
         found = run.results().drop_columns(["emitted_at"]).to_pylist()
@@ -78,9 +78,9 @@ def test_a_name_without_its_backticks_is_named(spark: SparkSession) -> None:
         for write in (
             lambda: stream.where("v w > 0"),
             lambda: stream.select("v w"),
-            lambda: stream.window(range="1 minute", slide="1 minute").group_by("v w"),
-            lambda: stream.window(range="1 minute", slide="1 minute").agg(m="sum(v w)"),
-            lambda: stream.window(range="1 minute", slide="1 minute").agg(m="sum(v w) / 2"),
+            lambda: stream.window("1 minute").group_by("v w"),
+            lambda: stream.window("1 minute").agg(m="sum(v w)"),
+            lambda: stream.window("1 minute").agg(m="sum(v w) / 2"),
         ):
             with pytest.raises(sw.QueryError, match=r"'v w' is no plain name; write it in backticks, `v w`"):
                 write()
@@ -94,7 +94,7 @@ def test_names_keep_their_capitals_which_do_not_count(spark: SparkSession) -> No
         )
         query = (
             stream.select("Key", Value="v")
-            .window(range="1 minute", slide="1 minute")
+            .window("1 minute")
             .group_by("KEY")
             .agg(N="count(*)", Total="sum(VALUE)", Share="TOTAL / n")
         )

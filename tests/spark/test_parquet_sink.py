@@ -20,8 +20,8 @@ import slackwater as sw
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Staged
 from slackwater.progress.bounds.bounded import bounded
+from slackwater.spark.sinks import parquet_sink
 from slackwater.spark.sinks.parquet_sink import ParquetSink
-from slackwater.spark.storage import parquet_sink
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.spark.storage.storage_dir import StorageDir

@@ -28,7 +28,7 @@ def test_a_stream_of_prods_is_replayed_beside_the_data(spark: SparkSession, tmp_
         with sw.Session(spark, journal=tmp_path) as s:
             stream = traffic(s, readings(spark))
             s.stream("ask", asks, time="at", arrival="at", role="prods")
-            sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(v="sum(volume)")
+            sums = stream.window("30 seconds", slide="10 seconds").group_by("sensor").agg(v="sum(volume)")
             kept, kept_nested = KeptRows(), KeptRows()
             run = sums.start(kept, name="sums")
             q3_4(stream).start(kept_nested, name="nested")
@@ -58,7 +58,7 @@ def test_a_row_of_a_stream_of_prods_may_ask_for_the_windows_that_contain_an_inst
         s.stream("ask", asks, time="asked", arrival="asked", role="prods")
         kept = {"short": KeptRows(), "long": KeptRows()}
         for name, range in (("short", "10 seconds"), ("long", "30 seconds")):
-            run = stream.window(range=range, slide="10 seconds").agg(v="sum(volume)").start(kept[name], name=name)
+            run = stream.window(range, slide="10 seconds").agg(v="sum(volume)").start(kept[name], name=name)
         s.run_available()
         ends = {name: [r[1] for r in said(k.results(), "v_seen") if r[0] == "early"] for name, k in kept.items()}
         assert run.metrics()["prod_streams"]["ask"] == {"prods": 3, "refused": 1}
@@ -70,7 +70,7 @@ def test_a_row_of_a_stream_of_prods_may_ask_for_the_windows_that_contain_an_inst
 def test_a_column_that_says_when_a_prod_came_is_no_instant_of_windows(spark: SparkSession, time: str) -> None:
     asks = spark.createDataFrame([(119,)], "at BIGINT").selectExpr("timestamp_seconds(at) AS at")
     with sw.Session(spark) as s:
-        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds")
+        windows = traffic(s, readings(spark)).window("30 seconds", slide="10 seconds")
         s.stream("ask", asks, time=time, arrival="at", role="prods")
         kept = KeptRows()
         windows.agg(v="sum(volume)").start(kept)
@@ -86,7 +86,7 @@ def test_an_instant_out_of_reach_is_in_no_window(spark: SparkSession) -> None:
         stream = s.stream("s", rows, time="n", arrival="came", page="2 seconds", disorder=sw.bounded(100))
         s.stream("ask", asks, time="asked", arrival="came", page="2 seconds", role="prods")
         kept = KeptRows()
-        stream.window(range=4, slide=2).agg(v="sum(x)").start(kept)
+        stream.window(4, slide=2).agg(v="sum(x)").start(kept)
         s.run_available()
         assert [r for r in kept.results().to_pylist() if r["kind"] == "early"] == []
 
@@ -102,7 +102,7 @@ def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) ->
         "timestamp_seconds(at) AS at", "timestamp_seconds(Until) AS Until", "`WHERE`"
     )
     with sw.Session(spark) as s:
-        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        windows = traffic(s, readings(spark)).window("30 seconds", slide="10 seconds").group_by("sensor")
         s.stream("ask", asks, time="at", arrival="at", role="prods")
         kept = KeptRows()
         windows.agg(v="sum(volume)").start(kept)
@@ -122,7 +122,7 @@ def test_a_wrong_row_of_a_stream_of_prods_is_counted_and_ends_nothing(
         with sw.Session(spark, journal=tmp_path) as s:
             rows = traffic(s, readings(spark)).select("volume", sensor="CAST(sensor AS STRING)")
             s.stream("ask", asks, time="at", arrival="at", role="prods")
-            windows = rows.window(range="30 seconds", slide="10 seconds").group_by("sensor")
+            windows = rows.window("30 seconds", slide="10 seconds").group_by("sensor")
             run = windows.agg(v="sum(volume)").start(name="sums")
             s.run_available(drain=again)
             if not again:

@@ -56,12 +56,12 @@ def test_q3_4_is_right_early_and_in_the_end_from_resident_and_spilled_state(
 
 def test_what_lies_between_two_aggregates_is_spark_sql_too(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
-        sums = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        sums = traffic(s, readings(spark)).window("30 seconds", slide="10 seconds").group_by("sensor")
         rows = sums.agg(volume="sum(volume)").where("volume BETWEEN 10 AND 50")
         named = rows.select(
             lane="concat('lane ', sensor)", volume="volume", ends="date_format(window_end, 'mm:ss')"
         )
-        query = named.window(range="60 seconds", slide="60 seconds").group_by("lane")
+        query = named.window("60 seconds").group_by("lane")
         run = query.agg(all="sum(volume)", last="max(ends)").start()
         s.run_available()
         rows = [(r["lane"], r["all"], r["last"]) for r in run.results().sort_by("lane").to_pylist()]
@@ -74,7 +74,7 @@ def test_what_lies_between_two_aggregates_is_spark_sql_too(spark: SparkSession) 
 def test_a_run_is_prodded_until_a_time_and_for_some_groups(spark: SparkSession, limit: int) -> None:
     with sw.Session(spark, resident_limit=limit) as s:
         stream = traffic(s, readings(spark))
-        sums = stream.window(range="30 seconds", slide="10 seconds").group_by("sensor").agg(volume="sum(volume)")
+        sums = stream.window("30 seconds", slide="10 seconds").group_by("sensor").agg(volume="sum(volume)")
         run = sums.start()
         nested = q3_4(stream).start()
         # The last page brings time to 140 - 5 seconds: windows that end at 140 and later stay open.
@@ -105,14 +105,14 @@ def test_a_sink_function_may_ask_for_more(spark: SparkSession) -> None:
 
     with sw.Session(spark) as s:
         stream = traffic(s, readings(spark, READINGS[:3]))
-        windows = stream.window(range="30 seconds", slide="10 seconds")
+        windows = stream.window("30 seconds", slide="10 seconds")
         windows.group_by("sensor").agg(volume="sum(volume)").start(take)
         s.run_available(drain=False)
     # At 112 - 5 seconds no window has ended: nothing was asked. Without a final answer there is no feedback.
     assert got == []
     with sw.Session(spark) as s:
         stream = traffic(s, readings(spark, READINGS[:4]))
-        windows = stream.window(range="30 seconds", slide="10 seconds")
+        windows = stream.window("30 seconds", slide="10 seconds")
         windows.group_by("sensor").agg(volume="sum(volume)").start(take)
         s.run_available(drain=False)
     finals = [("final", 110, 40), ("final", 110, 30)]
@@ -125,7 +125,7 @@ def test_a_sink_function_may_ask_for_more(spark: SparkSession) -> None:
 @pytest.mark.parametrize("limit", [2**28, 0])
 def test_early_and_final_results_in_files_are_one_table(spark: SparkSession, tmp_path: Path, limit: int) -> None:
     with sw.Session(spark, resident_limit=limit) as s:
-        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds").group_by("sensor")
+        windows = traffic(s, readings(spark)).window("30 seconds", slide="10 seconds").group_by("sensor")
         run = windows.agg(volume="sum(volume)", last="max(time)").start(str(tmp_path))
         s.run_available(drain=False)
         run.prod()
@@ -142,7 +142,7 @@ def test_early_and_final_results_in_files_are_one_table(spark: SparkSession, tmp
 def test_a_run_says_where_its_windows_are_prodded_and_how_well(spark: SparkSession) -> None:
     rows = [(100 + n, 1 + n % 2, n % 5) for n in range(200)]
     with sw.Session(spark) as s:
-        windows = traffic(s, readings(spark, rows)).window(range="30 seconds", slide="10 seconds")
+        windows = traffic(s, readings(spark, rows)).window("30 seconds", slide="10 seconds")
         run = windows.agg(volume="sum(volume)").start(early=sw.early(accuracy=0.98))
         s.run_available()
         figures = run.metrics()
@@ -154,7 +154,7 @@ def test_a_run_says_where_its_windows_are_prodded_and_how_well(spark: SparkSessi
 def test_prod_inside_a_sinks_function_says_what_to_do_instead(spark: SparkSession) -> None:
     runs: list[sw.Run] = []
     with sw.Session(spark) as s:
-        windows = traffic(s, readings(spark)).window(range="30 seconds", slide="10 seconds")
+        windows = traffic(s, readings(spark)).window("30 seconds", slide="10 seconds")
         runs.append(windows.agg(n="count(*)").start(lambda df, commit_id: runs[0].prod()))
         with pytest.raises(sw.RunError, match=r"give back sw\.prod"):
             s.run_available()
@@ -178,23 +178,23 @@ def test_what_does_not_fit_is_refused_with_what_to_write(spark: SparkSession) ->
             s.stream("ask", asks.select("t"), time="t", role="prods")
         ask = s.stream("ask", readings(spark), time="time", arrival="seen", role="prods")
         with pytest.raises(sw.QueryError, match="'ask' is a stream of prods"):
-            ask.window(range="10 seconds", slide="10 seconds").agg(n="count(*)").start()
-        rolling = stream.window(range="10 seconds").agg(n="count(*)")
+            ask.window("10 seconds").agg(n="count(*)").start()
+        rolling = stream.rolling(range="10 seconds").agg(n="count(*)")
         for nest in (
-            lambda: rolling.window(range="1 minute", slide="1 minute"),
-            lambda: rolling.where("n > 1").window("1 minute", "1 minute"),
+            lambda: rolling.window("1 minute"),
+            lambda: rolling.where("n > 1").window("1 minute"),
         ):
             with pytest.raises(sw.QueryError, match=r"windows for each row.*give the first window a slide"):
                 nest()
-        query = stream.window(range="10 seconds", slide="10 seconds").group_by("sensor").agg(n="count(*)")
-        with pytest.raises(sw.QueryError, match="over results needs a slide"):
-            query.window(range="1 minute")
-        with pytest.raises(sw.QueryError, match="leave out wattr="):
-            query.where("n > 1").window(range=10, slide=10, wattr="n")
+        query = stream.window("10 seconds").group_by("sensor").agg(n="count(*)")
+        with pytest.raises(sw.QueryError, match="windows over results need a slide"):
+            query.rolling(range="1 minute")
+        with pytest.raises(sw.QueryError, match="leave out on="):
+            query.where("n > 1").window(10, on="n")
         with pytest.raises(sw.QueryError, match="first window"):
-            query.where("n > 1").window(range="1 minute", slide="1 minute", disorder=sw.bounded("1 minute"))
+            query.where("n > 1").window("1 minute", disorder=sw.bounded("1 minute"))
         with pytest.raises(sw.QueryError, match="there is no column 'volume'; there are sensor, n, window_start"):
-            query.window(range="1 minute", slide="1 minute").agg(x="max(volume)")
+            query.window("1 minute").agg(x="max(volume)")
 
 
 GROUPS = """

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from slackwater.spark.pages import spark_page, staging
 
 import slackwater as sw
 from slackwater.operators.payload import Staged
+from slackwater.spark.backend import spark_page, staging
 from slackwater.spark.backend.layout import TaskLayout
 from tests.kit.kept_rows import KeptRows
 
@@ -72,14 +72,11 @@ def test_a_map_may_end_a_query(spark: SparkSession) -> None:
 def test_expressions_over_aggregates_and_filters_on_results(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
         rates = (
-            stream(s)
-            .window(range=10, slide=10)
-            .group_by("k")
-            .agg(n="count(*)", rate="sum(v) / sum(w)", share="round(avg(v), 1)")
+            stream(s).window(10).group_by("k").agg(n="count(*)", rate="sum(v) / sum(w)", share="round(avg(v), 1)")
         )
         plain = rates.start()
         some = rates.where("rate > 2 AND n >= 1").select("k", tenfold="rate * 10").start()
-        above = rates.window(range=20, slide=20).agg(most="max(rate)").start()
+        above = rates.window(20).agg(most="max(rate)").start()
         s.run_available()
         wanted = (
             ROWS.group_by("k", window_start=pl.col("t") // 10 * 10)
@@ -103,7 +100,7 @@ def test_expressions_over_aggregates_and_filters_on_results(spark: SparkSession)
 
 def test_early_results_keep_what_they_say_through_a_projection(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
-        query = stream(s).window(range=10, slide=10).agg(n="count(*)", rate="sum(v) / count(*)")
+        query = stream(s).window(10).agg(n="count(*)", rate="sum(v) / count(*)")
         kept = KeptRows()
         query.select("rate", rows="n").start(kept, early=sw.early(at=0.5))
         s.run_available()
@@ -127,7 +124,7 @@ def test_many_queries_over_one_stream_are_one_read_and_one_job_a_page(spark: Spa
     with sw.Session(spark) as s:
         rows = s.stream("rows", df.parquet(str(source)), time="t", disorder=sw.bounded(500))
         runs = [
-            rows.window(range=length, slide=10)
+            rows.window(length, slide=10)
             .group_by(*by.split(", "))
             .agg(n="count(*)", total=f"sum(v + {place})")
             .start(name=f"q{place}{length}", hold=True)
@@ -146,14 +143,14 @@ def test_many_queries_over_one_stream_are_one_read_and_one_job_a_page(spark: Spa
 def test_the_strategy_changes_no_result(spark: SparkSession, strategy: Any) -> None:
     with sw.Session(spark, strategy=strategy) as s:
         rows = stream(s).where("v > 1")
-        runs = [rows.window(10, 5).group_by("k").agg(n="count(*)").start(), rows.select("k").start()]
+        runs = [rows.window(10, slide=5).group_by("k").agg(n="count(*)").start(), rows.select("k").start()]
         s.run_available()
         assert sum(runs[0].results()["n"].to_pylist()) == 12 and runs[1].results().num_rows == 6
 
 
 def test_metrics_and_explain_show_the_heartbeat_of_each_operator(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
-        run = stream(s).where("v > 0").window(10, 10).group_by("k").agg(n="count(*)").start(name="q")
+        run = stream(s).where("v > 0").window(10).group_by("k").agg(n="count(*)").start(name="q")
         s.run_available(drain=False)
         operators = run.metrics()["operators"]
         assert [operators[label]["heartbeat"] for label in ("source:rows", "q/where0", "q/window", "q/sink")] == [
@@ -172,7 +169,7 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         rows = s.stream("rows", df, time="t", disorder=sw.bounded(5)).where("v > 1")
         ranges = {"one": 10, "two": 20}
         return {
-            name: rows.window(ranges[name], 10).agg(n="count(*)").start(tmp_path / name, name=name, hold=True)
+            name: rows.window(ranges[name], slide=10).agg(n="count(*)").start(tmp_path / name, name=name, hold=True)
             for name in names
         }
 
@@ -193,14 +190,14 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         (lambda q: q.select(n="count(*)"), r"select n='count\(\*\)': an aggregate needs a window"),
         (lambda q: q.select(n="row_number() OVER (ORDER BY v)"), "would see one page at a time"),
         (lambda q: q.select(n="explode(array(1, 2))"), "a row stays one row"),
-        (lambda q: q.window(10, 10).group_by(k2="sum(v)"), "a group is made of one row"),
+        (lambda q: q.window(10).group_by(k2="sum(v)"), "a group is made of one row"),
         (
-            lambda q: q.window(10, 10).group_by("k").agg(r="sum(v) / w"),
+            lambda q: q.window(10).group_by("k").agg(r="sum(v) / w"),
             "'w' is a column of single rows",
         ),
-        (lambda q: q.window(10, 10).agg(n="count(*) FILTER (WHERE v > 1)"), r"n='count\(\*\) FILTER"),
+        (lambda q: q.window(10).agg(n="count(*) FILTER (WHERE v > 1)"), r"n='count\(\*\) FILTER"),
         (lambda q: q.where(F.col("v") > 1), "write Spark SQL as text"),
-        (lambda q: q.window(10, 10).agg(n=F.count("*")), r"agg\(n=.*write Spark SQL as text"),
+        (lambda q: q.window(10).agg(n=F.count("*")), r"agg\(n=.*write Spark SQL as text"),
         (lambda q: q.start(name=""), "a query's name is a text without a slash"),
         (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),
         (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy= with sw\.fifo\(\)"),  # type: ignore[arg-type]
@@ -213,7 +210,7 @@ def test_what_cannot_be_meant_is_refused_where_it_is_written(spark: SparkSession
 
 def test_results_can_be_asked_for_their_kind_and_names_may_be_words_of_sql(spark: SparkSession) -> None:
     with sw.Session(spark) as s:
-        query = stream(s).window(10, 10).group_by("k").agg(case="count(*)", twice="count(*) * 2")
+        query = stream(s).window(10).group_by("k").agg(case="count(*)", twice="count(*) * 2")
         finals = query.where("kind = 'final' AND completeness = 1").start(early=sw.early(at=0.5))
         s.run_available()
         rows = pl.DataFrame(finals.results())
@@ -246,7 +243,7 @@ def test_large_early_results_behind_a_projection_keep_their_columns(
         many = spark.range(2 * 1_010).selectExpr("id % 1010 AS k", "id DIV 1010 * 10 + 1 AS t")
         many = many.selectExpr("*", "timestamp_seconds(t) AS at")
         rows = s.stream("many", many, time="t", arrival="at", page="10 seconds", disorder=sw.bounded(5))
-        query = rows.window(20, 20).group_by("k").agg(n="count(*)").select("k", "n")
+        query = rows.window(20).group_by("k").agg(n="count(*)").select("k", "n")
         folder, memory = tmp_path / "out", query.start()
         query.where("k >= 0").start(sink=folder)
         seen = []

@@ -21,7 +21,7 @@ def united(s: sw.Session, a: DataFrame, b: DataFrame, idle: str | None) -> sw.Qu
     quiet = sw.bounded("0 seconds", idle=idle)
     busy = s.stream("a", a, time="t", arrival="at", page="5 seconds", disorder=sw.bounded("0 seconds"))
     other = s.stream("b", b, time="t", arrival="at", page="5 seconds", disorder=quiet)
-    return busy.select("t").union(other.select("t")).window("10 seconds", "10 seconds").agg(n="count(*)")
+    return busy.select("t").union(other.select("t")).window("10 seconds").agg(n="count(*)")
 
 
 @pytest.mark.parametrize("idle", [None, "8 seconds"])
@@ -55,7 +55,7 @@ def test_a_quiet_stream_of_a_replay_goes_by_the_rows_of_another(spark: SparkSess
             s.stream("b", b, time="t", arrival="at", disorder=sw.behind("aa", by="8 seconds"))
         bound = sw.behind("a", by="8 seconds", own=sw.bounded("0 seconds"))
         quiet = s.stream("b", b, time="t", arrival="at", page="5 seconds", disorder=bound)
-        both = busy.select("t").union(quiet.select("t")).window("10 seconds", "10 seconds")
+        both = busy.select("t").union(quiet.select("t")).window("10 seconds")
         for _ in range(2):  # the second replay has sources and a clock of its own
             run = both.agg(n="count(*)").start()
             s.run_available()
@@ -79,7 +79,7 @@ def test_live_streams_go_on_by_the_clock_though_one_is_quiet(spark: SparkSession
 
     with sw.Session(spark) as s:
         busy, quiet = stream(s, "a", None, 0, 600), stream(s, "b", "2 seconds", 0)
-        run = busy.union(quiet).window("1 second", "1 second").agg(n="count(*)").start()
+        run = busy.union(quiet).window("1 second").agg(n="count(*)").start()
         eventually(lambda: run.results().num_rows == 1)
         (row,) = run.results().to_pylist()
         assert (row["window_start"], row["n"], row["kind"]) == (now, 2, "final")

@@ -241,7 +241,7 @@ def test_queries_with_and_without_windows_share_a_stream(
         df = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
         rows = s.stream("rows", df, time="t", disorder=sw.bounded(0))
         everything = rows.select("v").start(sink=taken["all"], name="all", hold=True)
-        windows = rows.window(range=10, slide=10).agg(n="count(*)").start(name="windows", hold=True)
+        windows = rows.window(10).agg(n="count(*)").start(name="windows", hold=True)
         some = rows.where("k = 'b'").start(sink=taken["some"], name="some", hold=True)
         s.run_available()
         assert [row["n"] for row in windows.results().to_pylist()] == [9] * FILES
@@ -313,7 +313,7 @@ def test_rows_in_the_driver_are_fewer_than_it_takes_to_count_them(
 def test_staged_rows_do_not_stay_when_they_are_out(
     spark: SparkSession, tmp_path: Path, payloads: list[Payload], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.backend.layout.Shape.SMALL", 1)
+    monkeypatch.setattr("slackwater.spark.backend.layout.TaskLayout.SMALL", 1)
     give(tmp_path / "in")
     live(spark, tmp_path, lambda s, rows: rows.select("v", x="rand()"), Taken(tmp_path / "journal"))
     assert any(isinstance(payload, Staged) for payload in payloads)

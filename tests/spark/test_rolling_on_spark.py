@@ -11,12 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 from pyspark.sql import SparkSession
-from slackwater.spark.pages import spilled_records
 
 import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.operators.page import PartialsTooLarge
 from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.state import spilled_records
+from tests.kit.windows import window_of
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
 
 pytestmark = pytest.mark.spark
@@ -95,7 +96,7 @@ def test_a_range_window_is_sparks_own_range_between(spark: SparkSession, tmp_pat
     write_pages(tmp_path / "in")
     with sw.Session(spark, together=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
-        run = rows.window(range="30 seconds").group_by("k").agg(**AGGREGATES).start(hold=True)
+        run = rows.rolling(range="30 seconds").group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
         got = run.results().to_pylist()
     frame = "PARTITION BY k ORDER BY t RANGE BETWEEN INTERVAL '29.999999' SECOND PRECEDING AND CURRENT ROW"
@@ -111,11 +112,11 @@ def test_windows_go_by_another_attribute(spark: SparkSession, tmp_path: Path) ->
     with sw.Session(spark, together=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         with pytest.raises(QueryError, match="add disorder="):
-            rows.window(rows=100, wattr="order_id")
+            rows.rolling(rows=100, on="order_id")
         query = rows.where("k <> 1").select("v", "k", "d", number="order_id")
-        windows = query.window(rows=100, wattr="number", disorder=sw.bounded(400))
+        windows = query.rolling(rows=100, on="number", disorder=sw.bounded(400))
         run = windows.agg(**AGGREGATES).start(hold=True)
-        other = rows.window(range="1 hour", slide="1 hour").agg(n="count(*)").start(hold=True)
+        other = rows.window("1 hour").agg(n="count(*)").start(hold=True)
         s.run_available()
         got = run.results().to_pylist()
         assert sum(r["n"] for r in other.results().to_pylist()) == 900
@@ -136,12 +137,12 @@ def test_decimals_are_a_time(spark: SparkSession, tmp_path: Path) -> None:
     write_pages(tmp_path / "in")
     with sw.Session(spark, together=False) as s:
         rows = stream_of(s, tmp_path / "in", "price", "5.01")
-        each = rows.window(range="0.5").agg(**AGGREGATES).start(hold=True)
-        slid = rows.window(range=Decimal("2.5"), slide="0.5", offset="0.25").agg(n="count(*)").start(hold=True)
+        each = rows.rolling(range="0.5").agg(**AGGREGATES).start(hold=True)
+        slid = rows.window(Decimal("2.5"), slide="0.5", offset="0.25").agg(n="count(*)").start(hold=True)
         s.run_available()
         got, windows = each.results(), slid.results().to_pylist()
         with pytest.raises(QueryError, match="at most 2 digits behind the point"):
-            rows.window(range="0.005")
+            rows.rolling(range="0.005")
     wanted = over(spark, tmp_path / "in", "ORDER BY price RANGE BETWEEN 0.49 PRECEDING AND CURRENT ROW")
     assert str(got.schema.field("window_end").type) == "decimal128(19, 2)"
     assert values([{**r, "price": r["window_end"]} for r in got.to_pylist()], "price", *AGGREGATES) == values(
@@ -161,7 +162,7 @@ def test_a_later_session_goes_on_where_one_has_stopped(spark: SparkSession, tmp_
     def life(journal: Path, drain: bool) -> None:
         with sw.Session(spark, journal=journal, together=False) as s:
             rows = stream_of(s, tmp_path / "in", "t", "10 seconds")
-            query = rows.window(range="1 minute").group_by("k").agg(**AGGREGATES)
+            query = rows.rolling(range="1 minute").group_by("k").agg(**AGGREGATES)
             query.start(sink=tmp_path / f"out-{journal.name}", name="q", hold=True)
             s.run_available(drain=drain)
 
@@ -181,10 +182,10 @@ def test_a_query_may_have_a_policy_of_its_own(spark: SparkSession, tmp_path: Pat
     write_pages(tmp_path / "in")
     with sw.Session(spark, together=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
-        strict = rows.window("10 seconds", "10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
-        again = rows.window("1 minute", "10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
+        strict = rows.window("10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
+        again = rows.window("1 minute", slide="10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
         assert strict.plan.inputs == again.plan.inputs
-        runs = [strict.start(hold=True), rows.window("10 seconds", "10 seconds").agg(n="count(*)").start(hold=True)]
+        runs = [strict.start(hold=True), rows.window("10 seconds").agg(n="count(*)").start(hold=True)]
         s.run_available()
         late = [run.metrics()["late_rows"] for run in runs]
     assert late[0] > 0
@@ -203,7 +204,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
     def answer() -> tuple[str, list[dict[str, Any]]]:
         with sw.Session(spark, together=False) as s:
             rows = stream_of(s, tmp_path / "in", "t", "10 seconds").where("v > 3")
-            run = rows.window(range="40 seconds").agg(**AGGREGATES).start(hold=True)
+            run = rows.rolling(range="40 seconds").agg(**AGGREGATES).start(hold=True)
             s.run_available()
             return run.metrics()["store"], run.results().drop_columns(["emitted_at"]).to_pylist()
 
@@ -233,7 +234,7 @@ def test_spilled_rows_answer_as_resident_ones(
     def life(name: str, limit: int, drain: bool = True) -> dict[str, Any]:
         with sw.Session(spark, journal=tmp_path / name, resident_limit=limit, together=False) as s:
             rows = stream_of(s, tmp_path / "in", "t", "10 seconds")
-            query = rows.window(**window).group_by("k").agg(**AGGREGATES, tail="last(t)")
+            query = window_of(rows, **window).group_by("k").agg(**AGGREGATES, tail="last(t)")
             run = query.start(sink=tmp_path / f"out-{name}", late=tmp_path / f"late-{name}", name="q", hold=True)
             s.run_available(drain=drain)
             return run.metrics()

@@ -148,7 +148,7 @@ def test_chain_holds_filtered_pages_and_answers_the_same(
     with sw.Session(spark, strategy=sw.chain(), memory=memory, together=False) as s:
         rows = s.stream("rows", folder, time="t", disorder=sw.bounded(100))
         kept = rows.where(KEEP).map(lambda batch: batch, schema="t BIGINT, i BIGINT")
-        run = kept.window(20, 20).agg(n="count(*)").start(hold=True)
+        run = kept.window(20).agg(n="count(*)").start(hold=True)
         executor = s._running.loop.executor
         executor._cycle.on_ran = lambda ran: held.append(bool(s._running.pages.room.held))
         strategy = executor._cycle.strategy

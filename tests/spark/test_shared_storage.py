@@ -65,7 +65,7 @@ def counted(s: sw.Session, seconds: list[int]) -> sw.Query:
     times = [datetime.fromtimestamp(second, tz=UTC) for second in seconds]
     frame = s.spark.createDataFrame(pl.DataFrame({"t": times}).to_arrow())
     rows = s.stream("past", frame, time="t", arrival="t", page="5 seconds", disorder=sw.bounded("0 seconds"))
-    return rows.window("10 seconds", "10 seconds").agg(n="count(*)")
+    return rows.window("10 seconds").agg(n="count(*)")
 
 
 @pytest.mark.spark

@@ -33,7 +33,7 @@ ROWS = [(0, 1), (7, 8), (3, 11), (14, 15), (2, 16), (25, 26), (31, 39)]
 def count(s: sw.Session, df: DataFrame, name: str = "past", **disorder: Any) -> sw.Query:
     late = sw.bounded("5 seconds", **disorder)
     rows = s.stream(name, df, time="t", arrival="at", page="5 seconds", disorder=late)
-    return rows.window(range="10 seconds", slide="10 seconds").agg(n="count(*)")
+    return rows.window("10 seconds").agg(n="count(*)")
 
 
 def test_a_window_is_emitted_when_the_replayed_clock_reaches_its_heartbeat(spark: SparkSession) -> None:
@@ -160,7 +160,7 @@ def test_a_restart_writes_what_a_failing_sink_has_missed(spark: SparkSession, tm
         with sw.Session(spark, journal=tmp_path / "journal") as s:
             df = spark.readStream.schema("n BIGINT").parquet(str(tmp_path / "in"))
             rows = s.stream("rows", df, time="n", disorder=sw.bounded(0))
-            rows.window(range=10, slide=10).agg(c="count(*)").start(sink=sink, name="q", hold=True)
+            rows.window(10).agg(c="count(*)").start(sink=sink, name="q", hold=True)
             s.run_available(drain=False)
 
     def fail(df: DataFrame, commit_id: int) -> None:

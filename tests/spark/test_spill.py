@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from tests.kit.windows import window_of
 
 pytestmark = pytest.mark.spark
 
@@ -50,7 +51,7 @@ def answers(
     with sw.Session(spark, resident_limit=limit, together=False) as s:
         df = spark.readStream.schema("t BIGINT, k BIGINT, v DOUBLE").option("maxFilesPerTrigger", 1)
         rows = s.stream("rows", df.parquet(str(tmp_path / "in")), time="t", disorder=sw.bounded(10))
-        run = rows.window(**window).group_by("k").agg(**AGGREGATES).start(hold=True)
+        run = window_of(rows, **window).group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
         frame = pl.DataFrame(run.results())
         return sorted(frame.drop("emitted_at").rows(), key=str), run.metrics()

@@ -17,17 +17,17 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slackwater.spark.pages import spilled_records
 
 from slackwater.columns import CELL
 from slackwater.engine.build import Settings
 from slackwater.operators.record_store import ResidentRecords
 from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.state import spilled_records
 from slackwater.spark.state.spilled_records import SpilledRecords
 from slackwater.spark.storage import journal_files
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import script as script_module
-from slackwater.testing.script import ArrowPages
+from slackwater.testing.stores import ArrowStores
 from tests.kit.faults import Fate, World
 from tests.kit.streams import Stream, frame, unbounded_streams
 from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed, plan
@@ -38,12 +38,12 @@ def spilling(folder: Path, cell_rows: int, limit: int = 0, most_cells: int = 2) 
     """Scripts spill from the limit on, into cells of about so many rows."""
     pages = SparkPages(None, StorageDir.of(folder))  # type: ignore[arg-type]
 
-    def spill(self: ArrowPages, label: str, resident: ResidentRecords) -> SpilledRecords:
+    def spill(self: ArrowStores, label: str, resident: ResidentRecords) -> SpilledRecords:
         return SpilledRecords(label, resident, pages)
 
     with (
         mock.patch.object(script_module, "Settings", partial(Settings, resident_limit=limit)),
-        mock.patch.object(ArrowPages, "spill_records", spill),
+        mock.patch.object(ArrowStores, "rows", spill),
         mock.patch.object(spilled_records, "_CELL_ROWS", cell_rows),
         mock.patch.object(spilled_records, "_FEW_CHANGES", 4),
         mock.patch.object(spilled_records, "_MOST_CELLS", most_cells),

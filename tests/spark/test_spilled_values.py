@@ -33,6 +33,7 @@ from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import result_schema
 from slackwater.windows.spec import WindowSpec
+from tests.kit.windows import window_of
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +111,7 @@ def test_spilled_windows_are_exact(pages: SparkPages, rows: list[Row], length: i
     resident = ResidentPanes(kernel, schema)
     resident.ring.add(folded(kernel, rows).partials, Closed())
     spilled = SpilledPanes("q", ResidentPanes(kernel, schema), TimeDomain.SEQUENCE, pages)
-    spilled._write(pages.spark.createDataFrame(folded(kernel, rows).partials.to_arrow()))
+    spilled._add(spilled._files.write_frame(pages.spark.createDataFrame(folded(kernel, rows).partials.to_arrow())))
     end = Closed().advanced(spec, Heartbeat.END, None)
     ours, theirs = spilled.results(Closed(), end, 0), resident.results(Closed(), end, 0)
     assert ours is not None and theirs is not None
@@ -134,7 +135,7 @@ def test_rows_too_far_out_count_as_rows_without_a_time(spark: SparkSession, tmp_
     with sw.Session(spark) as s:
         df = spark.readStream.schema("t BIGINT").parquet(str(tmp_path / "in"))
         stream = s.stream("rows", df, time="t", disorder=sw.bounded(0))
-        run = stream.window(range=10, slide=10).agg(n="count(*)").start(hold=True, late=late)
+        run = stream.window(10).agg(n="count(*)").start(hold=True, late=late)
         s.run_available()
         starts = [FIRST_TIME // 10 * 10, 0, LAST_TIME // 10 * 10]
         assert sorted(run.results()["window_start"].to_pylist()) == starts
@@ -148,4 +149,4 @@ def test_a_range_may_be_too_long(spark: SparkSession, tmp_path: Path) -> None:
         stream = s.stream("rows", df, time="t", disorder=sw.bounded(0))
         for window in ({"range": LONGEST_SPAN + 1}, {"range": LONGEST_SPAN + 1, "slide": 1}):
             with pytest.raises(sw.QueryError, match=f"too long; the longest is {LONGEST_SPAN}"):
-                stream.window(**window)
+                window_of(stream, **window)

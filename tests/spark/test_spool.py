@@ -57,7 +57,7 @@ def start(s: sw.Session, folder: Path, sink: Path, gate: Gate, hold: bool = Fals
     frame = s.spark.readStream.schema("t TIMESTAMP, v BIGINT").option("maxFilesPerTrigger", 1).parquet(str(folder))
     rows = s.stream("rows", frame, time="t", disorder=sw.bounded("5 seconds"))
     mapped = rows.map(gate.work(), schema="t TIMESTAMP, v BIGINT")
-    query = mapped.window("20 seconds", slide="20 seconds").agg(n="count(*)", total="sum(v)")
+    query = mapped.window("20 seconds").agg(n="count(*)", total="sum(v)")
     return query.start(sink=str(sink), name="q", hold=hold)
 
 

@@ -62,22 +62,22 @@ def described(query: sw.Query) -> str:
 
 def test_the_same_join_in_sql_and_in_the_fluent_api_is_the_same_plan(session: sw.Session) -> None:
     trips, gates = query(session, "trips"), query(session, "gates")
-    left = trips.select("carrier", "delay").window("10 minutes")
+    left = trips.select("carrier", "delay").rolling(range="10 minutes")
     right = gates.select("gate", who="carrier")
     pairs = [
         (
             "SELECT * FROM (SELECT carrier, delay FROM trips) [RANGE 10 MINUTES] x "
             "LEFT JOIN (SELECT gate, carrier AS who FROM gates) y [ROWS 5] ON x.carrier = y.who",
-            left.join(right.window(rows=5), on="carrier = who", how="left"),
+            left.join(right.rolling(rows=5), on="carrier = who", how="left"),
         ),
         (
             "SELECT gate, x.carrier FROM trips x [RANGE 10 MINUTES] JOIN gates y [RANGE 5 MINUTES] "
             "ON x.carrier = y.carrier AND x.ts < y.ts",
             trips.select(x_carrier="carrier", x_ts="ts", x_received="received", delay="delay")
-            .window("10 minutes")
+            .rolling(range="10 minutes")
             .join(
-                gates.select(y_carrier="carrier", y_ts="ts", y_received="received", gate="gate").window(
-                    "5 minutes"
+                gates.select(y_carrier="carrier", y_ts="ts", y_received="received", gate="gate").rolling(
+                    range="5 minutes"
                 ),
                 on="x_carrier = y_carrier AND x_ts < y_ts",
             )

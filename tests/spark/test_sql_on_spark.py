@@ -51,7 +51,7 @@ def session(spark: SparkSession) -> Iterator[sw.Session]:
 
 def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: sw.Session) -> None:
     trips = sw.Query(session, session.sql("SELECT * FROM trips").logical)
-    hourly = trips.window("1 hour", "10 minutes")
+    hourly = trips.window("1 hour", slide="10 minutes")
     pairs = [
         (
             "SELECT carrier, round(delay, 1) AS d FROM trips WHERE delay > 0",
@@ -72,11 +72,11 @@ def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: s
         (
             "SELECT max(n) AS most FROM (SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 10 MINUTES] "
             "GROUP BY carrier) [RANGE 10 MINUTES, SLIDE 10 MINUTES]",
-            hourly.group_by("carrier").agg(n="count(*)").window("10 minutes", "10 minutes").agg(most="max(n)"),
+            hourly.group_by("carrier").agg(n="count(*)").window("10 minutes").agg(most="max(n)"),
         ),
         (
             "SELECT count(*) AS n FROM trips [ROWS 100, DRATIO 1%]",
-            trips.window(rows=100, disorder=sw.drop_ratio(0.01)).agg(n="count(*)"),
+            trips.rolling(rows=100, disorder=sw.drop_ratio(0.01)).agg(n="count(*)"),
         ),
         ("SELECT count(*) AS n FROM trips GROUP BY window(ts, '1 hour', '10 minutes')", hourly.agg(n="count(*)")),
         (
@@ -87,13 +87,13 @@ def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: s
             "SELECT carrier, count(*) AS n FROM (SELECT * FROM trips UNION ALL SELECT * FROM trips WHERE delay > 0)"
             f" {HOURLY} GROUP BY carrier",
             trips.union(trips.where("delay > 0"))
-            .window("1 hour", "10 minutes")
+            .window("1 hour", slide="10 minutes")
             .group_by("carrier")
             .agg(n="count(*)"),
         ),
         (
             f"SELECT count(*) AS n FROM trips {HOURLY} UNION ALL SELECT count(*) AS n FROM trips {WINDOW}",
-            hourly.agg(n="count(*)").union(trips.window("10 minutes", "10 minutes").agg(n="count(*)")),
+            hourly.agg(n="count(*)").union(trips.window("10 minutes").agg(n="count(*)")),
         ),
     ]
     for text, fluent in pairs:

@@ -26,6 +26,7 @@ from slackwater.spark.backend.scan import by_reference
 from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import PaneKernel
+from tests.kit.windows import window_of
 
 pytestmark = pytest.mark.spark
 
@@ -97,7 +98,7 @@ def test_final_results_equal_sparks_batch_answer(
     write_files(tmp_path)
     with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
-        run = rows.window(**window).group_by("k").agg(**AGGREGATES).start(hold=True)
+        run = window_of(rows, **window).group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
         got = run.results()
         metrics = run.metrics()
@@ -118,13 +119,7 @@ def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp
     write_files(tmp_path, files=6)
     with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("1 minute"))
-        run = (
-            rows.where("v >= 0")
-            .window(range="20 seconds", slide="20 seconds")
-            .group_by("k")
-            .agg(n="count(*)")
-            .start(hold=True)
-        )
+        run = rows.where("v >= 0").window("20 seconds").group_by("k").agg(n="count(*)").start(hold=True)
         s.run_available(drain=False)
         before = run.results().num_rows
         assert run.metrics()["spark_jobs"] == run.metrics()["pages"] + 1 == 7  # with the glance
@@ -136,7 +131,7 @@ def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path
     write_files(tmp_path)
     with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("10 seconds"))
-        run = rows.where("1 = 0").window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start(hold=True)
+        run = rows.where("1 = 0").window("20 seconds").agg(n="count(*)").start(hold=True)
         s.run_available(drain=False)
         assert run.metrics()["heartbeat"] == "1970-01-01 00:01:18.999999"
         assert run.metrics()["rows"] == 200
@@ -147,9 +142,7 @@ def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> Non
     write_files(tmp_path)
     with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
-        query = rows.select("upper(k) AS key", double="v * 2").window(
-            range="1 hour", slide="1 hour", offset="30 minutes"
-        )
+        query = rows.select("upper(k) AS key", double="v * 2").window("1 hour", offset="30 minutes")
         run = query.group_by("key").agg(total="sum(double)", n="count(double)").start(hold=True)
         s.run_available()
         totals = {r["key"]: (r["total"], r["n"]) for r in run.results().to_pylist()}
@@ -162,8 +155,8 @@ def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None
     write_files(tmp_path)
     with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
-        one = rows.window(range="1 day", slide="1 day").agg(n="count(*)").start(hold=True)
-        two = rows.where("k = 'k1'").window(range="1 day", slide="1 day").agg(n="count(*)").start(hold=True)
+        one = rows.window("1 day").agg(n="count(*)").start(hold=True)
+        two = rows.where("k = 'k1'").window("1 day").agg(n="count(*)").start(hold=True)
         s.run_available()
         assert sum(one.results()["n"].to_pylist()) == 192
         expected = pl.read_parquet(tmp_path / "*.parquet").filter((pl.col("k") == "k1") & pl.col("t").is_not_null())
@@ -184,7 +177,7 @@ def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_pa
     write_files(folder, files=2)
     with sw.Session(spark, together=False) as s:
         rows = s.stream("rows", read_stream(spark, folder), time="t", disorder=sw.bounded("0 seconds"))
-        run = rows.window(range="20 seconds", slide="20 seconds").agg(n="count(*)").start()
+        run = rows.window("20 seconds").agg(n="count(*)").start()
         worked_off(s)
         first = run.metrics()["rows"]
         write_files(tmp_path / "in", files=3)
@@ -201,7 +194,7 @@ def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -
         late: list[list[str | None]] = []
         orders = s.stream("orders", df, time="try_cast(seq AS BIGINT)", disorder=sw.bounded(0))
         run = (
-            orders.window(range=10, slide=10)
+            orders.window(10)
             .agg(n="count(*)")
             .start(late=lambda rows, _: late.append([r.seq for r in rows.collect()]), hold=True)
         )
@@ -244,7 +237,7 @@ def test_pages_taken_together_are_worked_on_side_by_side(
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, source), time="t", disorder=sw.bounded("2 hours"))
         kept = rows.where("k <> 'k1'").select("k", v="v + 1") if filtered else rows
-        windows = kept.window("30 seconds", "10 seconds").group_by("k").agg(n="count(*)", total="sum(v)")
+        windows = kept.window("30 seconds", slide="10 seconds").group_by("k").agg(n="count(*)", total="sum(v)")
         got = windows.start(hold=True)
         s.pause()  # until all of them wait
         s.run_available(drain=True)
@@ -277,7 +270,7 @@ def test_no_more_pages_are_taken_than_have_room_for_what_they_come_down_to(
     rows_in_files = write_files(source, files=8)
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, source), time="t", disorder=sw.bounded("2 hours"))
-        got = rows.window("30 seconds", "30 seconds").group_by("k").agg(n="count(*)").start(hold=True)
+        got = rows.window("30 seconds").group_by("k").agg(n="count(*)").start(hold=True)
         s.pause()  # until all of them wait
         s.run_available(drain=True)
         assert sum(got.results()["n"].to_pylist()) == rows_in_files["t"].is_not_null().sum()
@@ -303,7 +296,7 @@ def test_a_map_of_pages_taken_together_has_a_task_for_each_core(
     with sw.Session(spark) as s:
         rows = s.stream("rows", read_stream(spark, source), time="t", disorder=sw.bounded("2 hours"))
         mapped = rows.map(with_task, schema="k STRING, v DOUBLE, task STRING")
-        got = mapped.window("1 hour", "1 hour").group_by("task").agg(n="count(*)").start(hold=True)
+        got = mapped.window("1 hour").group_by("task").agg(n="count(*)").start(hold=True)
         s.pause()  # until all of them wait
         s.run_available(drain=True)
         results, pages = got.results(), got.metrics()["mapped_pages"]

@@ -32,7 +32,7 @@ def live(s: sw.Session, folder: Path, name: str = "live") -> sw.Stream:
 
 
 def counted(rows: sw.Stream) -> sw.Query:
-    return rows.window("10 seconds", "10 seconds").agg(n="count(*)")
+    return rows.window("10 seconds").agg(n="count(*)")
 
 
 @pytest.fixture

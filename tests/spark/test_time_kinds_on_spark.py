@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.plan.steps import Where
 from slackwater.spark.api.declare import stream_node
 from slackwater.spark.backend.layout import TaskLayout
 from slackwater.spark.backend.origin import stamp_sql
@@ -38,7 +39,7 @@ def test_a_replay_stamps_by_its_own_clock(spark: SparkSession, kind: str) -> Non
             s.stream(name, df, time=KINDS[kind], arrival="at", page="5 seconds")
             for name, df in (("a", a), ("b", b))
         )
-        run = one.union(other).window("10 seconds", "10 seconds").agg(n="count(*)").start()
+        run = one.union(other).window("10 seconds").agg(n="count(*)").start()
         plain = one.where("t IS NOT NULL").start()
         s.run_available()
         rows = sorted(run.results().to_pylist(), key=lambda r: r["window_start"])
@@ -63,7 +64,7 @@ def test_live_rows_are_stamped_and_answered_by_the_clock_though_a_stream_is_quie
 ) -> None:
     with sw.Session(spark) as s:
         one, other = (stream_of_files(s, tmp_path, name, kind) for name in "ab")
-        run = one.union(other).window("1 second", "1 second").agg(n="count(*)", total="sum(v)").start()
+        run = one.union(other).window("1 second").agg(n="count(*)", total="sum(v)").start()
         before = datetime.now(UTC)
         pl.DataFrame({"v": [1, 2, 3]}).write_parquet(tmp_path / "a" / "0.parquet")
         eventually(lambda: run.results().num_rows == 1)
@@ -93,14 +94,14 @@ def test_a_page_from_the_spool_is_stamped_at_its_admission_and_keeps_that_in_the
     put = Spool("a", pages).put(arrived(rows, node, 0, 5, TaskLayout(), pages))
     admitted = pages.load(put).stamped(1_000)
     again = pages.load(json.loads(json.dumps(admitted.saved)))
-    for page in (admitted, again, admitted.where("v > 1"), again.stamped(1_000)):
+    for page in (admitted, again, admitted.with_step(Where("v > 1")), again.stamped(1_000)):
         arrival = page.measure()
         assert (arrival.rows, arrival.missing, arrival.lowest, arrival.highest) == (3, 0, 1_000, 1_000)
         assert (arrival.sources.rows.tolist(), arrival.sources.highest.tolist()) == ([2, 1], [1_000, 1_000])
     assert [r["__time"] for r in again.frame.collect()] == [1_000] * 3
     assert again.payload().column_names == ["g", "v"]
     fresh = arrived(rows, node, 0, 5, TaskLayout(), pages)
-    assert fresh.where("v > 1").stamped(2_000).payload().num_rows == 2
+    assert fresh.with_step(Where("v > 1")).stamped(2_000).payload().num_rows == 2
     assert fresh.arrival() is not None, "who waits for the arrival of the page as it came learns of it"
 
 

@@ -95,7 +95,7 @@ def stream(spark: SparkSession) -> Iterator[sw.Stream]:
 def test_an_aggregate_takes_what_it_can_merge_and_refuses_the_rest_in_our_words(
     stream: sw.Stream, call: str
 ) -> None:
-    window, taken = stream.window(range="1 minute", slide="1 minute"), set()
+    window, taken = stream.window("1 minute"), set()
     for kind, sql in VALUES.items():
         try:
             window.agg(x=call.format(sql))
@@ -107,7 +107,7 @@ def test_an_aggregate_takes_what_it_can_merge_and_refuses_the_rest_in_our_words(
 
 
 def test_groups_are_values_that_can_be_compared(stream: sw.Stream) -> None:
-    window = stream.window(range="1 minute", slide="1 minute")
+    window = stream.window("1 minute")
     taken = set()
     for kind, sql in VALUES.items():
         try:
@@ -124,7 +124,7 @@ def play(spark: SparkSession, frames: list[DataFrame], limit: int, journal: Path
             stream = s.stream(
                 "rows", frame, time="t", arrival="at", page="4 seconds", disorder=sw.bounded("1 second")
             )
-            made = stream.window(range="1 minute", slide="1 minute").group_by("k").agg(**accepted())
+            made = stream.window("1 minute").group_by("k").agg(**accepted())
             run = made.start(name="q")
             last = frame is frames[-1]
             s.run_available(drain=last)
@@ -171,7 +171,7 @@ def test_accepted_aggregates_have_windows_for_each_row(spark: SparkSession, resi
     made = {name: sql for name, sql in accepted(RUNNING).items() if not name.endswith(("_array", "_struct"))}
     with sw.Session(spark) as s:
         stream = s.stream("rows", rows(spark), time="t", arrival="at", disorder=sw.bounded("1 second"))
-        run = stream.window(range="1 minute").group_by("k").agg(**made).start()
+        run = stream.rolling(range="1 minute").group_by("k").agg(**made).start()
         s.run_available()
         found = pl.DataFrame(run.results().drop_columns(["emitted_at"])).sort("window_end")
     last = found.group_by("k", maintain_order=True).last().sort("k").to_dicts()

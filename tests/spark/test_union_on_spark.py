@@ -19,6 +19,7 @@ from slackwater.testing import ListSink, Script
 from tests.kit.kept_rows import KeptRows
 from tests.kit.streams import SCHEMA, frame
 from tests.kit.streams_of_samples import A, B, plan, union, where, windows
+from tests.kit.windows import window_of
 from tests.spark.test_both_page_kinds import PAGE, comparable
 
 pytestmark = pytest.mark.spark
@@ -66,7 +67,7 @@ def fluent(query: L.Logical, streams: dict[str, Any]) -> Any:
     if isinstance(query, L.Where):
         return first.where(query.condition)
     assert isinstance(query, L.Aggregate)
-    window = first.window(range=query.window.range, slide=query.window.slide)
+    window = window_of(first, query.window.range, query.window.slide)
     return window.group_by(**dict(query.groups)).agg(**dict(query.aggregates))
 
 
@@ -142,7 +143,7 @@ def test_early_answers_come_through_a_union(spark: SparkSession) -> None:
     with sw.Session(spark) as session:
         streams = replayed(session, spark, pages)
         rows = KeptRows()
-        run = streams["a"].union(streams["b"]).window(range=10, slide=10).agg(n="count(*)").start(rows)
+        run = streams["a"].union(streams["b"]).window(10).agg(n="count(*)").start(rows)
         nested = fluent(QUERIES["over results"], streams).start()
         session.run_available(drain=False, progress=lambda page: (run.prod(), nested.prod()))
         seen = [r["n_seen"] for r in rows.results().to_pylist() if r["kind"] == "early"]
@@ -177,9 +178,9 @@ def test_live_streams_go_on_from_a_journal(spark: SparkSession, tmp_path: Path) 
             def keep(df: DataFrame, commit_id: int) -> None:
                 results.extend(df.toArrow().to_pylist())
 
-            query = both.window(range=10, slide=10).group_by("g").agg(n="count(*)", whole="sum(i)")
+            query = both.window(10).group_by("g").agg(n="count(*)", whole="sum(i)")
             run = query.start(sink=keep, name="both", hold=True)
-            streams["a"].window(range=10, slide=10).agg(n="count(*)").start(name="alone", hold=True)
+            streams["a"].window(10).agg(n="count(*)").start(name="alone", hold=True)
             for name, number, rows in steps:
                 write(tmp_path / name, number, rows)
                 session.run_available(drain=False)
@@ -205,7 +206,7 @@ def test_streams_of_other_types_share_a_job_for_many_windows(spark: SparkSession
         two = session.stream("b", b, time="t", arrival="at", page="3 seconds", disorder=sw.bounded(5))
         both = one.where("v > 2").select("k", "v").union(two.select("k", "v"))
         runs = [
-            both.window(range=10, slide=slide).group_by(**groups).agg(n="count(*)", total="sum(v)").start()
+            both.window(10, slide=slide).group_by(**groups).agg(n="count(*)", total="sum(v)").start()
             for slide in (10, 5)
             for groups in ({"k": "k"}, {}, {"big": "v > 2.6"}, {"w": "v"}, {"z": "length(k)"})
         ]
@@ -229,7 +230,7 @@ REFUSED = {
 
 
 def both_results(a: Any, b: Any) -> Any:
-    return a.window(range=4, slide=4).agg(n="count(*)").union(b.window(range=4, slide=4).agg(n="count(*)"))
+    return a.window(4).agg(n="count(*)").union(b.window(4).agg(n="count(*)"))
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -14,7 +14,6 @@ import pytest
 from datasketches import kll_doubles_sketch
 from polars.testing import assert_frame_equal
 from pyspark.sql import DataFrame, SparkSession
-from slackwater.spark.pages import spark_page
 
 import slackwater as sw
 from slackwater.aggregates.parse import parse_aggregate
@@ -24,6 +23,7 @@ from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.backend import spark_page
 from slackwater.spark.backend.layout import Layout, TaskLayout
 from slackwater.spark.backend.locations.files import Files
 from slackwater.spark.backend.pages import SparkPages

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
+from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.sql import statements as S
@@ -315,6 +319,16 @@ def test_a_join_by_one_name_is_written_with_using() -> None:
     joined = L.JoinStored((TRIPS,), "airports", "dest", "left")
     assert to_sql(joined, SCOPE) == "SELECT * FROM trips LEFT JOIN airports USING (dest)"
     assert to_sql(L.JoinStored((TRIPS,), "carriers", "ok"), SCOPE) == "SELECT * FROM trips JOIN carriers ON ok"
+
+
+def test_a_join_within_a_distance_is_written_with_ranges_that_include_the_ends() -> None:
+    joined = L.Join((TRIPS, L.Select((GATES,), ((None, "gate"),))), (None, None), "dest = gate", "left")
+    with pytest.raises(QueryError, match=r"1\.5 has no SQL"):
+        to_sql(replace(joined, within=(1.5, 2)), SCOPE)
+    assert to_sql(replace(joined, within=("1 minute", timedelta(seconds=2))), SCOPE) == (
+        "SELECT * FROM trips [RANGE 2000001 microseconds] LEFT JOIN (SELECT gate FROM gates) "
+        "[RANGE 60000001 microseconds] ON dest = gate"
+    )
 
 
 def test_a_stream_twice_is_written_so_that_it_can_be_read() -> None:

@@ -113,7 +113,7 @@ MISTAKES = [
     ("SELECT count(*) AS n FROM trips [ROWS 5] GROUP BY ‸carier", "there is no column 'carier' (did you mean"),
     (
         "SELECT count(*) AS n FROM trips ‸[RANGE 5 MINUTES, SLIDE 6 MINUTES]",
-        "slide='6 minutes' is longer than range",
+        "slide='6 minutes' is longer than size",
     ),
     ("SELECT ‸mode(delay) AS m FROM trips [ROWS 5]", "unknown aggregate 'mode'"),
     ("SELECT count(*) AS kind FROM trips [ROWS 5]", None),

@@ -256,13 +256,13 @@ def test_groups_that_have_no_row_left_are_forgotten() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"range": 0}, "range=0 must be longer than nothing"),
+        ({"range": 0}, "range=0 must be positive"),
         ({"rows": 0}, "rows=0: write how many rows"),
         ({"rows": True}, "rows=True: write how many rows"),
         ({"range": 5, "rows": 5}, "a window has one length"),
         ({"rows": 5, "slide": 5}, "windows of rows have no slide"),
-        ({"range": 5, "offset": 5}, "add slide="),
-        ({"slide": 5}, "needs a length too"),
+        ({"range": 5, "offset": 5}, "add a slide"),
+        ({"slide": 5}, "needs a size too"),
         ({}, "write range='30 seconds' or rows=100"),
         ({"range": 5, "d": "approx_count_distinct(x)"}, "give the window a slide"),
     ],

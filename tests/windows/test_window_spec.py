@@ -119,14 +119,14 @@ def test_spans_of_a_timestamp_window_are_microseconds() -> None:
 @pytest.mark.parametrize(
     ("length", "slide", "says"),
     [
-        (0, 1, "range=0 must be longer than nothing"),
-        (-5, 1, "range=-5 must be longer than nothing"),
-        (5, 0, "slide=0 must be longer than nothing; write slide=5 for a tumbling window"),
-        (5, -1, "slide=-1 must be longer than nothing"),
-        (5, 6, "slide=6 is longer than range=5.*make slide at most range"),
-        ("5 seconds", 5, "range='5 seconds': the time column is an integer.*range=100"),
+        (0, 1, "size=0 must be positive"),
+        (-5, 1, "size=-5 must be positive"),
+        (5, 0, "slide=0 must be positive; windows tumble without a slide"),
+        (5, -1, "slide=-1 must be positive"),
+        (5, 6, "slide=6 is longer than size=5.*make the slide at most the size"),
+        ("5 seconds", 5, "size='5 seconds': the time column is an integer.*size=100"),
         (5, 1.5, "slide=1.5: the time column is an integer"),
-        (True, 1, "range=True: the time column is an integer"),
+        (True, 1, "size=True: the time column is an integer"),
     ],
 )
 def test_a_window_that_cannot_be_meant_is_refused(length: object, slide: object, says: str) -> None:
@@ -135,5 +135,5 @@ def test_a_window_that_cannot_be_meant_is_refused(length: object, slide: object,
 
 
 def test_a_number_for_a_timestamp_window_is_refused() -> None:
-    with pytest.raises(QueryError, match=r"range=5: the time column is a timestamp.*range='30 minutes'"):
+    with pytest.raises(QueryError, match=r"size=5: the time column is a timestamp.*size='30 minutes'"):
         WindowSpec.of(TIMESTAMP, 5, 5, None)

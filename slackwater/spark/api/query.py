@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from pyspark.sql import DataFrame
 
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.explain import Format, explain_plan
@@ -101,55 +101,90 @@ class Query:
         return Query(self.session, logical)
 
     def join(
-        self, other: Query | Windowed | DataFrame, on: str | Sequence[str] | None = None, how: str = "inner"
+        self,
+        other: Query | Windowed | DataFrame,
+        on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        within: Span | tuple[Span, Span] | None = None,
     ) -> Query:
-        """The pairs with a static DataFrame, or with the rows of another stream within windows.
+        """The pairs with a static DataFrame, or with the rows of another stream that are near in time.
 
         With a static DataFrame each row meets all its rows: `flights.join(carriers, on="carrier")`. With another
-        stream both sides say for how long their rows find partners:
-        `a.window(range="10 minutes").join(b.window(range="5 minutes"), on="a_id = b_id")`. Results of windows, and
-        pairs of another join, need no window: results meet those of the same time.
+        stream, say how far apart two rows may be: `clicks.join(buys, on="user", within=("0 seconds", "1 hour"))`
+        pairs a click with the buys up to an hour after it. Or say for each side how long its rows find partners:
+        `a.rolling(range="10 minutes").join(b.rolling(range="5 minutes"), on="a_id = b_id")`. Results of windows,
+        and pairs of another join, need neither: results meet those of the same time.
 
         Args:
-            other: a static DataFrame, a window of another stream, or results of windows.
+            other: another stream or query, a window of one, or a static DataFrame.
             on: a column of both sides, or several, or a Spark SQL condition over the columns of both. Other columns
                 have different names on both sides.
             how: "inner", "left", "right", "full", "semi" or "anti"; with a DataFrame not "right" or "full".
+            within: (before, after): a row of the other side may be at most this far before and after a row of this
+                one, both ends included. One length means both.
         """
-        return _join(self.session, (self.logical, None), other, on, how)
+        return _join(self.session, (self.logical, None), other, on, how, within)
 
     def window(
         self,
-        range: Span | None = None,
+        size: Span | None = None,
         slide: Span | None = None,
         offset: Span | None = None,
         *,
-        rows: int | None = None,
-        wattr: str | None = None,
+        on: str | None = None,
         disorder: Disorder | None = None,
+        **unknown: Never,
     ) -> Windowed:
-        """The stream cut into windows of its time, or of another attribute of its rows (S4); `agg` is next.
+        """The stream cut into windows of its time, or of another attribute of its rows; `agg` is next.
+
+        `window("10 minutes")` tumbles: windows lie side by side. They lie as Spark's `window()` lays them. For a
+        window that ends with each row, see `rolling`.
 
         Over results of windows it is a query over a query, as in the largest of the sums of all sensors (S5's
         Q3-4). A result is a row whose time is the last tick of its window. So a window [s, e) takes the results of
-        the windows that end in (s, e]: to compare the groups of each window with one another, give `range` and
-        `slide` the slide of this query.
+        the windows that end in (s, e]: to compare the groups of each window with one another, give the outer window
+        the slide of this query as its size.
 
         Args:
-            range: the length of a window, as in "10 minutes".
-            slide: how often one begins; equal to `range` for tumbling windows. They lie as Spark's `window()` lays
-                them. Without it there is a window for each row, over the `range` that ends with the row,
-                (t - range, t]; grouped, over rows of the row's own group.
+            size: the length of a window, as in "10 minutes".
+            slide: how often a window begins; without it as often as one ends.
             offset: how much later windows begin.
-            rows: instead of `range`: a window for each row, over the last so many rows.
-            wattr: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole
-                number or a decimal.
+            on: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole number
+                or a decimal.
             disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
+            unknown: nothing; other words are refused by name.
         """
-        made = L.Window(range, slide, offset, rows, wattr, disorder)
+        _check_words(unknown)
+        if size is None:
+            raise QueryError(
+                "window() needs a size, as in window('10 minutes') or window('1 hour', slide='10 minutes')"
+            )
+        return self._windowed(L.Window(size, size if slide is None else slide, offset, None, on, disorder))
+
+    def rolling(
+        self,
+        range: Span | None = None,
+        *,
+        rows: int | None = None,
+        on: str | None = None,
+        disorder: Disorder | None = None,
+    ) -> Windowed:
+        """A window for each row, that ends with the row (S4); `agg` or `join` is next.
+
+        Grouped, it covers rows of the row's own group. In a join it says how long rows find partners.
+
+        Args:
+            range: the length of a window, as in "10 minutes": it covers (t - range, t] for a row of time t.
+            rows: instead of `range`: how many rows a window covers, the row itself included.
+            on: the attribute that windows go by instead of the stream's time, as in `window`.
+            disorder: a policy for this query alone, instead of the stream's.
+        """
+        return self._windowed(L.Window(range, None, None, rows, on, disorder))
+
+    def _windowed(self, window: L.Window) -> Windowed:
         analysis = self.session._analysis
-        analysis.window(analysis.rows_of(self.logical), made)
-        return Windowed(self.session, L.Aggregate((self.logical,), made, (), ()))
+        analysis.window(analysis.rows_of(self.logical), window)
+        return Windowed(self.session, L.Aggregate((self.logical,), window, (), ()))
 
     def start(
         self,
@@ -240,13 +275,22 @@ class Windowed:
 _Side = tuple[L.Logical, L.Window | None]
 
 
-def _join(session: Session, left: _Side, other: object, on: str | Sequence[str] | None, how: str) -> Query:
+def _join(
+    session: Session,
+    left: _Side,
+    other: object,
+    on: str | Sequence[str] | None,
+    how: str,
+    within: Span | tuple[Span, Span] | None = None,
+) -> Query:
     keys = on if on is None or isinstance(on, str) or not isinstance(on, Sequence) else tuple(on)
     if not (keys is None or isinstance(keys, str) or (isinstance(keys, tuple) and all(map(_is_text, keys)))):
         raise QueryError(f"join(on={on!r}): write column names, or a Spark SQL condition as text, as in on='a = b'")
     if isinstance(other, DataFrame):
         if left[1] is not None:
-            raise QueryError("join() with a stored relation needs no window; leave window(…) out before it")
+            raise QueryError("join() with a stored relation needs no window; leave rolling(…) out before it")
+        if within is not None:
+            raise QueryError("join(within=…) with a stored relation: its rows have no time; leave within out")
         name = session._stored(other)
         logical: L.Logical = L.JoinStored((left[0],), name, keys, how)
     else:
@@ -255,9 +299,19 @@ def _join(session: Session, left: _Side, other: object, on: str | Sequence[str] 
         if other.session is not session:
             raise QueryError("join(): the other query is of another session; declare its streams in this one")
         right: _Side = (other.logical, None) if isinstance(other, Query) else _side_of(other)
-        logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how)
+        logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how, _both_ends(within))
     session._analysis.of(logical)
     return Query(session, logical)
+
+
+def _both_ends(within: object) -> tuple[Span, Span] | None:
+    """How far before and how far after; one length means both."""
+    ends = within if isinstance(within, (tuple, list)) else (within, within)
+    if within is not None and (len(ends) != 2 or any(end is None for end in ends)):
+        raise QueryError(
+            f"join(within={within!r}): write one length, or (before, after), as in ('1 minute', '1 hour')"
+        )
+    return None if within is None else (ends[0], ends[1])
 
 
 def _is_text(value: object) -> bool:
@@ -272,6 +326,19 @@ def _side_of(windowed: Windowed) -> _Side:
 def _check_plain(windowed: Windowed) -> None:
     if windowed.logical.groups:
         raise QueryError("join() of a grouped window: a join takes rows; leave group_by(…) out, or add agg(…)")
+
+
+def _check_words(unknown: Mapping[str, object]) -> None:
+    """Refuse arguments that `window` does not have."""
+    for word, value in unknown.items():
+        if word in ("range", "rows"):
+            size = repr(value) if word == "range" else "'10 minutes'"
+            raise QueryError(
+                f"window({word}={value!r}): write window({size}) for windows side by side, or "
+                f"rolling({word}={value!r}) for a window that ends with each row"
+            )
+        hint = did_you_mean(word, ["size", "slide", "offset", "on", "disorder"])
+        raise QueryError(f"window({word}={value!r}): there is no {word}={hint}")
 
 
 def _check_text(step: str, *texts: object, **named: object) -> None:

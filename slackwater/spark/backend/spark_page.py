@@ -356,9 +356,11 @@ class SparkPage:
         if self.origin.arrival is not None:
             return self.compiled.passed(), None
         if self.origin.many_sources:
+            # Filters must mark rows here: a filter over kept rows loses batches of NaN alone, a fault of Spark.
+            compiled = self.compiled
             self.origin.keep()
             self.origin.measure()
-            return self.compiled.passed(), None
+            return compiled.passed(), None
         statistics = Observation()
         wanted = [
             *page_statistics(*self.origin.asked),

@@ -18,8 +18,9 @@ from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.backend.compile import named
 from slackwater.spark.backend.spark_page import SparkPage
-from slackwater.spark.state.cell_files import CellFile
+from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
+from slackwater.spark.state.partitioned_files import PartFile
 from slackwater.spark.state.two_sides import TwoSides
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class JoinCells(TwoSides):
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
         super().__init__(label, node, pages, [side.longest for side in node.sides])
-        self._added: list[list[CellFile]] = [[], []]
+        self._added: list[list[PartFile]] = [[], []]
 
     def add(self, side: int, page: Any, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
@@ -64,7 +65,7 @@ class JoinCells(TwoSides):
     def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
         """Rows that have stayed without a partner."""
         alive, files = self._node.sides[side], self._sides[side].files
-        due = [f for f in files if f.low + alive.shortest - 1 <= until and f.high + alive.longest - 1 > after]
+        due = [f for f in files if low(f) + alive.shortest - 1 <= until and high(f) + alive.longest - 1 > after]
         if not due:
             return None
         last = f"({of_side(side, UNTIL)} - 1L)"
@@ -86,18 +87,18 @@ class JoinCells(TwoSides):
     def purge(self, side: int, until: int) -> None:
         """Let files go of which every row is needed no more."""
         longest = self._node.sides[side].longest
-        self._sides[side].drop([f for f in self._sides[side].files if f.high + longest - 1 <= until])
+        self._sides[side].drop([f for f in self._sides[side].files if high(f) + longest - 1 <= until])
 
     def last(self, side: int) -> int:
         """The last instant of all rows; of a pair at most as much later as it can be alive."""
-        top = max((file.high for file in self._sides[side].files), default=None)
+        top = max((high(file) for file in self._sides[side].files), default=None)
         return MIN_TICK if top is None else top + self._node.sides[side].longest - 1
 
     def next_last(self, side: int, after: int) -> int | None:
         """By what is known of the files: the first row of one, or, once that is out, its last."""
         alive, files = self._node.sides[side], self._sides[side].files
-        firsts = [f.low + alive.shortest - 1 for f in files]
-        lasts = [f.high + alive.longest - 1 for f in files]
+        firsts = [low(f) + alive.shortest - 1 for f in files]
+        lasts = [high(f) + alive.longest - 1 for f in files]
         return min((tick for tick in (*firsts, *lasts) if tick > after), default=None)
 
     def state(self, whole: bool) -> State:
@@ -123,26 +124,26 @@ class JoinCells(TwoSides):
         hidden = [TIME] if self._node.sides[side].range is not None else [TIME, UNTIL]
         return frame.select(*self._made.visible(side), *hidden)
 
-    def _rows(self, side: int, files: Sequence[CellFile]) -> DataFrame:
+    def _rows(self, side: int, files: Sequence[PartFile]) -> DataFrame:
         """The rows of some files, with hidden columns under names of their side."""
         alive, frame = self._node.sides[side], self._sides[side].frame(files)
         until = UNTIL if alive.range is None else f"{TIME} + {alive.range}L"
         hidden = [named(TIME, of_side(side, TIME)), named(until, of_side(side, UNTIL))]
         return frame.select(*self._made.visible(side), *hidden)
 
-    def _meeting(self, side: int, files: Sequence[CellFile]) -> tuple[list[CellFile], list[CellFile]] | None:
+    def _meeting(self, side: int, files: Sequence[PartFile]) -> tuple[list[PartFile], list[PartFile]] | None:
         """These files of a side, and those of the other side with rows that are alive at the same time."""
         if not files:
             return None
-        low = min(f.low for f in files)
-        high = max(f.high for f in files) + self._node.sides[side].longest
+        first = min(low(f) for f in files)
+        end = max(high(f) for f in files) + self._node.sides[side].longest
         longest = self._node.sides[1 - side].longest
-        others = [f for f in self._sides[1 - side].files if f.low < high and f.high + longest > low]
+        others = [f for f in self._sides[1 - side].files if low(f) < end and high(f) + longest > first]
         if not others:
             return None
         return (list(files), others) if side == 0 else (others, list(files))
 
-    def _joined(self, found: tuple[list[CellFile], list[CellFile]], how: str) -> DataFrame:
+    def _joined(self, found: tuple[list[PartFile], list[PartFile]], how: str) -> DataFrame:
         left, right = (self._rows(side, files) for side, files in enumerate(found))
         sizes = [sum(f.bytes for f in files) for files in found]
         # A semi join can only look up rows of its right side.

@@ -18,6 +18,7 @@ from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import named
 from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
 from slackwater.spark.state.two_sides import TwoSides
 
@@ -64,7 +65,7 @@ class OrderedCells(TwoSides):
     @property
     def waiting(self) -> bool:
         """Whether rows are above the heartbeat."""
-        return any(file.high > self._released for cells in self._sides for file in cells.files)
+        return any(high(file) > self._released for cells in self._sides for file in cells.files)
 
     def next_time(self, after: int) -> int | None:
         """By what is known of the files."""
@@ -84,7 +85,7 @@ class OrderedCells(TwoSides):
     def _passed(self, side: int, upto: int) -> DataFrame | None:
         """The rows that a heartbeat has passed, each with its end as far as it is known by then."""
         cells, alive = self._sides[side], self._node.sides[side]
-        files = [file for file in cells.files if file.low <= upto]
+        files = [file for file in cells.files if low(file) <= upto]
         if not files:
             return None
         rows = cells.frame(files).where(f"{TIME} <= {upto}L")
@@ -148,16 +149,16 @@ class OrderedCells(TwoSides):
         bound = upto if self.undecided is None else min(upto, self.undecided)
         cells, alive = self._sides[side], self._node.sides[side]
         if alive.range is not None:
-            cells.drop([file for file in cells.files if file.high + alive.range <= bound])
+            cells.drop([file for file in cells.files if high(file) + alive.range <= bound])
             return
-        old = [file for file in cells.files if file.low <= upto]
+        old = [file for file in cells.files if low(file) <= upto]
         if passed is None or not old:
             return
         names = {of_side(side, name): name for name in (TIME, _PAGE, PLACE)}
         kept = (
             passed.where(f"{of_side(side, UNTIL)} > {bound}L").withColumnsRenamed(names).drop(of_side(side, UNTIL))
         )
-        if any(file.high > upto for file in old):
+        if any(high(file) > upto for file in old):
             kept = kept.unionByName(cells.frame(old).where(f"{TIME} > {upto}L"))
         files = cells.write(kept.coalesce(1)) if bound < MAX_TICK else []
         cells.drop(old)

@@ -16,7 +16,7 @@ from slackwater.spark.backend.compile import column
 from slackwater.spark.backend.layout import ManyTasks
 from slackwater.spark.backend.origin import Origin
 from slackwater.spark.backend.spark_page import SparkPage
-from slackwater.spark.state.cell_files import CellFiles
+from slackwater.spark.state.cell_files import CellFiles, high, low
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -49,7 +49,7 @@ class SortedCells:
 
     def release(self, before: int, upto: int, at: int) -> SparkPage | None:
         """A lazy page of the rows that time has passed."""
-        due = [file for file in self._cells.files if file.low <= upto]
+        due = [file for file in self._cells.files if low(file) <= upto]
         self._released = upto
         if not due:
             return None
@@ -61,13 +61,13 @@ class SortedCells:
         unknown = Arrival(0, 0, None, None, at)
         origin = Origin(frame, self._given, at, self._shape, self._pages, (TIME,), arrival=unknown)
         self._cells.read_by(origin)
-        self._cells.drop([file for file in due if file.high <= upto])
+        self._cells.drop([file for file in due if high(file) <= upto])
         return SparkPage(origin)
 
     @property
     def waiting(self) -> bool:
         """Whether there are some."""
-        return any(file.high > self._released for file in self._cells.files)
+        return any(high(file) > self._released for file in self._cells.files)
 
     def next_time(self, after: int) -> int | None:
         """By what is known of the files."""

@@ -1,7 +1,4 @@
-"""Panes too large for the driver: partials stay Parquet files, Spark merges them when their windows close.
-
-spill/<query>/__piece=7/__pane=42/part-….parquet     what page 7 gave to pane 42
-"""
+"""Panes too large for the driver: partials stay Parquet files, Spark merges them when their windows close."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
-from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +22,7 @@ from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.backend.staging import stage, too_large
-from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
@@ -41,6 +37,7 @@ _BEFORE, _AFTER, _FROM, _TO = "__before", "__after", "__from", "__to"
 _NONE = MIN_TICK
 _PIECE = "__piece"
 _SOURCES = {_PIECE: pl.Int64, PANE: pl.Int64, SOURCE: pl.String}
+_NO_COUNTS = pl.DataFrame(schema={**_SOURCES, ROWS: pl.Int64})
 
 
 class SpilledPanes:
@@ -53,26 +50,40 @@ class SpilledPanes:
         self._schema = resident.schema
         self._domain = domain
         self._pages = pages
-        self._root = pages.root.child("spill").child(label.replace("/", "-"))
-        self._pieces: dict[int, dict[int, int]] = {}
-        """For each piece the panes it has and their bytes."""
-        self._next = 0
+        self._files = PartitionedFiles(pages.root.child("spill").child(label.replace("/", "-")), pages, PANE)
         self._sources = pl.DataFrame(schema=_SOURCES)
         """By source: which source has rows in which pane of which piece."""
-        self._doomed: list[StorageDir] = []
         self._columns: StructType | None = None
         table = resident.ring.all()
         if table is not None:
-            self._write(pages.spark.createDataFrame(table, spark_schema(table.schema)))
-            self._counted(0)
+            self._add(self._files.write_frame(pages.spark.createDataFrame(table, spark_schema(table.schema))))
 
     def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
         """One Spark job writes the page's partials; their rows are counted from the files."""
         assert isinstance(page, SparkPage)
-        piece = self._next
-        page.spill(self._kernel, self._place(piece))
-        self._register(piece)
-        return self._counted(piece)
+        _, place = self._files.new_piece()
+        page.spill(self._kernel, place)
+        return self._add(self._files.written(place))
+
+    def _add(self, files: list[PartFile]) -> pl.DataFrame:
+        """Files count from now on; gives their rows by pane, and by source, which is noted."""
+        self._files.add(files)
+        counts = [self._count(file) for file in files]
+        counted = pl.concat([_NO_COUNTS, *counts]).group_by([_PIECE, PANE, SOURCE]).agg(pl.col(ROWS).sum())
+        if self._kernel.source is None:
+            return counted.select(PANE, ROWS)
+        self._sources = pl.concat([self._sources, counted.select(_PIECE, PANE, SOURCE)])
+        return counted.select(PANE, ROWS, SOURCE)
+
+    def _count(self, file: PartFile) -> pl.DataFrame:
+        """Rows of a file's pane, by source if the files tell."""
+        source, root = self._kernel.source, self._files.root
+        path, columns = f"{root.path}/{file.name}", [ROWS] if source is None else [ROWS, source]
+        rows = frame_of(pq.read_table(path, filesystem=root.files, columns=columns, partitioning=None))
+        name = pl.lit(None, pl.String) if source is None else source_text(pl.col(source))
+        by = rows.group_by(name.alias(SOURCE)).agg(pl.col(ROWS).sum())
+        numbers = pl.lit(file.piece, pl.Int64).alias(_PIECE), pl.lit(file.key, pl.Int64).alias(PANE)
+        return by.select(*numbers, SOURCE, ROWS)
 
     def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """One Spark job merges the panes of these windows into staged result rows."""
@@ -111,20 +122,20 @@ class SpilledPanes:
 
     def span(self) -> tuple[int, int] | None:
         """Smallest and largest pane held."""
-        panes = [p for piece in self._pieces.values() for p in piece]
+        panes = [file.key for file in self._files.files]
         return (min(panes), max(panes)) if panes else None
 
     @property
     def empty(self) -> bool:
         """Whether no pane is held."""
-        return not self._pieces
+        return not self._files.files
 
     def _held(self, before: Closed, after: Closed) -> set[int]:
         """The panes of the windows that `after` has closed and `before` had not; by source, all that are held."""
         spec = self._kernel.spec
         low = None if self._kernel.source is not None else before.lowest_open_pane(spec)
         highest = after.highest_closed()
-        held = {p for panes in self._pieces.values() for p in panes if low is None or p >= low}
+        held = {file.key for file in self._files.files if low is None or file.key >= low}
         return {p for p in held if highest is not None and p < spec.panes(highest)[1]}
 
     def _given(self, held: set[int], before: Closed, after: Closed) -> pl.DataFrame:
@@ -146,13 +157,7 @@ class SpilledPanes:
     def _windows(self, held: set[int], before: Closed, after: Closed) -> DataFrame:
         """Merged partials by window and group."""
         spec = self._kernel.spec
-        paths = [
-            self._place(piece).child(f"{PANE}={pane}").address
-            for piece, panes in self._pieces.items()
-            for pane in panes
-            if pane in held
-        ]
-        partials = self._read(paths)
+        partials = self._read(self._files.addresses(file for file in self._files.files if file.key in held))
         # As `WindowSpec.first_window` and `last_window` do it.
         last_of = floor_division(PANE, spec.panes_per_slide)
         first_of = f"-({floor_division(f'({spec.panes_per_window - 1}L - {PANE})', spec.panes_per_slide)})"
@@ -170,8 +175,8 @@ class SpilledPanes:
         )
 
     def _read(self, paths: Sequence[str]) -> DataFrame:
-        """Partials from folders of panes."""
-        reader = self._pages.spark.read.option("basePath", self._root.address)
+        """Partials from files, with the panes that their folders name."""
+        reader = self._pages.spark.read.option("basePath", self._files.root.address)
         if self._columns is None:
             # All files have the same columns. To find them Spark runs a job: once is enough.
             found = reader.parquet(*paths).schema
@@ -199,15 +204,7 @@ class SpilledPanes:
     def purge(self, closed: Closed) -> None:
         """Forget the panes that nobody needs; their files go once nothing can ask for them again."""
         needed = self._needed(closed)
-        for piece, panes in list(self._pieces.items()):
-            gone = [p for p in panes if (piece, p) not in needed]
-            for pane in gone:
-                del panes[pane]
-            if not panes:
-                del self._pieces[piece]
-                self._doomed.append(self._place(piece))
-            else:
-                self._doomed += [self._place(piece).child(f"{PANE}={p}") for p in gone]
+        self._files.drop([file for file in self._files.files if (file.piece, file.key) not in needed])
 
     def _needed(self, closed: Closed) -> set[tuple[int, int]]:
         """The panes, with their pieces, that count for a window which is not closed."""
@@ -216,30 +213,21 @@ class SpilledPanes:
             self._sources = closed.open_panes(self._sources, spec, PANE, pl.col(SOURCE))
             return set(self._sources.select(_PIECE, PANE).unique().iter_rows())
         low = closed.lowest_open_pane(spec)
-        return {(k, p) for k, panes in self._pieces.items() for p in panes if low is None or p >= low}
+        return {(file.piece, file.key) for file in self._files.files if low is None or file.key >= low}
 
     def state(self, whole: bool) -> State:
-        """Which pieces there are: small, so always all of it."""
-        pieces = [[piece, [[p, b] for p, b in panes.items()]] for piece, panes in self._pieces.items()]
-        return State({"pieces": pieces, "next": self._next}, whole=whole)
+        """Which files there are."""
+        return State(self._files.state(), whole=whole)
 
     def restore(self, states: Sequence[State], closed: Closed) -> None:
-        """Continue with the journaled pieces; files that no record speaks of are deleted."""
-        values = states[-1].values
-        self._pieces = {piece: {p: b for p, b in panes} for piece, panes in values["pieces"]}
-        self._next = values["next"]
-        for piece in self._pieces:
-            self._counted(piece)
-        known = {f"__piece={piece}" for piece in self._pieces}
-        for name in self._root.names():
-            if name not in known:
-                self._root.child(name).delete()
+        """Continue with the journaled files."""
+        self._files.restore(states[-1].values)
+        files, self._files.files = self._files.files, []
+        self._add(files)
 
     def settle(self) -> None:
         """Delete the files of purged panes."""
-        for place in self._doomed:
-            place.delete()
-        self._doomed = []
+        self._files.settle()
 
     @property
     def bytes(self) -> int:
@@ -249,52 +237,8 @@ class SpilledPanes:
     @property
     def size(self) -> dict[str, int]:
         """Panes and bytes on the file system; how many partials that is, the driver does not know."""
-        panes = {p for piece in self._pieces.values() for p in piece}
-        total = sum(b for piece in self._pieces.values() for b in piece.values())
-        return {"panes": len(panes), "state_bytes": self.bytes, "spilled_bytes": total}
-
-    def _place(self, piece: int) -> StorageDir:
-        return self._root.child(f"__piece={piece}")
-
-    def _write(self, partials: DataFrame) -> None:
-        place = self._place(self._next)
-        with self._pages.writing(place):
-            partials.write.mode("overwrite").partitionBy(PANE).parquet(place.address)
-        self._register(self._next)
-
-    def _register(self, piece: int) -> None:
-        place = self._place(piece)
-        panes: dict[int, int] = {}
-        for info in place.files.get_file_info(fs.FileSelector(place.path, recursive=True)):
-            folder, _, name = info.path.rpartition("/")
-            if name.endswith(".parquet"):
-                pane = int(folder.rpartition("=")[2])
-                panes[pane] = panes.get(pane, 0) + info.size
-        self._pieces[piece] = panes
-        self._next = piece + 1
-
-    def _counted(self, piece: int) -> pl.DataFrame:
-        """Rows of a piece by pane, and by source, which is noted."""
-        counts = [self._count(piece, pane) for pane in self._pieces[piece]]
-        if not counts:
-            source = {} if self._kernel.source is None else {SOURCE: pl.String}
-            return pl.DataFrame(schema={PANE: pl.Int64, ROWS: pl.Int64, **source})
-        counted = pl.concat(counts)
-        if self._kernel.source is not None:
-            mine = counted.select(pl.lit(piece, pl.Int64).alias(_PIECE), PANE, SOURCE)
-            self._sources = pl.concat([self._sources, mine])
-        return counted
-
-    def _count(self, piece: int, pane: int) -> pl.DataFrame:
-        """Rows of a pane, by source if the files tell."""
-        place, source = self._place(piece).child(f"{PANE}={pane}"), self._kernel.source
-        columns = [ROWS] if source is None else [ROWS, source]
-        rows = frame_of(pq.read_table(place.path, filesystem=place.files, columns=columns, partitioning=None))
-        counted = rows.select(pl.lit(pane, pl.Int64).alias(PANE), pl.col(ROWS).sum())
-        if source is not None:
-            by = rows.group_by(source_text(pl.col(source)).alias(SOURCE)).agg(pl.col(ROWS).sum())
-            counted = by.select(pl.lit(pane, pl.Int64).alias(PANE), ROWS, SOURCE)
-        return counted
+        panes = {file.key for file in self._files.files}
+        return {"panes": len(panes), "state_bytes": self.bytes, "spilled_bytes": self._files.bytes}
 
 
 def _spark_types(schema: pa.Schema) -> dict[str, DataType]:

@@ -1,7 +1,7 @@
 """Rows too many for the driver: the slack buffer's cells stay Parquet files, and are released one after another.
 
-spill/<query>/__piece=7/__cell=42/part-….parquet     what page 7 gave to cell 42
-spill/<query>/window-3.parquet                       released rows, as partials: the window buffer again
+spill/<query>/cells/…              rows that wait
+spill/<query>/window-3.parquet     released rows, as partials: the window buffer again
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from slackwater.columns import CELL, PLACE, TIME
 from slackwater.operators.operator import State
@@ -24,6 +23,7 @@ from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.record_store import SPILLED, Judged, ResidentRecords, elements_of
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
+from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.frames import frame_of
 from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
@@ -70,17 +70,14 @@ class SpilledRecords:
         self._root = pages.root.child("spill").child(label.replace("/", "-"))
         self._width: int | None = None
         self._rows_schema: pa.Schema | None = None
-        self._pieces: dict[int, dict[int, int]] = {}
-        """For each piece the cells it has, by their first tick, and their rows."""
+        self._files = PartitionedFiles(self._root.child("cells"), pages, CELL)
         self._widths: dict[int, int] = {}
-        """The width of each piece's cells."""
-        self._next = 0
+        """The width of each piece's cells, in ticks."""
         self._kept: list[tuple[str, int]] = []
         """Files of the window buffer that the journal knows of, with their rows: a whole one, then changes."""
         self._fresh: list[tuple[str, int]] = []
         self._next_file = 0
         self._whole_due = True
-        self._doomed: list[StorageDir] = []
         self._doomed_files: list[str] = []
         rows = resident.slack.all()
         if rows is not None:
@@ -89,29 +86,28 @@ class SpilledRecords:
     def absorb(self, page: Page, heartbeat: int) -> Judged:
         """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
         assert isinstance(page, SpillsRows)
-        piece, width = self._next, self._fit(page)
-        self._rows_schema = page.spill_rows(self._kernel, width, self._place(piece))
-        cells = self._register(piece, width)
+        width, (piece, place) = self._fit(page), self._files.new_piece()
+        self._rows_schema = page.spill_rows(self._kernel, width, place)
+        cells = self._add(self._files.written(place), piece, width)
         order = sorted(cells)
         ends = np.array(order, np.int64) + width - 1
         late = self._take_late(piece, heartbeat)
-        self._forget(piece, MIN_TICK, heartbeat)
+        self._forget(MIN_TICK, heartbeat, piece)
         return Judged(ends, np.array([cells[c] for c in order], np.int64), late)
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Cell after cell through the window buffer; many results are staged as files."""
         parts = _Parts(self._pages, self._schema)
         width = self._width or 1
-        starts = {c // width * width for cells in self._pieces.values() for c in cells if c <= heartbeat}
+        starts = {c // width * width for file in self._files.files if (c := self._start(file)) <= heartbeat}
         for start in sorted(starts):
             last = min(heartbeat, start + width - 1)
-            rows = self._read(list(self._pieces), start, before, last)
+            rows = self._read(start, before, last, width)
             if rows.height:
                 merged = self._windows.release(rows, last)
                 parts.add(rolling_rows(self._kernel, rows, merged, self._schema, emitted_at))
                 self._keep_released(elements_of(self._kernel, rows))
-            for piece in list(self._pieces):
-                self._forget(piece, start, last)
+            self._forget(start, last)
         self._windows.advance(heartbeat)
         return parts.payload()
 
@@ -128,8 +124,9 @@ class SpilledRecords:
         schema = None if self._rows_schema is None else base64.b64encode(self._rows_schema.serialize()).decode()
         return State(
             {
-                "pieces": [[p, self._widths[p], list(map(list, c.items()))] for p, c in self._pieces.items()],
-                "next": [self._next, self._next_file],
+                "cells": self._files.state(),
+                "widths": list(self._widths.items()),
+                "next": self._next_file,
                 "width": self._width,
                 "window": [list(kept) for kept in self._kept],
                 "schema": schema,
@@ -139,9 +136,9 @@ class SpilledRecords:
     def restore(self, states: Sequence[State], heartbeat: int) -> None:
         """Continue with the journaled files; those that no record speaks of are deleted."""
         values = states[-1].values
-        self._pieces = {piece: {c: n for c, n in cells} for piece, _, cells in values["pieces"]}
-        self._widths = {piece: width for piece, width, _ in values["pieces"]}
-        (self._next, self._next_file), self._width = values["next"], values["width"]
+        self._files.restore(values["cells"])
+        self._widths = {piece: width for piece, width in values["widths"]}
+        self._next_file, self._width = values["next"], values["width"]
         self._kept = [(name, rows) for name, rows in values["window"]]
         self._whole_due = False
         if values["schema"] is not None:
@@ -150,25 +147,20 @@ class SpilledRecords:
         for name, _ in self._kept:
             table = pq.read_table(f"{self._root.path}/{name}", filesystem=self._root.files)
             self._windows.absorb(frame_of(table))
-        known = {f"__piece={piece}" for piece in self._pieces} | {name for name, _ in self._kept}
+        known = {name for name, _ in self._kept}
         for name in self._root.names():
-            if name in known:
-                continue
-            if name.endswith(".parquet"):
+            if name.endswith(".parquet") and name not in known:
                 self._root.files.delete_file(f"{self._root.path}/{name}")
-            else:
-                self._root.child(name).delete()
 
     def settle(self) -> None:
         """Delete the files that are needed no more; without a journal, also those kept for it."""
-        for place in self._doomed:
-            place.delete()
+        self._files.settle()
         if self._fresh:
             self._doomed_files += [name for name, _ in self._fresh]
             self._fresh, self._whole_due = [], True
         for name in self._doomed_files:
             self._root.files.delete_file(f"{self._root.path}/{name}")
-        self._doomed, self._doomed_files = [], []
+        self._doomed_files = []
 
     @property
     def bytes(self) -> int:
@@ -177,13 +169,13 @@ class SpilledRecords:
 
     def next_time(self, after: int) -> int | None:
         """The end of the first cell that ends above this time."""
-        ends = (c + self._widths[piece] - 1 for piece, cells in self._pieces.items() for c in cells)
+        ends = map(self._end, self._files.files)
         return min((end for end in ends if end > after), default=None)
 
     @property
     def waiting(self) -> int:
         """Rows in files, of the cell that the heartbeat cuts all of them."""
-        return sum(n for cells in self._pieces.values() for n in cells.values())
+        return self._files.rows
 
     @property
     def size(self) -> dict[str, int]:
@@ -210,8 +202,22 @@ class SpilledRecords:
     def _choose(self, rows: int, span: int) -> None:
         self._width = max(1, span * _CELL_ROWS // max(rows, 1), span // _MOST_CELLS)
 
-    def _place(self, piece: int) -> StorageDir:
-        return self._root.child(f"__piece={piece}")
+    def _start(self, file: PartFile) -> int:
+        """The first tick of a file's cell."""
+        return file.key * self._widths[file.piece]
+
+    def _end(self, file: PartFile) -> int:
+        """The last one."""
+        return self._start(file) + self._widths[file.piece] - 1
+
+    def _add(self, files: list[PartFile], piece: int, width: int) -> dict[int, int]:
+        """Files of a piece count from now on; gives their rows by the first tick of their cell."""
+        self._files.add(files)
+        self._widths[piece] = width
+        cells: dict[int, int] = {}
+        for file in files:
+            cells[self._start(file)] = cells.get(self._start(file), 0) + file.rows
+        return cells
 
     def _write_resident(self, rows: pl.DataFrame) -> None:
         time = rows[TIME].to_numpy()
@@ -220,31 +226,20 @@ class SpilledRecords:
         assert self._width is not None
         self._rows_schema = rows.to_arrow().schema
         numbered = rows.with_columns((pl.col(TIME) // self._width).alias(CELL)).with_row_index(PLACE)
-        place = self._place(self._next)
-        for (cell,), part in numbered.group_by(CELL, maintain_order=True):
-            rows_of_cell = part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow()
-            self._pages.write_table(rows_of_cell, place.child(f"{CELL}={cell}"), "part-0.parquet")
-        self._register(self._next, self._width)
-
-    def _register(self, piece: int, width: int) -> dict[int, int]:
-        place = self._place(piece)
-        cells: dict[int, int] = {}
-        for info in place.files.get_file_info(fs.FileSelector(place.path, recursive=True)):
-            folder, _, name = info.path.rpartition("/")
-            if name.endswith(".parquet"):
-                cell = int(folder.rpartition("=")[2]) * width
-                with place.files.open_input_file(info.path) as file:
-                    cells[cell] = cells.get(cell, 0) + pq.read_metadata(file).num_rows
-        self._next = piece + 1
-        self._pieces[piece], self._widths[piece] = cells, width
-        return dict(cells)
+        tables = {
+            int(str(cell)): part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow()
+            for (cell,), part in numbered.group_by(CELL, maintain_order=True)
+        }
+        files = self._files.write_tables(tables)
+        self._add(files, files[0].piece, self._width)
 
     def _take_late(self, piece: int, heartbeat: int) -> int:
         if heartbeat <= MIN_TICK:
             return 0
         late = 0
-        for start in sorted({c // self._widths[piece] for c in self._pieces[piece] if c <= heartbeat}):
-            rows = self._read([piece], start * self._widths[piece], MIN_TICK, heartbeat, self._widths[piece])
+        mine = (file for file in self._files.files if file.piece == piece)
+        for start in sorted({c for file in mine if (c := self._start(file)) <= heartbeat}):
+            rows = self._read(start, MIN_TICK, heartbeat, self._widths[piece], piece)
             late += rows.height
             if rows.height and self._windows.takes_late:
                 elements = elements_of(self._kernel, rows)
@@ -252,30 +247,25 @@ class SpilledRecords:
                 self._keep_released(elements)
         return late
 
-    def _read(
-        self, pieces: list[int], start: int, before: int, last: int, width: int | None = None
-    ) -> pl.DataFrame:
-        """Rows of a cell above `before` and up to `last`, in the order of time and arrival."""
+    def _read(self, start: int, before: int, last: int, width: int, piece: int | None = None) -> pl.DataFrame:
+        """Rows of a cell, or of one piece of it, above `before` and up to `last`, by time and arrival."""
         assert self._rows_schema is not None
         parts = [self._rows_schema.empty_table()]
-        for piece in pieces:
-            for cell in self._within(piece, start, start + (width or self._width or 1) - 1):
-                table = pq.read_table(
-                    self._cell(piece, cell).path,
-                    filesystem=self._root.files,
-                    columns=[*self._rows_schema.names, PLACE],
-                    filters=(pc.field(TIME) > before) & (pc.field(TIME) <= last),
-                    partitioning=None,
-                )
-                parts.append(table.sort_by(PLACE).drop_columns([PLACE]).cast(self._rows_schema))
+        for file in self._within(start, start + width - 1, piece):
+            table = pq.read_table(
+                f"{self._files.root.path}/{file.name}",
+                filesystem=self._root.files,
+                columns=[*self._rows_schema.names, PLACE],
+                filters=(pc.field(TIME) > before) & (pc.field(TIME) <= last),
+                partitioning=None,
+            )
+            parts.append(table.sort_by(PLACE).drop_columns([PLACE]).cast(self._rows_schema))
         return in_time_order(frame_of(pa.concat_tables(parts)))
 
-    def _within(self, piece: int, first: int, last: int) -> list[int]:
-        """The cells of a piece that begin from `first` to `last`."""
-        return sorted(c for c in self._pieces[piece] if first <= c <= last)
-
-    def _cell(self, piece: int, start: int) -> StorageDir:
-        return self._place(piece).child(f"{CELL}={start // self._widths[piece]}")
+    def _within(self, first: int, last: int, piece: int | None = None) -> list[PartFile]:
+        """The files of the cells that begin from `first` to `last`, in the order of arrival."""
+        mine = (f for f in self._files.files if first <= self._start(f) <= last and piece in (None, f.piece))
+        return sorted(mine, key=lambda file: (file.piece, self._start(file), file.name))
 
     def _keep_released(self, elements: pl.DataFrame) -> None:
         """Write partials of released rows, for the window buffer after a restart."""
@@ -284,17 +274,11 @@ class SpilledRecords:
         self._pages.write_table(elements.to_arrow(), self._root, name)
         self._fresh.append((name, elements.height))
 
-    def _forget(self, piece: int, first: int, last: int) -> None:
-        """Drop the cells of a piece from `first` on that end by `last`."""
-        held, width = self._pieces[piece], self._widths[piece]
-        gone = [c for c in self._within(piece, first, last) if c + width - 1 <= last]
-        for cell in gone:
-            del held[cell]
-        if held:
-            self._doomed += [self._cell(piece, c) for c in gone]
-        else:
-            del self._pieces[piece], self._widths[piece]
-            self._doomed.append(self._place(piece))
+    def _forget(self, first: int, last: int, piece: int | None = None) -> None:
+        """Drop the cells from `first` on that end by `last`, or those of one piece."""
+        self._files.drop([file for file in self._within(first, last, piece) if self._end(file) <= last])
+        pieces = {file.piece for file in self._files.files}
+        self._widths = {piece: width for piece, width in self._widths.items() if piece in pieces}
 
 
 class _Parts:

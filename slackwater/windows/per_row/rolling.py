@@ -50,7 +50,7 @@ class RollingSpec:
         if length > LONGEST_SPAN:
             raise QueryError(f"range={range!r} is too long; the longest is {domain.show_span(LONGEST_SPAN)}")
         if length <= 0:
-            raise QueryError(f"range={range!r} must be longer than nothing, as in range='30 minutes'")
+            raise QueryError(f"range={range!r} must be positive, as in range='30 minutes'")
         return RollingSpec(range=length)
 
 
@@ -61,14 +61,16 @@ def window_spec(
     if slide is None:
         if offset is not None:
             raise QueryError(
-                f"offset={offset!r}: windows without a slide end with a row, wherever that is; add slide=, "
-                f"as in slide={range!r}, or leave offset out"
+                f"offset={offset!r}: windows without a slide end with a row, wherever that is; add a slide "
+                f"of {range!r}, or leave offset out"
             )
         return RollingSpec.of(domain, range, rows)
     if rows is not None:
         raise QueryError(f"rows={rows!r} and slide={slide!r}: windows of rows have no slide; leave one of them out")
     if range is None:
-        raise QueryError(f"slide={slide!r}: a window needs a length too, as in range='30 seconds'")
+        raise QueryError(
+            f"slide={slide!r}: a window needs a size too, as in window('30 seconds', slide='10 seconds')"
+        )
     return WindowSpec.of(domain, range, slide, offset)
 
 
@@ -87,7 +89,7 @@ class RollingKernel(Kernel):
             if not all(isinstance(p, RunningPartial) for p in a.partials()):
                 raise QueryError(
                     f"{a.name}={a.text!r}: one sketch for each row would be too much; give the window a slide, "
-                    "as in window(range='1 minute', slide='1 second')"
+                    "as in window('1 minute', slide='1 second')"
                 )
             if pa.types.is_nested(a.type):
                 raise QueryError(
