@@ -1,4 +1,4 @@
-"""All aggregate functions. To add one, write its file and name its class here; from outside, `register` it."""
+"""All aggregate functions. To add one, write its file and name its class here."""
 
 from __future__ import annotations
 
@@ -25,26 +25,12 @@ AGGREGATES: tuple[type[Aggregate], ...] = (
     ApproxDistinct,
     ApproxPercentile,
 )
-#: By everything that a user may call them.
-BY_FUNCTION: dict[str, type[Aggregate]] = {}
-
-
-def register(kind: type[Aggregate]) -> None:
-    """Let users call an aggregate by its names."""
-    for name in (*kind.functions, *kind.aliases):
-        BY_FUNCTION[name] = kind
-
-
-def unregister(kind: type[Aggregate]) -> None:
-    """Forget an aggregate."""
-    for name in (*kind.functions, *kind.aliases):
-        del BY_FUNCTION[name]
+#: By everything that a user may call them. Programs may add their own.
+BY_FUNCTION: dict[str, type[Aggregate]] = {
+    name: kind for kind in AGGREGATES for name in (*kind.functions, *kind.aliases)
+}
 
 
 def known() -> str:
     """The names of all aggregates, for messages."""
     return ", ".join(name for name, kind in BY_FUNCTION.items() if name in kind.functions)
-
-
-for _kind in AGGREGATES:
-    register(_kind)

@@ -7,8 +7,9 @@ result has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -70,25 +71,27 @@ class Analysis:
         return self._types.stored(name).names
 
     def _analyse(self, query: L.Logical, as_rows: bool) -> Analysed:
-        if isinstance(query, L.Scan):
-            return Analysed(*self._types.stream(query.stream))
-        if isinstance(query, L.Aggregate):
-            return self._aggregate(query, as_rows)
-        if isinstance(query, L.Union):
-            return united([self.of(below, as_rows) for below in query.inputs])
-        if isinstance(query, L.Join):
-            return joined([self.of(below, as_rows=True) for below in query.inputs], query)
-        if isinstance(query, L.JoinStored):
-            return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
-        below = self.of(query.inputs[0], as_rows)
-        if isinstance(query, L.Where):
-            where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
-            return Analysed(where, below.relation.where(query.condition))
-        if isinstance(query, L.Select):
-            return self._select(query, below)
-        return self._map(query, below)
+        return _ANALYSERS[type(query)](self, query, as_rows)
 
-    def _select(self, query: L.Select, below: Analysed) -> Analysed:
+    def _scan(self, query: L.Scan, as_rows: bool) -> Analysed:
+        return Analysed(*self._types.stream(query.stream))
+
+    def _union(self, query: L.Union, as_rows: bool) -> Analysed:
+        return united([self.of(below, as_rows) for below in query.inputs])
+
+    def _join(self, query: L.Join, as_rows: bool) -> Analysed:
+        return joined([self.of(below, as_rows=True) for below in query.inputs], query)
+
+    def _join_stored(self, query: L.JoinStored, as_rows: bool) -> Analysed:
+        return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
+
+    def _where(self, query: L.Where, as_rows: bool) -> Analysed:
+        below = self.of(query.inputs[0], as_rows)
+        where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
+        return Analysed(where, below.relation.where(query.condition))
+
+    def _select(self, query: L.Select, as_rows: bool) -> Analysed:
+        below = self.of(query.inputs[0], as_rows)
         pairs = _named(query.columns, below.relation, "select", star=True)
         if not pairs:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
@@ -100,7 +103,8 @@ class Analysis:
         relation = below.relation.select(pairs, "select")
         return Analysed(StepNode((below.node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
 
-    def _map(self, query: L.Map, below: Analysed) -> Analysed:
+    def _map(self, query: L.Map, as_rows: bool) -> Analysed:
+        below = self.of(query.inputs[0], as_rows)
         if below.node.answers():
             raise QueryError(
                 "map() on results: its rows would have no window any more; put a window behind it, or work on the "
@@ -251,6 +255,26 @@ class Analysis:
             return stream
         name = apart(stream.declared, written, f"{mine.time} {policy.describe()}")
         return replace(mine, name=name, of=stream.declared)
+
+
+#: Checks a logical node and gives its plan; with `as_rows`, that of rows before another window.
+Analyser = Callable[[Analysis, Any, bool], Analysed]
+#: What checks each kind of logical node.
+_ANALYSERS: dict[type[Any], Analyser] = {
+    L.Scan: Analysis._scan,
+    L.Where: Analysis._where,
+    L.Select: Analysis._select,
+    L.Map: Analysis._map,
+    L.Union: Analysis._union,
+    L.Join: Analysis._join,
+    L.JoinStored: Analysis._join_stored,
+    L.Aggregate: Analysis._aggregate,
+}
+
+
+def register(kind: type[Any], analyser: Analyser) -> None:
+    """Say how a kind of logical node is checked; it has `inputs`, and compares by value."""
+    _ANALYSERS[kind] = analyser
 
 
 def _spec(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:

@@ -14,6 +14,7 @@ from slackwater.columns import PLAIN_NAME
 from slackwater.errors import SqlError, did_you_mean
 from slackwater.plan.spark_sql import SparkSQL
 from slackwater.sql.cursor import Cursor
+from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.source import Source, Span, span_of
 
 _OPEN = {"(": ")", "[": "]", "{": "}"}
@@ -293,7 +294,7 @@ def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
         return not (word == "FROM" and before == "DISTINCT")
     if word in _FOLLOWED:
         return cursor.raw_at(1).upper() in _FOLLOWED[word] or cursor.raw_at(1)[:1] in _FOLLOWED[word]
-    return cursor.at > begin and word in stops
+    return cursor.at > begin and (word in stops or end_clause(cursor) is not None)
 
 
 def sees_subquery(cursor: Cursor) -> bool:

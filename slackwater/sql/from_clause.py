@@ -11,6 +11,7 @@ from sqlglot import TokenType
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
+from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
@@ -199,7 +200,7 @@ def _sees_alias(cursor: Cursor) -> bool:
     token = cursor.token
     if token is not None and token.token_type is TokenType.IDENTIFIER:
         return True
-    if not cursor.word or cursor.word in (*_JOINS, *_CLAUSES):
+    if not cursor.word or cursor.word in (*_JOINS, *_CLAUSES) or end_clause(cursor) is not None:
         return False
     if difflib.get_close_matches(cursor.word, ("WHERE", "GROUP", "HAVING", "WINDOW"), cutoff=0.8):
         cursor.expected("a clause or an alias (AS before one that looks like a clause)", _CLAUSES)

@@ -13,6 +13,7 @@ from slackwater.progress.time import microseconds
 from slackwater.sql import statements as S
 from slackwater.sql.create_stream import read_create_stream, read_create_table
 from slackwater.sql.cursor import Cursor
+from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import read_expression
 from slackwater.sql.functions import read_create_function, read_import
 from slackwater.sql.places import Places
@@ -102,6 +103,9 @@ class _Statements:
     def _select(self) -> S.Select:
         places, start = Places(self.cursor.source), self.cursor.at
         query = SelectReader(self.cursor, self.scope, places).read()
+        while (clause := end_clause(self.cursor)) is not None:
+            self.cursor.expect(*clause.words)
+            query = clause.read(self.cursor, query)
         asked, aside = None, None
         while self.cursor.word in ("EMIT", "SIDELINE"):
             begin = self.cursor.at

@@ -13,6 +13,7 @@ from slackwater.errors import SqlError
 from slackwater.plan import logical as L
 from slackwater.sql.aggregate_query import WindowQuery
 from slackwater.sql.cursor import Cursor
+from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test, read_from
 from slackwater.sql.items import Item, items_of_join, read_items
@@ -267,6 +268,8 @@ class SelectReader:
         if cursor.word in _NEVER:
             raise cursor.error(_NEVER[cursor.word])
         if cursor.token is None or cursor.word in ("UNION", "EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
+            return
+        if end_clause(cursor) is not None:
             return
         known = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
         cursor.expected(f"one of {', '.join(known)} or the end of the query", known)

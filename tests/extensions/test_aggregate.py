@@ -9,11 +9,11 @@ from typing import ClassVar, Self
 import polars as pl
 import pytest
 
-from slackwater.aggregates import registry
 from slackwater.aggregates.aggregate import Aggregate, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.min_max import Max, Min
 from slackwater.aggregates.partial import Partial
+from slackwater.aggregates.registry import BY_FUNCTION
 from slackwater.errors import QueryError
 from slackwater.testing import Script, arrow_plan
 from tests.kit.sql import plan
@@ -47,9 +47,9 @@ class PeakToPeak(Aggregate):
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    registry.register(PeakToPeak)
+    BY_FUNCTION["peak_to_peak"] = PeakToPeak
     yield
-    registry.unregister(PeakToPeak)
+    del BY_FUNCTION["peak_to_peak"]
 
 
 def test_windows_and_windows_for_each_row_give_it() -> None:

@@ -43,4 +43,4 @@ def test_the_look_finds_what_it_looks_for(tmp_path: Path) -> None:
 
 def test_every_kind_of_node_has_an_operator() -> None:
     concrete = kinds() - {"PlanNode", "AggregateNode"}
-    assert {kind.__name__ for kind in node_kinds()} == concrete
+    assert {kind.__name__ for kind in node_kinds() if kind.__module__.startswith("slackwater.")} == concrete
