@@ -60,6 +60,11 @@ class Run:
         return not self._ended.is_set()
 
     @property
+    def isActive(self) -> bool:
+        """The same as `active`, in PySpark's word."""
+        return self.active
+
+    @property
     def status(self) -> str:
         """How it stands: "waiting", "running", "finished", "stopped" or "failed".
 
@@ -168,6 +173,13 @@ class Run:
         if self._error is not None:
             raise self._error
         return over
+
+    awaitTermination = await_termination
+
+    @property
+    def lastProgress(self) -> Metrics:
+        """The same as `metrics()`, in PySpark's word."""
+        return self.metrics()
 
     def stop(self) -> None:
         """Stop the query; its stream stops with the last query that reads it."""
