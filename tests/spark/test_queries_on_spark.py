@@ -201,7 +201,7 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         (lambda q: q.window(10, 10).agg(n="count(*) FILTER (WHERE v > 1)"), r"n='count\(\*\) FILTER"),
         (lambda q: q.where(F.col("v") > 1), "write Spark SQL as text"),
         (lambda q: q.window(10, 10).agg(n=F.count("*")), r"agg\(n=.*write Spark SQL as text"),
-        (lambda q: q.start(name=""), "a query's name is a text without a slash"),
+        (lambda q: q.start(name=""), "a query's name is a text that is not empty"),
         (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),
         (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy= with sw\.fifo\(\)"),  # type: ignore[arg-type]
     ],

@@ -26,7 +26,7 @@ from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.pages.spark_page import SparkPage
 from slackwater.spark.pages.staging import stage, too_large
-from slackwater.spark.storage.place import Place
+from slackwater.spark.storage.place import Place, file_name
 from slackwater.spark.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
@@ -53,7 +53,7 @@ class SpilledPanes:
         self._schema = resident.schema
         self._domain = domain
         self._pages = pages
-        self._root = pages.root.child("spill").child(label.replace("/", "-"))
+        self._root = pages.root.child("spill").child(file_name(label))
         self._pieces: dict[int, dict[int, int]] = {}
         """For each piece the panes it has and their bytes."""
         self._next = 0

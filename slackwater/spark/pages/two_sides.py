@@ -9,6 +9,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.join_node import JoinNode
 from slackwater.spark.pages.cell_files import CellFiles
 from slackwater.spark.pages.made import Made
+from slackwater.spark.storage.place import file_name
 
 if TYPE_CHECKING:
     from slackwater.spark.pages.pages import SparkPages
@@ -21,7 +22,7 @@ class TwoSides:
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages, longest: Sequence[int]) -> None:
         """`longest` says of each side how long its rows are kept at most."""
-        place = pages.root.child("spill").child(label.replace("/", "-"))
+        place = pages.root.child("spill").child(file_name(label))
         self._node = node
         self._sides = [CellFiles(place.child(n), pages, ticks) for n, ticks in zip(_NAMES, longest, strict=True)]
         self._made = Made(node, pages, self._sides)
