@@ -13,6 +13,7 @@ import orjson
 from slackwater.dashboard.rates import Rates
 from slackwater.dashboard.watched import Watched, WatchedQuery
 from slackwater.engine.records import Snapshot
+from slackwater.operators.label import Label
 from slackwater.operators.recent_answers import RECENT
 from slackwater.plan.boxes import Box
 from slackwater.plan.nodes import answering_window
@@ -128,7 +129,7 @@ class Board:
             "active": query.active,
             "can_prod": top is not None and query.active,
             "groups": [] if top is None else list(top.kernel.keys),
-            "waits_for": waits.get(f"{query.name}/sink"),
+            "waits_for": waits.get(Label(query.name, "sink")),
             "streams": list(figures.get("streams", {})),
             "figures": {name: value for name, value in figures.items() if name not in _APART},
         }
@@ -136,7 +137,7 @@ class Board:
     def _recent(self, queries: list[WatchedQuery], snapshot: Snapshot) -> dict[str, bytes]:
         """The latest answers of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
-            recent = snapshot.of(f"{query.name}/sink").get(RECENT)
+            recent = snapshot.of(Label(query.name, "sink")).get(RECENT)
             kept = self._answers.get(query.name)
             if recent is not None and (kept is None or kept[0] is not recent):
                 self._answers[query.name] = recent, _text({"query": query.name, **recent})

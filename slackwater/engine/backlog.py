@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.engine.graph import Graph
+from slackwater.engine.graph import Graph, Place
 from slackwater.engine.queue import Entry
 from slackwater.events import decision
 from slackwater.operators.element import element_loaded, element_saved
+from slackwater.operators.label import Label
 from slackwater.operators.page import Page, Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
@@ -30,7 +31,7 @@ class Backlog:
         """Rows that were saved by others, or by an earlier process."""
         self._saved[_key(saved)] = saved
 
-    def record(self) -> dict[str, list[dict[str, Any]]]:
+    def record(self) -> dict[Place, list[dict[str, Any]]]:
         """All that waits, as JSON values by arc; the rows of pages are saved first."""
         self._save()
         return {name: [_recorded(e) for e in q] for name, q in self._graph.queues() if q.waiting}
@@ -61,7 +62,9 @@ class Backlog:
         if key not in self._revived:
             self.keep(page)
             self._revived[key] = self._pages.load(page)
-        return Entry(self._revived[key], saved["admission"], page, saved["source"])
+        source = saved["source"]
+        by = None if source is None else Label.from_json(source)
+        return Entry(self._revived[key], saved["admission"], page, by)
 
     def given(self, page: Page) -> dict[str, Any] | None:
         """An operator has made a page: where its rows are durable, if they are from the beginning."""
@@ -93,7 +96,8 @@ class Backlog:
 def _recorded(entry: Entry) -> dict[str, Any]:
     if isinstance(entry.element, (Punctuation, Prod)):
         return {**element_saved(entry.element), "admission": entry.admission}
-    return {"page": entry.saved, "admission": entry.admission, "source": entry.source}
+    source = None if entry.source is None else Label.of(entry.source).to_json()
+    return {"page": entry.saved, "admission": entry.admission, "source": source}
 
 
 def _key(saved: dict[str, Any]) -> object:

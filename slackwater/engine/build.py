@@ -19,6 +19,7 @@ from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.extend import Extend
 from slackwater.operators.in_order import InOrder
+from slackwater.operators.label import Label
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
@@ -59,22 +60,22 @@ A = TypeVar("A", bound=AggregateNode)
 Above = tuple[AggregateNode, ...]
 
 
-def source_label(stream: str) -> str:
+def source_label(stream: str) -> Label:
     """Label of a stream's source."""
-    return f"source:{stream}"
+    return Label.of_source(stream)
 
 
-def aggregate_labels(name: str, plan: PlanNode) -> list[str]:
+def aggregate_labels(name: str, plan: PlanNode) -> list[Label]:
     """Labels of a query's aggregates, in the order of `aggregates_of`."""
     return list(_labels_of(name, plan).values())
 
 
-def _labels_of(name: str, plan: PlanNode) -> dict[int, str]:
+def _labels_of(name: str, plan: PlanNode) -> dict[int, Label]:
     """The same by the aggregates' identity: a query may have equal ones in two places."""
-    tops, labels = {id(node) for node in plan.answers()}, dict[int, str]()
+    tops, labels = {id(node) for node in plan.answers()}, dict[int, Label]()
     for n, node in enumerate(aggregates_of(plan)):
-        place = f"inner{n}" if id(node) not in tops else f"window{n + 1 if n else ''}"
-        labels[id(node)] = f"{name}/{place}"
+        top = id(node) in tops
+        labels[id(node)] = Label(name, "window", n + 1 if n else None) if top else Label(name, "inner", n)
     return labels
 
 
@@ -90,7 +91,7 @@ class Settings:
     ordered: bool = False
     """Whether the sink gets rows in the order of time."""
     sideline: Sideline | None = None
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, Label] = field(default_factory=dict)
     """Labels that the journal knows the query's parts by; some may be another query's."""
     reserved: frozenset[str] = frozenset()
     """Labels that the journal keeps for other queries."""
@@ -98,7 +99,7 @@ class Settings:
 
 def add_query(
     executor: Executor, name: str, plan: PlanNode, output: Output, settings: Settings | None = None
-) -> dict[str, str]:
+) -> dict[str, Label]:
     """Add a query's operators behind its streams' sources.
 
     Gives the labels of the parts that it may share with others, by their place in the plan.
@@ -122,8 +123,8 @@ class QueryBuild:
         self._plan = plan
         self._settings = settings
         self._places = count()
-        self._labels: dict[str, str] = {}
-        self._sources: dict[str, None] = {}
+        self._labels: dict[str, Label] = {}
+        self._sources: dict[Label, None] = {}
         self._windows = _labels_of(name, plan)
         self._of_joins = columns_of_joins(plan)
         self._built: dict[int, Feed] = {}
@@ -138,12 +139,12 @@ class QueryBuild:
         wanted = self._settings.early or Early()
         # The aggregate learns how accurate early answers were, the prodder prods by it.
         timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.slide, wanted.accuracy)
-        label = f"{self._name}/prodder"
+        label = Label(self._name, "prodder")
         # Of several ways to the topmost window, the one that holds a row longest.
         specs = max(_ways(self._plan), key=lambda way: sum(spec.range for spec in way))
         return timing, Prodder(label, self._name, specs[::-1], top.domain, timing, wanted)
 
-    def all(self, output: Output) -> dict[str, str]:
+    def all(self, output: Output) -> dict[str, Label]:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
@@ -154,13 +155,13 @@ class QueryBuild:
         if self._settings.late is not None:
             # Only the aggregate that takes the rows of streams has late ones.
             (first,) = {id(node) for _, node in first_aggregates(self._plan)}
-            late = Sink(f"{self._name}/late", self._settings.late, clock)
+            late = Sink(Label(self._name, LATE), self._settings.late, clock)
             self._executor.add(late, [(self._windows[first], LATE)], self._name, "late rows")
         if self._settings.ordered:
             top = self._in_order(top, clock)
         answered = answering_window(self._plan)
         recent = None if answered is None else RecentAnswers(answered.kernel.keys)
-        sink = Sink(f"{self._name}/sink", output, clock, recent)
+        sink = Sink(Label(self._name, "sink"), output, clock, recent)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
             watcher = self._executor.graph.nodes[self._prodder.label]
@@ -169,7 +170,7 @@ class QueryBuild:
         return self._labels
 
     def _in_order(self, feed: Feed, clock: Clock) -> Feed:
-        label, pages = f"{self._name}/order", self._executor.pages
+        label, pages = Label(self._name, "order"), self._executor.pages
         assert pages is not None
         rows = pages.stores.in_order(label, self._plan.schema)
         self._executor.add(InOrder(label, clock, rows), [feed], self._name, "in the order of time")
@@ -210,35 +211,38 @@ class QueryBuild:
         owner = self._name if sideline is not None else None
         return self.part(self.place("map"), feeds, node, lambda label: Map(label, node, specs, sideline), owner)
 
-    def place(self, word: str) -> str:
-        """A name in the query for the next node of a kind."""
-        return f"{word}{next(self._places)}"
+    def place(self, role: str) -> Label:
+        """The label of the query's next node of a kind, if nobody shares it."""
+        return Label(self._name, role, next(self._places))
 
-    def _rows_place(self, level: int) -> str:
+    def _rows_place(self, level: int) -> Label:
         """Where results become rows of the aggregate at this level; a union has several such places."""
-        place = f"rows{level}"
-        return place if place not in self._labels else f"{place}.{next(self._places)}"
+        first = Label(self._name, "rows", level)
+        return first if first.place not in self._labels else self.place(f"{first.place}.")
 
     def part(
         self,
-        place: str,
+        own: Label,
         feeds: list[Feed],
         node: PlanNode,
-        make: Callable[[str], Operator],
+        make: Callable[[Label], Operator],
         owner: str | None = None,
     ) -> Feed:
-        """The operator for a node behind some feeds: the one that is there, or a new one."""
+        """The operator for a node behind some feeds: the one that is there, or a new one.
+
+        `own` is its label if it is new.
+        """
         part, graph = (tuple(feeds), node.same_work(), owner), self._executor.graph
         label = self._parts.labels.get(part)
-        if label is None or not self._may_share(label, self._settings.labels.get(place), node):
-            label = self._new_label(place)
+        if label is None or not self._may_share(label, self._settings.labels.get(own.place), node):
+            label = self._new_label(own)
             self._executor.add(make(label), feeds, self._name, node.describe())
             self._parts.labels[part] = label
         graph.nodes[label].queries.add(self._name)
-        self._labels[place] = label
+        self._labels[own.place] = label
         return label, MAIN
 
-    def _may_share(self, label: str, known: str | None, node: PlanNode) -> bool:
+    def _may_share(self, label: Label, known: Label | None, node: PlanNode) -> bool:
         """Whether a part that is there may be this query's too; the journal may know it by another label.
 
         A join keeps rows, and a query sees none that came before it: it shares a join that has not seen any either.
@@ -247,9 +251,9 @@ class QueryBuild:
             return known == label
         return not node.keeps_rows or self._executor.is_new(label)
 
-    def _new_label(self, place: str) -> str:
+    def _new_label(self, own: Label) -> Label:
         """The label that the journal knows a part by, or one that nobody has."""
-        known, graph = self._settings.labels.get(place), self._executor.graph
+        known, graph = self._settings.labels.get(own.place), self._executor.graph
         if known is not None:
             if known in graph:
                 others = ", ".join(sorted(graph.nodes[known].queries))
@@ -258,10 +262,9 @@ class QueryBuild:
                     "else now; start the queries as they were, with the same functions and settings"
                 )
             return known
-        label = f"{self._name}/{place}"
-        while label in graph or label in self._settings.reserved:
-            label += "'"  # a query of the same name has been here
-        return label
+        while own in graph or own in self._settings.reserved:
+            own = Label(own.query, f"{own.place}'")  # a query of the same name has been here
+        return own
 
     def join(self, node: JoinNode, above: Above) -> Feed:
         """It gives the columns that its queries ask for: more than before if one more query shares it now."""
@@ -341,7 +344,7 @@ class QueryBuild:
             play = stream.name.removeprefix(stream.declared)
             beside[source_label(policy.stream + play)] = policy.stream
         operator.follow(self._name, port, policy.tracker(stream.domain), follower, beside)
-        sources = {n.label: n.operator for n in executor.graph if isinstance(n.operator, Source)}
+        sources: dict[str, Source] = {n.label: n.operator for n in executor.graph if isinstance(n.operator, Source)}
         for each in sources.values():
             each.listen(sources)
         self._sources[label] = None

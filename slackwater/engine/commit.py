@@ -10,8 +10,9 @@ from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.feedback import Feedback
 from slackwater.engine.graph import Graph, Node
-from slackwater.engine.journal import Emission, Journal, Record, Recovered, operator_of
+from slackwater.engine.journal import Emission, Journal, Record, Recovered
 from slackwater.errors import RunError
+from slackwater.operators.label import Label
 from slackwater.operators.page import Pages
 from slackwater.operators.payload import Recipe, Staged
 from slackwater.operators.sink import Sink
@@ -49,7 +50,9 @@ class Commits:
             queues = dict(kv for kept in (*self._aside, last) for kv in kept.queues.items())
             emissions = [e for kept in (*self._aside, last) for e in kept.emissions]
             elsewhere = [e.payload for e in emissions if isinstance(e.payload, (Staged, Recipe))]
-            pages.sweep(queues, [folder for payload in elsewhere for folder in payload.folders], last.consumed)
+            pages.sweep(
+                queues.values(), [folder for payload in elsewhere for folder in payload.folders], last.consumed
+            )
 
     # --- what an earlier process had written
 
@@ -65,12 +68,12 @@ class Commits:
         """Number of the last admission."""
         return self._recovered.records[-1].admission if self._recovered.records else 0
 
-    def since(self, label: str) -> int | None:
+    def since(self, label: Label) -> int | None:
         """Since which admission an operator has been there; None for one that is new."""
         last = self._last_of(label)
         return None if last is None else last.times[label]["since"]
 
-    def _last_of(self, label: str) -> Record | None:
+    def _last_of(self, label: Label) -> Record | None:
         """The last record that speaks of an operator's times and queues."""
         known = [*self._aside, *self._recovered.records[-1:]]
         return next((record for record in reversed(known) if label in record.times), None)
@@ -88,7 +91,7 @@ class Commits:
         for queue, time in zip(node.inputs, times["registers"], strict=False):
             queue.time = Punctuation.load(time)
         for n, queue in enumerate(node.inputs):
-            for saved in last.queues.get(f"{label}#{n}", ()):
+            for saved in last.queues.get((label, n), ()):
                 queue.push(entry := self._backlog.revive(saved))
                 if entry.source is not None and not node.is_source:
                     self._graph.nodes[entry.source].operator.revive(entry.page)
@@ -97,10 +100,9 @@ class Commits:
         """Something new comes: what waits in the journal for a query that is back must have found its arc."""
         self.check_written()
         queues = self._recovered.records[-1].queues if self._recovered.records else {}
-        present = {_query_of(label) for label in self._graph.nodes}
-        for arc in queues:
-            label = operator_of(arc)
-            if label not in self._graph and "/" in label and _query_of(label) in present:
+        present = {node.label.query for node in self._graph} - {None}
+        for label, _ in queues:
+            if label not in self._graph and label.query in present:
                 raise RunError(
                     f"the journal holds pages that wait for {label}, which this query does not have; "
                     "start it as it was"
@@ -141,7 +143,7 @@ class Commits:
         """
         self._wrote([e for e in self._redo if not over(_query_of(e.sink))])
         known = {label for record in (*self._aside, *self._recovered.records) for label in record.labels}
-        gone = {label for label in known - shared if "/" in label and over(_query_of(label))}
+        gone = {label for label in known - shared if label.query is not None and over(label.query)}
         self._keep_aside(known - gone)
         self._not_restored(gone)
 
@@ -248,9 +250,9 @@ class Commits:
         return Record(self._step, whole, consumed, states, queues, times, admission.number, emissions, aside)
 
 
-def _query_of(label: str) -> str:
-    """The query that an operator was made for."""
-    return label.partition("/")[0]
+def _query_of(sink: Label) -> str:
+    """The query that a sink was made for."""
+    return sink.query or sink
 
 
 def _times_of(node: Node) -> dict[str, Any]:
@@ -262,7 +264,7 @@ def _times_of(node: Node) -> dict[str, Any]:
     }
 
 
-def _states_of(records: Sequence[Record], label: str) -> list[Any]:
+def _states_of(records: Sequence[Record], label: Label) -> list[Any]:
     states = [r.states[label] for r in records if label in r.states]
     for n in range(len(states) - 1, -1, -1):
         if states[n].whole:

@@ -153,7 +153,7 @@ class Executor:
 
     def _take_out(self, queries: Set[str]) -> set[str]:
         """Gives the labels of the operators that are gone."""
-        gone = set()
+        gone = set[str]()
         for node in reversed([n for n in self.graph if n.queries & queries]):
             node.queries -= queries
             for query in queries:

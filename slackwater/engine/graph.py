@@ -12,14 +12,18 @@ from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.records import Measured
 from slackwater.errors import RunError
 from slackwater.operators.element import Element
+from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
-from slackwater.scheduling.heartbeats import Label, Stream
+from slackwater.scheduling.heartbeats import Label as StreamLabel
+from slackwater.scheduling.heartbeats import Stream
 
 #: An operator and the port by which it feeds another.
 Feed = tuple[str, str]
+#: An operator and the number of one of its inputs: the same after a restart.
+Place = tuple[Label, int]
 
 
 @dataclass
@@ -55,13 +59,13 @@ class Node:
     watchers: list[Node] = field(default_factory=list)
     """Operators on no arc that are shown its pages."""
     measured: Measured = field(default_factory=Measured)
-    goes_by: Label = field(default_factory=Label)
+    goes_by: StreamLabel = field(default_factory=StreamLabel)
     """The streams whose heartbeats it goes by (S1 section 7)."""
     place: int = 0
     """Nodes that were added later have a larger one."""
 
     @property
-    def label(self) -> str:
+    def label(self) -> Label:
         """The operator's label."""
         return self.operator.label
 
@@ -244,8 +248,8 @@ class Graph:
         waiting = (e for _, queue in self.queues() for e in queue if e.source == source.label)
         return {e.element.number for e in waiting if not isinstance(e.element, (Punctuation, Prod))}
 
-    def queues(self) -> Iterator[tuple[str, Queue]]:
-        """Every queue with a name that is the same after a restart."""
+    def queues(self) -> Iterator[tuple[Place, Queue]]:
+        """Every queue with its place."""
         for node in self:
             for n, queue in enumerate(node.inputs):
-                yield f"{node.label}#{n}", queue
+                yield (node.label, n), queue

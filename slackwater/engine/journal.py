@@ -10,6 +10,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from slackwater.engine.graph import Place
+from slackwater.operators.label import Label
 from slackwater.operators.operator import State
 from slackwater.operators.payload import Payload
 
@@ -18,7 +20,7 @@ from slackwater.operators.payload import Payload
 class Emission:
     """Rows that a commit gives to an output."""
 
-    sink: str
+    sink: Label
     commit_id: int
     payload: Payload
     early: bool = True
@@ -33,11 +35,11 @@ class Record:
     whole: bool
     consumed: dict[str, int] = field(default_factory=dict)
     """Number of the last page taken, per source."""
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[Label, State] = field(default_factory=dict)
     """Operator states by label."""
-    queues: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """What waits on the arcs, by arc; complete in every record."""
-    times: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queues: dict[Place, list[dict[str, Any]]] = field(default_factory=dict)
+    """What waits, by operator and input; complete in every record."""
+    times: dict[Label, dict[str, Any]] = field(default_factory=dict)
     """By operator: how far time has come on its inputs and ports, and since which admission it is there."""
     admission: int = 0
     """Number of the last admission."""
@@ -51,7 +53,7 @@ class Record:
             self,
             consumed={},
             states={label: s for label, s in self.states.items() if label in labels},
-            queues={arc: waiting for arc, waiting in self.queues.items() if operator_of(arc) in labels},
+            queues={place: waiting for place, waiting in self.queues.items() if place[0] in labels},
             times={label: t for label, t in self.times.items() if label in labels},
             emissions=[e for e in self.emissions if e.sink in labels],
             aside=[],
@@ -62,14 +64,10 @@ class Record:
         return replace(self.part(self.labels - labels), consumed=self.consumed, aside=self.aside)
 
     @property
-    def labels(self) -> set[str]:
+    def labels(self) -> set[Label]:
         """The operators that it says something of."""
-        return {*self.states, *self.times, *map(operator_of, self.queues), *(e.sink for e in self.emissions)}
-
-
-def operator_of(arc: str) -> str:
-    """The operator that an arc leads to."""
-    return arc.rpartition("#")[0]
+        of_queues = (label for label, _ in self.queues)
+        return {*self.states, *self.times, *of_queues, *(emission.sink for emission in self.emissions)}
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 from slackwater.engine.graph import Feed
+from slackwater.operators.label import Label
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.join_node import JoinNode
 
@@ -14,7 +15,7 @@ from slackwater.plan.join_node import JoinNode
 class Parts:
     """The parts that queries have in common, as long as they run."""
 
-    labels: dict[tuple[object, ...], str] = field(default_factory=dict)
+    labels: dict[tuple[object, ...], Label] = field(default_factory=dict)
     """Label of the operator for a plan node behind a port of its source."""
     joins: dict[str, JoinNode] = field(default_factory=dict)
     """Each join with the columns that its queries ask for, by label."""

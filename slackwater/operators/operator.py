@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from slackwater.operators.element import Element
+from slackwater.operators.label import Label
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
@@ -105,7 +106,7 @@ class Operator(ABC):
     """Whether it only extends pages by what is to be done to their rows: then `extended` says how."""
 
     def __init__(self, label: str) -> None:
-        self.label = label
+        self.label = Label.of(label)
         self.asked = frozenset[str]()
         """Statistics that a source asks of pages. Other threads read it: it is replaced, never changed."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -195,7 +195,7 @@ class Pages(Protocol):
         ...
 
     def sweep(
-        self, queues: Mapping[str, Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]
+        self, queues: Collection[Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]
     ) -> None:
         """Delete what a crash has left and nobody speaks of.
 

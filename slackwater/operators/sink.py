@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from slackwater.errors import RowsGoneError, RunError
-from slackwater.operators.operator import Emit, State, Unary
+from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
@@ -118,12 +118,12 @@ class Sink(Unary):
         return None if wait is None or self._clock is None else self._clock.after(wait)
 
     def _told(self, error: Exception) -> RunError:
-        rows = "late rows" if self.label.endswith("/late") else "results"
+        rows = "late rows" if self.label.role == LATE else "results"
         return output_failed(self._query, rows, self._to, error)
 
     @property
     def _query(self) -> str:
-        return self.label.partition("/")[0]
+        return self.label.query or self.label
 
     def take(self) -> list[tuple[int, Payload, bool]]:
         """The staged rows with their commit ids, and whether they are early."""

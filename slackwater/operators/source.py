@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
 from slackwater.events import decisions_of
+from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -59,7 +60,7 @@ class Source(Unary):
         """Sources with a policy that goes by the rows of this one."""
         self._told_by: dict[str, Source] = {}
         """The same the other way round."""
-        self._heard: list[tuple[str, Arrival]] = []
+        self._heard: list[tuple[Label, Arrival]] = []
         """What came to sources that a policy goes by, while pages of this one may wait."""
         self._announced = self._pages = self._rows = self._missing = self._behind = 0
         self._takes = 0
@@ -302,7 +303,7 @@ class Source(Unary):
                 "highest": self._highest,
                 "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
                 "lateness": self._lateness.state(),
-                "heard": [[label, arrival.saved()] for label, arrival in self._heard],
+                "heard": [[label.to_json(), arrival.saved()] for label, arrival in self._heard],
             },
             tables,
         )
@@ -324,7 +325,7 @@ class Source(Unary):
         self._highest = values["highest"]
         self._to_come_back = set(values["under_way"])
         self._lateness.restore(values["lateness"])
-        self._heard = [(label, Arrival.load(saved)) for label, saved in values.get("heard", ())]
+        self._heard = [(Label.from_json(label), Arrival.load(saved)) for label, saved in values["heard"]]
 
     def leave(self) -> None:
         """Nobody reads it: it need not be told of others any more."""

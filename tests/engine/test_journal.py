@@ -22,10 +22,12 @@ from pyarrow import fs
 
 from slackwater.engine.journal import Emission, Record
 from slackwater.errors import JournalError
+from slackwater.operators.label import Label
 from slackwater.operators.operator import State
 from slackwater.operators.payload import Recipe, Staged
 from slackwater.plan.node import describe
 from slackwater.plan.nodes import WindowNode
+from slackwater.plan.steps import Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.spark.storage import journal_files
@@ -174,18 +176,19 @@ def tables(record: Record) -> dict[str, pa.Table]:
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     table = pa.table({"x": [1, None, 3], "s": ["a", "é", None]})
+    window, steps = Label("q/1", "window"), (Where("x > 1"), Select((("x", "é"),)))
     record = Record(
         1,
         True,
-        {"source:s": 12},
-        {"q/window": State({"last_closed": None, "deep": [1, {"a": 2.5}]}, {"panes": table}, True)},
-        {"q/window#0": [{"punctuation": [-(2**63), []], "admission": 3}]},
-        {"q/window": {"registers": [[5, []]], "said": {"main": [3, [[4, 9]]]}, "since": 2}},
+        {Label.of_source("s"): 12},
+        {window: State({"last_closed": None, "deep": [1, {"a": 2.5}]}, {"panes": table}, True)},
+        {(window, 0): [{"punctuation": [-(2**63), []], "admission": 3}]},
+        {window: {"registers": [[5, []]], "said": {"main": [3, [[4, 9]]]}, "since": 2}},
         3,
         [
-            Emission("q/sink", 4, table),
-            Emission("q/late", 5, Staged("somewhere/else", 10**7)),
-            Emission("r/sink", 0, Recipe({"number": 3}, (("where", "x > 1"), ("select", [["x", "é"]])), 7)),
+            Emission(Label("q/1", "sink"), 4, table),
+            Emission(Label("q/1", "late"), 5, Staged("somewhere/else", 10**7)),
+            Emission(Label("r", "sink"), 0, Recipe({"number": 3}, steps, 7)),
         ],
     )
     FileJournal(LOCAL, str(tmp_path)).prepare(record)
@@ -199,7 +202,8 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert again.queues == record.queues
     assert again.emissions == record.emissions
     assert tables(again) == tables(record)
-    assert again.states["q/window"].values == record.states["q/window"].values
+    assert again.states[window].values == record.states[window].values
+    assert {label.to_json()[0] for label in again.labels} == {"q/1", "r"}
 
 
 def test_a_new_journal_knows_nothing(tmp_path: Path) -> None:
@@ -231,7 +235,7 @@ def test_changes_are_kept_beside_the_whole_record_until_they_outgrow_it(tmp_path
 
 def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_path: Path) -> None:
     journal = FileJournal(LOCAL, str(tmp_path))
-    journal.note({"q": Noted(describe(query(window=(7, 3))), {"where0": "q/where0"})})
+    journal.note({"q": Noted(describe(query(window=(7, 3))), {"where0": Label("q", "where", 0)})})
     assert journal.check("q", describe(query(window=(7, 3)))) == {"where0": "q/where0"}
     with pytest.raises(JournalError) as refusal:
         FileJournal(LOCAL, str(tmp_path)).check("q", describe(query(window=(8, 2))))

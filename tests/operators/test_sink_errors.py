@@ -12,6 +12,7 @@ import pytest
 from pyarrow import fs
 
 from slackwater.errors import QueryError, RunError
+from slackwater.operators.label import Label
 from slackwater.operators.sink import Sink
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock, SystemClock
@@ -119,7 +120,7 @@ def no_emit(element: object, port: str = "main") -> None:
 
 def test_held_rows_wake_a_session_that_waits_for_nothing_else() -> None:
     clock, output = SystemClock(), Held()
-    sink = Sink("q/sink", output, clock)
+    sink = Sink(Label("q", "sink"), output, clock)
     assert sink.wake_at() is None
     sink.write(pa.table({}), 0)
     before = clock.now()
@@ -135,11 +136,11 @@ def test_held_rows_wake_a_session_that_waits_for_nothing_else() -> None:
 def test_a_clock_that_stands_is_not_waited_for() -> None:
     output = Held()
     output.waits = 2.0
-    assert Sink("q/sink", output, ManualClock()).wake_at() is None
+    assert Sink(Label("q", "sink"), output, ManualClock()).wake_at() is None
     clock = ReplayClock(0, lambda: 5.0)
-    assert Sink("q/sink", output, clock).wake_at() is None
+    assert Sink(Label("q", "sink"), output, clock).wake_at() is None
     clock.go(60)
-    assert Sink("q/sink", output, clock).wake_at() == 120_000_000
+    assert Sink(Label("q", "sink"), output, clock).wake_at() == 120_000_000
 
 
 def test_rows_that_cannot_be_shown_later_are_told_too() -> None:
@@ -148,7 +149,7 @@ def test_rows_that_cannot_be_shown_later_are_told_too() -> None:
     with pytest.raises(
         RunError, match="query 'q' has failed: it cannot give its results to Held: PermissionError: read-only"
     ):
-        Sink("q/sink", output).tick(0, no_emit)
+        Sink(Label("q", "sink"), output).tick(0, no_emit)
 
 
 @pytest.mark.parametrize("where", ["", " ", 7, None, "file:///"])

@@ -261,6 +261,22 @@ def test_a_failed_query_goes_on_in_the_next_session(spark: SparkSession, files: 
     assert [n for part in got.values() for n in part] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("name", ['a/b #1: "é", 日本', "../*", "prods/s", "source:s"])
+def test_a_query_of_any_name_writes_files_and_goes_on(
+    spark: SparkSession, files: Files, tmp_path: Path, name: str
+) -> None:
+    for rows, first in ((2, 1), (4, 21)):
+        files.add(first, first + 10)
+        with sw.Session(spark, journal=tmp_path / "journal", resident_limit=1) as s:
+            run = counted(files.stream(s)).start(tmp_path / "out", name=name, hold=True)
+            before = {path.name for path in tmp_path.iterdir()}
+            s.run_available(drain=rows == 4)
+            assert run.metrics()["rows"] == rows
+            assert {path.name for path in tmp_path.iterdir()} <= before | {"out"}
+    written = spark.read.parquet(str(tmp_path / "out")).toArrow().sort_by("window_start")
+    assert written["n"].to_pylist() == [1, 1, 1, 1]
+
+
 def test_an_early_answer_that_cannot_be_written_ends_its_query_at_once(spark: SparkSession, files: Files) -> None:
     with sw.Session(spark) as s:
         run = counted(files.stream(s)).start(boom, early=sw.early(every="1 second"))

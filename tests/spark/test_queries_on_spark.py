@@ -203,7 +203,7 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         (lambda q: q.select(F.col("v").desc()), "are not sorted"),
         (lambda q: q.select(F.sum("v").over(Window.partitionBy("k"))), r"rolling\(range"),
         (lambda q: q.rolling(range=5).join(q.rolling(range=5), on=[F.col("k"), "k"]), "write column names, or a"),
-        (lambda q: q.start(name=""), "a query's name is a text without a slash"),
+        (lambda q: q.start(name=""), "a query's name is a text that is not empty"),
         (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),
         (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy= with sw\.fifo\(\)"),  # type: ignore[arg-type]
     ],

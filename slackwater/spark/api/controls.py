@@ -18,8 +18,6 @@ from slackwater.spark.api.run import Run
 from slackwater.spark.ingest.replay import Replay
 
 _log = logging.getLogger(__name__)
-#: The executor knows a stream of prods by this name; a query's name has no slash.
-_OWNER = "prods/"
 
 
 class Controls:
@@ -31,6 +29,8 @@ class Controls:
         self._runs = runs
         self._all: dict[str, tuple[Control, Declared]] = {}
         """Replaced, never changed: other threads ask for figures."""
+        self.owners: dict[str, str] = {}
+        """The sources of prods by the names that the executor knows them by, as it knows queries by theirs."""
 
     def declare(self, control: Control, declared: Declared) -> None:
         """Add a stream of prods."""
@@ -71,13 +71,17 @@ class Controls:
                 return len(prods)
 
             operator = ProdStream(label, control.columns, send)
-            self._loop.interrupt(partial(self._add, operator, f"{_OWNER}{source}", play))
+            owner = f"prods/{source}"
+            while owner in self._runs() or owner in self.owners:
+                owner += "'"
+            self.owners[owner] = source
+            self._loop.interrupt(partial(self._add, operator, owner, play))
 
     def _add(self, operator: ProdStream, owner: str, play: Play | None) -> None:
         self._loop.executor.add(operator, query=owner, about="prods", clock=None if play is None else play.clock)
 
     def failed(self, owner: str, error: Exception) -> bool:
         """Whether what has failed is a stream of prods: it ends, and queries go on without it."""
-        if owner.startswith(_OWNER):
-            _log.warning("the stream of prods %r has ended: %s", owner.removeprefix(_OWNER), error)
-        return owner.startswith(_OWNER)
+        if owner in self.owners:
+            _log.warning("the stream of prods %r has ended: %s", self.owners[owner], error)
+        return owner in self.owners

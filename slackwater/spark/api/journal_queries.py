@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Collection
 
 from slackwater.errors import JournalError
+from slackwater.operators.label import Label
 from slackwater.spark.storage.journal_files import FileJournal, Noted
 
 
@@ -28,23 +29,24 @@ class JournalQueries:
         """What tells a query's commit ids from those of all others."""
         return self._own if self._journal is None else self._journal.run_id(name)
 
-    def parts(self, name: str, plan: str) -> dict[str, str]:
+    def parts(self, name: str, plan: str) -> dict[str, Label]:
         """Labels of a query's parts, by their place in its plan; another query of its name is refused."""
         return {} if self._journal is None else self._journal.check(name, plan)
 
-    def reserved(self, name: str) -> frozenset[str]:
+    def reserved(self, name: str) -> frozenset[Label]:
         """Labels of the parts of other queries."""
         return frozenset() if self._journal is None else self._journal.reserved(name)
 
     @property
-    def shared(self) -> frozenset[str]:
+    def shared(self) -> frozenset[Label]:
         """Labels of the parts of all queries."""
-        known = frozenset() if self._journal is None else self._journal.shared
+        known = frozenset[Label]() if self._journal is None else self._journal.shared
         return known.union(*(noted.parts.values() for noted in self._new.values()))
 
-    def numbers(self, place: str) -> list[int]:
-        """What is kept as a number at some place of the queries' parts."""
-        return [] if self._journal is None else self._journal.numbers(place)
+    @property
+    def plays(self) -> dict[str, int]:
+        """Numbers of the replays that queries read, by query."""
+        return {} if self._journal is None else self._journal.plays
 
     def missing(self, started: Collection[str]) -> list[str]:
         """Queries that the journal holds and that have not been started again: their pages must wait for them."""

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from slackwater.engine.build import aggregate_labels, source_label
 from slackwater.engine.figures import ENGINE_FIGURES
 from slackwater.engine.records import Choice, Snapshot
+from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN
 from slackwater.plan.node import aggregates_of, first_aggregates
 from slackwater.plan.nodes import AggregateNode, StreamNode
@@ -36,7 +37,7 @@ class _Shape:
     """What figures need to know of a plan; it is found once, for a page may ask ten times a second."""
 
     pairs: list[tuple[StreamNode, AggregateNode | None]]
-    labels: dict[int, str]
+    labels: dict[int, Label]
     """Of aggregates, by identity."""
     tops: list[int]
     firsts: list[int]
@@ -71,7 +72,7 @@ def run_metrics(
     domain = pairs[0][0].domain
     mine = {label: f for label, f in snapshot.operators.items() if run.name in f["queries"]}
     aggregates = _with_refused(_aggregate_figures(run, snapshot), run)
-    written = snapshot.of(f"{run.name}/sink")
+    written = snapshot.of(Label(run.name, "sink"))
     # A filter may stand between the aggregates and the sink.
     aggregates |= {name: written[name] for name in ("results", "early_results") if name in aggregates and written}
     figures: dict[str, Any] = {
@@ -79,7 +80,7 @@ def run_metrics(
         "streams": {name: streams[name] for name in run.streams},
         **aggregates,
         **_of_joins(mine, aggregates.get("late_rows", 0)),
-        **_own(snapshot.of(f"{run.name}/prodder")),
+        **_own(snapshot.of(Label(run.name, "prodder"))),
         **({"prod_streams": {name: _own(f) for name, f in asked.items()}} if asked else {}),
         **_summed([_own(f) for f in mine.values() if "mapped_pages" in f]),
         **({"results_dropped": run.sink.dropped} if isinstance(run.sink, MemorySink) else {}),

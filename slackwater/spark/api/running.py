@@ -43,12 +43,10 @@ from slackwater.spark.ingest.replay import Replay, come_to
 from slackwater.spark.sinks.parquet_sink import ParquetSink
 from slackwater.spark.sinks.sinks import SinkLike, make_sink
 from slackwater.spark.storage.journal_files import FileJournal, Noted
-from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.sideline import Sideline
 
 _log = logging.getLogger(__name__)
-#: Under this name the journal keeps the number of a query's play among its parts.
-_PLAY = "play"
 
 
 class Running:
@@ -121,7 +119,7 @@ class Running:
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
             known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
-            play = self._play(known) if replayed else None
+            play = self._play(label) if replayed else None
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
             clock = None if play is None else play.clock
@@ -143,22 +141,23 @@ class Running:
 
     def _label(self, name: str | None) -> str:
         label = next(q for n in count(1) if (q := f"q{n}") not in self.runs) if name is None else name
-        if not isinstance(label, str) or not label or "/" in label:
-            raise QueryError(f"name={label!r}: a query's name is a text without a slash, as in name='late'")
-        if label in self.runs:
+        if not isinstance(label, str) or not label:
+            raise QueryError(f"name={label!r}: a query's name is a text that is not empty, as in name='late'")
+        if label in self.runs or label in self.controls.owners:
             raise RunError(f"the name {label!r} was used in this session; start the query with another name=")
         return label
 
     def _run_id(self, label: str) -> str:
-        return f"{self._noted.run_id(label)}-{label}"
+        return f"{self._noted.run_id(label)}-{file_name(label)}"
 
-    def _play(self, known: dict[str, str]) -> Play:
+    def _play(self, query: str) -> Play:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
-        if _PLAY in known:
-            return self.plays.numbered(int(known[_PLAY]))
+        known = self._noted.plays
+        if query in known:
+            return self.plays.numbered(known[query])
         live = [source_label(name) for name in self._catalogue.live]
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
-        return self.plays.next(self._noted.numbers(_PLAY), sources)
+        return self.plays.next(known.values(), sources)
 
     def _add(self, run: Run, output: Output, settings: Settings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
@@ -167,13 +166,13 @@ class Running:
         # A query that was stopped or has failed could never catch up with its stream, which goes on now.
         over = [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]
         again = [self.readers.stop_without(*need) for need in needed_columns(run.plan, run.routes_late).items()]
-        parts = {} if run.play is None else {_PLAY: str(run.play.number)}
+        play = None if run.play is None else run.play.number
         run_ids = [self._run_id(r.name) for r in over]
 
         def add() -> None:
             executor = self.loop.executor
             made = add_query(executor, run.name, run.plan, output, settings)
-            noted = Noted(describe(run.query.plan), {**made, **parts})
+            noted = Noted(describe(run.query.plan), made, play)
             try:
                 self._noted.note(run.name, noted, self.runs, [r.name for r in over])
             except BaseException:

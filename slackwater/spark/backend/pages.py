@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -237,10 +237,10 @@ class SparkPages:
             self.room.take(stream, int(number))
 
     def sweep(
-        self, queues: Mapping[str, Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]
+        self, queues: Collection[Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]
     ) -> None:
         """Delete what a crash has left and nobody speaks of."""
-        keep = {e["page"]["folder"] for entries in queues.values() for e in entries if "page" in e} | set(staged)
+        keep = {e["page"]["folder"] for entries in queues for e in entries if "page" in e} | set(staged)
         kinds = ("pages", "staged", SORTED, RELATIONS)
         left = [f"{kind}/{name}" for kind in kinds for name in self.root.child(kind).names()]
         for stream in self.root.child(SPOOL).names():

@@ -17,6 +17,7 @@ from slackwater.spark.backend.layout import ManyTasks
 from slackwater.spark.backend.origin import Origin
 from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.state.cell_files import CellFiles, high, low
+from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -29,7 +30,7 @@ class SortedCells:
     """The rows of one query."""
 
     def __init__(self, label: str, schema: pa.Schema, pages: SparkPages) -> None:
-        place = pages.root.child("spill").child(label.replace("/", "-"))
+        place = pages.root.child("spill").child(file_name(label))
         self._cells = CellFiles(place, pages, LONGEST_SPAN)
         self._pages = pages
         self._visible = [column(f"`{name}`") for name in schema.names]

@@ -23,6 +23,7 @@ from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.backend.staging import stage, too_large
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
+from slackwater.spark.storage.storage_dir import file_name
 from slackwater.spark.storage.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
@@ -50,7 +51,7 @@ class SpilledPanes:
         self._schema = resident.schema
         self._domain = domain
         self._pages = pages
-        self._files = PartitionedFiles(pages.root.child("spill").child(label.replace("/", "-")), pages, PANE)
+        self._files = PartitionedFiles(pages.root.child("spill").child(file_name(label)), pages, PANE)
         self._sources = pl.DataFrame(schema=_SOURCES)
         """By source: which source has rows in which pane of which piece."""
         self._columns: StructType | None = None

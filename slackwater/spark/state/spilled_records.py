@@ -24,7 +24,7 @@ from slackwater.operators.record_store import SPILLED, Judged, ResidentRecords, 
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
-from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.frames import frame_of
 from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
 
@@ -67,7 +67,7 @@ class SpilledRecords:
         self._schema = resident.schema
         self._windows = resident.windows
         self._pages = pages
-        self._root = pages.root.child("spill").child(label.replace("/", "-"))
+        self._root = pages.root.child("spill").child(file_name(label))
         self._width: int | None = None
         self._rows_schema: pa.Schema | None = None
         self._files = PartitionedFiles(self._root.child("cells"), pages, CELL)

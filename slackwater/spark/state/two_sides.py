@@ -9,6 +9,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.join_node import JoinNode
 from slackwater.spark.state.cell_files import CellFiles
 from slackwater.spark.state.join_output import JoinOutput
+from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -21,7 +22,7 @@ class TwoSides:
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages, longest: Sequence[int]) -> None:
         """`longest` says of each side how long its rows are kept at most."""
-        place = pages.root.child("spill").child(label.replace("/", "-"))
+        place = pages.root.child("spill").child(file_name(label))
         self._node = node
         self._sides = [CellFiles(place.child(n), pages, ticks) for n, ticks in zip(_NAMES, longest, strict=True)]
         self._made = JoinOutput(node, pages, self._sides)

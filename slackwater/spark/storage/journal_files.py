@@ -22,6 +22,7 @@ from pyarrow import fs
 
 from slackwater.engine.journal import Record, Recovered
 from slackwater.errors import JournalError
+from slackwater.operators.label import Label
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.ownership import Lock, Ownership
 from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
@@ -53,8 +54,10 @@ class Noted(NamedTuple):
     """What a journal says of a query."""
 
     plan: str
-    parts: dict[str, str]
+    parts: dict[str, Label]
     """Labels of its parts, by their place in its plan."""
+    play: int | None = None
+    """The number of the replay that it reads."""
 
 
 class FileJournal:
@@ -100,7 +103,7 @@ class FileJournal:
         """The mark comes first: where there is a header there is a mark."""
         self._disk.mark(self._mark(0))
         self._disk.force(self._commits)
-        new = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}, "runs": {}}
+        new = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}, "plays": {}, "runs": {}}
         self._write_header(new)
 
     def _read_header(self) -> dict[str, Any]:
@@ -142,7 +145,7 @@ class FileJournal:
         """Plans of the queries that this journal holds, by label."""
         return dict(self._header["queries"])
 
-    def check(self, label: str, plan: str) -> dict[str, str]:
+    def check(self, label: str, plan: str) -> dict[str, Label]:
         """Labels of a query's parts, by their place in its plan; refuses if it holds another query of that name."""
         known = self._header["queries"].get(label)
         if known is not None and known != plan:
@@ -152,33 +155,40 @@ class FileJournal:
                 "Give this query another name or a journal of its own, or drop what the journal has of the old "
                 f"one before you start it: session.forget({label!r})."
             )
-        return dict(self._header["parts"].get(label, {}))
+        return self._parts(label)
 
-    def reserved(self, label: str) -> frozenset[str]:
+    def _parts(self, label: str) -> dict[str, Label]:
+        return {place: Label.from_json(fields) for place, fields in self._header["parts"].get(label, {}).items()}
+
+    def reserved(self, label: str) -> frozenset[Label]:
         """Labels of the parts of other queries of this journal."""
-        others = (parts for name, parts in self._header["parts"].items() if name != label)
-        return frozenset(known for parts in others for known in parts.values())
+        others = (name for name in self._header["parts"] if name != label)
+        return frozenset(known for name in others for known in self._parts(name).values())
 
     @property
-    def shared(self) -> frozenset[str]:
+    def shared(self) -> frozenset[Label]:
         """Labels of the parts of all queries: those that were made for a query that is gone, too."""
-        return frozenset(label for parts in self._header["parts"].values() for label in parts.values())
+        return frozenset(label for name in self._header["parts"] for label in self._parts(name).values())
 
-    def numbers(self, place: str) -> list[int]:
-        """What is kept as a number at some place of the queries' parts."""
-        return [int(parts[place]) for parts in self._header["parts"].values() if place in parts]
+    @property
+    def plays(self) -> dict[str, int]:
+        """Numbers of the replays that its queries read, by query."""
+        return dict(self._header["plays"])
 
     def note(self, queries: Mapping[str, Noted], over: Collection[str] = ()) -> None:
         """Say which queries use this journal from now on, and which no longer do: all of it, or nothing."""
         with self._changing:
-            names = ("queries", "parts", "runs")
+            names = ("queries", "parts", "plays", "runs")
             header = {**self._header, **{name: dict(self._header[name]) for name in names}}
             for label in over:
                 for name in names:
                     header[name].pop(label, None)
                 self._new_ids.pop(label, None)
             for label, noted in queries.items():
-                header["queries"][label], header["parts"][label] = noted
+                header["queries"][label] = noted.plan
+                header["parts"][label] = {place: part.to_json() for place, part in noted.parts.items()}
+                if noted.play is not None:
+                    header["plays"][label] = noted.play
                 if label in self._new_ids:
                     header["runs"][label] = self._new_ids[label]
             if header != self._header:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.engine.journal import Emission, Record
+from slackwater.operators.label import Label
 from slackwater.operators.operator import State
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.plan.steps import step_from_json
@@ -69,17 +70,23 @@ def _checksum(length: bytes, body: pa.Buffer | memoryview) -> bytes:
 
 def _body(record: Record, stamp: Stamp) -> pa.Buffer:
     names, blobs = ["record"], [pa.py_buffer(b"")]
-    states: dict[str, Any] = {}
+    labels: dict[Label, int] = {}
+    """All that the record names, each once; the rest of it has their numbers."""
+
+    def number(label: str) -> int:
+        return labels.setdefault(Label.of(label), len(labels))
+
+    states = list[Any]()
     for label, state in record.states.items():
         tables = {}
         for name, table in state.tables.items():
             tables[name] = len(names)
             names.append(f"{label}/{name}")
             blobs.append(_table_bytes(table, _SHORT))
-        states[label] = {"values": state.values, "tables": tables, "whole": state.whole}
+        states.append([number(label), {"values": state.values, "tables": tables, "whole": state.whole}])
     emissions = []
     for emission in record.emissions:
-        entry: dict[str, Any] = {"sink": emission.sink, "commit_id": emission.commit_id}
+        entry: dict[str, Any] = {"sink": number(emission.sink), "commit_id": emission.commit_id}
         if isinstance(emission.payload, Staged):
             entry["staged"] = [emission.payload.location, emission.payload.rows]
         elif isinstance(emission.payload, Recipe):
@@ -95,14 +102,15 @@ def _body(record: Record, stamp: Stamp) -> pa.Buffer:
         "epoch": stamp.epoch,
         "step": record.step,
         "whole": record.whole,
-        "consumed": record.consumed,
-        "queues": record.queues,
-        "times": record.times,
+        "consumed": [[number(label), page] for label, page in record.consumed.items()],
+        "queues": [[number(label), n, waiting] for (label, n), waiting in record.queues.items()],
+        "times": [[number(label), times] for label, times in record.times.items()],
         "admission": record.admission,
         "states": states,
         "emissions": emissions,
         "aside": list(range(len(names), len(names) + len(record.aside))),
     }
+    header["labels"] = [label.to_json() for label in labels]
     names += ["aside"] * len(record.aside)
     blobs += [_body(kept, stamp) for kept in record.aside]
     blobs[0] = pa.py_buffer(json.dumps(header).encode())
@@ -113,16 +121,22 @@ def _body(record: Record, stamp: Stamp) -> pa.Buffer:
 def _record(body: bytes | memoryview) -> tuple[Record, Stamp]:
     blobs = _table(body)["data"].to_pylist()
     header = json.loads(blobs[0])
-    states = {
-        label: State(s["values"], {n: _table(blobs[i]) for n, i in s["tables"].items()}, s["whole"])
-        for label, s in header["states"].items()
-    }
-    emissions = [Emission(e["sink"], e["commit_id"], _payload(e, blobs)) for e in header["emissions"]]
-    plain = {name: header[name] for name in ("step", "whole", "consumed", "queues", "times", "admission")}
-    aside = [_record(blobs[n])[0] for n in header["aside"]]
-    return Record(**plain, states=states, emissions=emissions, aside=aside), Stamp(
-        header["journal"], header["epoch"]
+    labels = [Label.from_json(fields) for fields in header["labels"]]
+    record = Record(
+        header["step"],
+        header["whole"],
+        {labels[n]: page for n, page in header["consumed"]},
+        {
+            labels[n]: State(s["values"], {name: _table(blobs[i]) for name, i in s["tables"].items()}, s["whole"])
+            for n, s in header["states"]
+        },
+        {(labels[n], place): waiting for n, place, waiting in header["queues"]},
+        {labels[n]: times for n, times in header["times"]},
+        header["admission"],
+        [Emission(labels[e["sink"]], e["commit_id"], _payload(e, blobs)) for e in header["emissions"]],
+        [_record(blobs[n])[0] for n in header["aside"]],
     )
+    return record, Stamp(header["journal"], header["epoch"])
 
 
 def _payload(entry: dict[str, Any], blobs: list[bytes]) -> Payload:

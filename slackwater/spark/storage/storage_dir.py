@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from dataclasses import dataclass
@@ -10,6 +11,24 @@ from pyarrow import fs
 
 from slackwater.errors import QueryError, SlackwaterError
 from slackwater.spark.storage.disk import io_errors_explained
+
+#: Most file systems take names of 255 bytes; a longer one is cut, and gets a checksum of the whole.
+_LONGEST_NAME = 120
+
+
+def file_name(text: str) -> str:
+    """A name for a file or a folder that no other text has, whatever characters are in it.
+
+    >>> file_name("q1/window"), file_name("late-flights_2"), file_name("é:*")
+    ('q1~2fwindow', 'late-flights_2', '~c3~a9~3a~2a')
+    """
+    safe = "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b"_-." else f"~{b:02x}" for b in text.encode())
+    if safe[:1] in ("_", "."):
+        safe = f"~{ord(safe[0]):02x}{safe[1:]}"  # Spark takes such files for hidden ones
+    if len(safe) > _LONGEST_NAME:
+        digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        safe = f"{safe[:_LONGEST_NAME]}~~{digest}"
+    return safe
 
 
 @dataclass(frozen=True)
