@@ -84,7 +84,7 @@ def measure(spark: SparkSession, side: str, files: list[Path], folder: Path) -> 
             return meter.stop(native.measure(spark, case, source, work, fast_checkpoints=True))
         chain = Watched(sw.chain()) if side == CHAIN else None
         meter.start()
-        run = ours.measure(spark, case, case.queries, files, work, together=side != ONE_BY_ONE, strategy=chain)
+        run = ours.measure(spark, case, case.queries, files, work, batch_pages=side != ONE_BY_ONE, strategy=chain)
         if chain is not None:
             run.more |= {"strategy_seconds": chain.seconds, "picks": chain.picks}
         return meter.stop(run)

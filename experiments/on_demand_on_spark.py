@@ -137,7 +137,7 @@ class Answers:
 
 
 def _line(spark: SparkSession, enabling: Enabling | None, kind: Any, seconds: float) -> dict[str, Any]:
-    with _senders(regularly=True) as senders, sw.Session(spark, enabling=enabling) as session:
+    with _senders(regularly=True) as senders, sw.Session(spark, quiet_streams=enabling) as session:
         rows = [_read(spark, sender) for sender in senders]
         fast = session.stream("fast", rows[0], time=kind).where("value % 20 <> 0").select("value")
         slow = session.stream("slow", rows[1], time=kind).where("value >= 0").select("value")

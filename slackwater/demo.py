@@ -118,7 +118,7 @@ def replay(
         ended = time.perf_counter()
         figures = run.metrics()
         if stay is not None:
-            run.show()
+            run.flush()
             stay()
     median, longest = waits(out)
     return Summary(

@@ -165,7 +165,7 @@ class _Run:
         self._came = self._peak = 0
         self._out: list[tuple[int, int]] = []
         self._numbers: dict[str, int] = {}
-        self._executor = executor = Executor(self._clock, None, strategy, ArrowPages(), heartbeats=heartbeats)
+        self._executor = executor = Executor(self._clock, None, strategy, ArrowPages(), heartbeat_scope=heartbeats)
         streams = ["S3", *(stream for of in below.values() for stream in of.streams)]
         for stream in streams:
             executor.add(Source(stream, Increasing()))

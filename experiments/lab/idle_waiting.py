@@ -190,7 +190,7 @@ class Simulation:
 
     def __init__(self, case: Case, seconds: float, seed: int) -> None:
         self.clock = clock = ManualClock()
-        self.executor = executor = Executor(clock, enabling=case.enabling)
+        self.executor = executor = Executor(clock, quiet_streams=case.enabling)
         self._case = case
         self._coming = arrivals(case, seconds, seed)
         self._next = next(self._coming, None)

@@ -43,9 +43,9 @@ class Job:
         journal = self.settings.get("journal")
         place = journal if journal is None or "://" in journal else str(self.folder / journal)
         strategy = self.strategy()
-        heartbeats = HEARTBEATS[self.settings.get("heartbeats", "operator_level")]
+        heartbeats = HEARTBEATS[self.settings.get("heartbeat_scope", "operator_level")]
         with quiet():
-            made = Session(journal=place, strategy=strategy, heartbeats=heartbeats())
+            made = Session(journal=place, strategy=strategy, heartbeat_scope=heartbeats())
         made.interpreter.folder = self.folder
         return made
 

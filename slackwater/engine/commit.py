@@ -202,7 +202,10 @@ class Commits:
         settled()
 
     def _write_all(self, emissions: Sequence[Emission]) -> dict[str, Refused]:
-        """Write the sinks; gives what those have not taken that raise, by query. Nothing follows what failed."""
+        """Write all emissions. Return what failing sinks did not accept, by query.
+
+        After a failure, later rows of that query are not written.
+        """
         refused: dict[str, Refused] = {}
         for emission in emissions:
             query = _query_of(emission.sink)

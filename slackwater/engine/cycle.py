@@ -44,11 +44,11 @@ class Cycle:
         backlog: Backlog,
         strategy: Strategy,
         inputs: InputManager,
-        enabling: Enabling | None = None,
+        quiet_streams: Enabling | None = None,
     ) -> None:
         self.strategy = strategy
         self._inputs = inputs
-        self.demand = Demand(graph, enabling)
+        self.demand = Demand(graph, quiet_streams)
         self._graph = graph
         self._admission = admission
         self._backlog = backlog

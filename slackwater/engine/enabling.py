@@ -16,5 +16,5 @@ class Enabling:
 
 
 def on_demand() -> Enabling:
-    """A quiet stream is asked when somebody waits for it (S3 section 4). The default of `Session(enabling=…)`."""
+    """A quiet stream is asked when an operator waits for it (S3 section 4): the default `quiet_streams=`."""
     return Enabling()

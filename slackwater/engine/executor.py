@@ -48,21 +48,22 @@ class Executor:
         journal: Journal | None = None,
         strategy: Strategy | None = None,
         pages: Pages | None = None,
-        enabling: Enabling | None = None,
-        heartbeats: Heartbeats | None = None,
-        together: bool = False,
+        quiet_streams: Enabling | None = None,
+        heartbeat_scope: Heartbeats | None = None,
+        batch_pages: bool = False,
     ) -> None:
-        """With `together`, waiting pages of a stream are taken as one."""
+        """With `batch_pages`, waiting pages of a stream are taken as one."""
         self.graph = Graph()
         self.clock = clock
         self.pages = pages
-        self._together = together
+        self._batch_pages = batch_pages
         self._backlog = Backlog(self.graph, pages)
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
-        self._inputs = InputManager(self.graph, heartbeats or OperatorLevel())
-        self._cycle = Cycle(self.graph, self._admission, self._backlog, strategy or Fifo(), self._inputs, enabling)
+        self._inputs = InputManager(self.graph, heartbeat_scope or OperatorLevel())
+        chosen = strategy or Fifo()
+        self._cycle = Cycle(self.graph, self._admission, self._backlog, chosen, self._inputs, quiet_streams)
         self.between: Callable[[], None] = lambda: None
         """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None
@@ -179,7 +180,7 @@ class Executor:
 
     def taking(self) -> Taking:
         """How a new source takes pages."""
-        return Together(self.pages, self.graph.apart) if self._together and self.pages is not None else OneByOne()
+        return Together(self.pages, self.graph.apart) if self._batch_pages and self.pages else OneByOne()
 
     # --- input
 
@@ -231,12 +232,12 @@ class Executor:
     def wake_at(self, clock: Clock | None = None) -> int | None:
         """The next instant at which a clock alone, or the executor's own, could move something."""
         clock = clock or self.clock
-        # What was due before now has been told of the time, and had nothing to say.
+        # Past wake-ups have already been ticked and produced nothing.
         return min((t for c, t in self._wakes() if c is clock and t > clock.now()), default=None)
 
     def seconds_to_sleep(self) -> float | None:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
-        # What was due before the last look at the clock had nothing to say, or nobody waits for it.
+        # Wake-ups before the last look at the clock have been ticked, or nobody waits for them.
         left = [clock.until(t) for clock, t in self._wakes() if t > self._cycle.looked_at(clock)]
         known = [seconds for seconds in left if seconds is not None]
         return min(*known, LONGEST_SLEEP) if known else None

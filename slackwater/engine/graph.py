@@ -120,7 +120,7 @@ class Node:
         elif isinstance(element, Prod):
             arcs = [arc for arc in arcs if element.query is None or element.query in arc.to.queries]
         else:
-            # What was made by an operator that came with the reader is for the reader, whatever it follows from.
+            # A reader also gets pages of an older admission if their producer was added together with it.
             arcs = [arc for arc in arcs if arc.to.since <= max(admission, self.since)]
             for watcher in self.watchers:
                 watcher.operator.watch(element)

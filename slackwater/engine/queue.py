@@ -150,7 +150,7 @@ class Queue:
             self.on_change()
 
     def _tell_ahead(self) -> None:
-        """Present so much time as has passed below the pages that are held back; the rest stays behind them."""
+        """Release held punctuations up to just below the first held page."""
         told = reduce(Punctuation.joined, (e for e in self.elements() if isinstance(e, Punctuation)), self.time)
         lowest, ahead, admission = MAX_TICK, told, 0
         for entry in self._held:

@@ -22,7 +22,7 @@ ENOUGH_WINDOWS = 8
 #: So many errors are kept, and so many of one window: those of its groups often go together.
 KEPT = 256
 OF_A_WINDOW = 16
-#: Of all errors the latest are kept, this share: the first ones are of guesses that knew little.
+#: Keep the latest 85 % of errors. The first ones come from an untrained model.
 LATEST = 0.85
 #: By how much a miss moves the share of errors that are left outside; if errors are those of many groups, by more.
 STEP = 0.007
@@ -34,9 +34,9 @@ FEW = 5
 #: windows. Without it windows that overlap twenty times were held in 80 % of the cases (of the first four hundred).
 ALONE, LONGEST = 10.0, 0.9
 MOST_WIDER = 0.5
-#: An end with so few errors beyond it says more of one surprise than of the tail. So it is drawn in: towards so
-#: many times the distance at which four times the share lies outside (normal errors: 1.95 times, exponential ones:
-#: 2.5). Without it two far errors among the first fifty made intervals four times as wide.
+#: With fewer errors than TELLING in the tail, one outlier sets the end. We shrink it towards 2.5 × the quantile at
+#: four times the tail share (normal errors: 1.95 ×, exponential ones: 2.5 ×). Without it, two far errors among the
+#: first fifty made intervals four times as wide.
 TELLING = 8.0
 OF_SHARE, TIMES = 4.0, 2.5
 #: While fewer windows are known, it moves less.

@@ -117,7 +117,7 @@ def _period(name: str, value: str | timedelta, example: str) -> int:
     except QueryError as error:
         raise QueryError(f"early({name}={value!r}): {error}") from None
     if period <= 0:
-        raise QueryError(f"early({name}={value!r}) must be longer than nothing, as in {name}={example!r}")
+        raise QueryError(f"early({name}={value!r}) must be positive, as in {name}={example!r}")
     if period > LONGEST_SPAN:
         raise QueryError(f"early({name}={value!r}) is longer than any stream lasts; write less, as in {example!r}")
     return period

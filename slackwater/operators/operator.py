@@ -22,8 +22,7 @@ from slackwater.progress.report import Report
 MAIN = "main"
 LATE = "late"
 
-#: What a demand asks for: of a tick, the least one above it to which time must come to let something out; None if
-#: nothing waits for more.
+#: Given the current time, the next time at which some operator can emit. None: nobody waits.
 Wanted = Callable[[int], int | None]
 
 
@@ -144,7 +143,7 @@ class Operator(ABC):
     def wanted(self, tick: int) -> int | None:
         """The least tick above this one to which time must come on its input to let something out.
 
-        Any more will do where an operator that holds something does not say it.
+        By default, any progress helps.
         """
         return tick + 1
 

@@ -43,7 +43,7 @@ class HoldsBack(Protocol):
         """In how many real seconds rows may be shown; None if none are held."""
         ...
 
-    def show_due(self) -> None:
+    def flush_due(self) -> None:
         """Show them if it is time."""
         ...
 
@@ -108,7 +108,7 @@ class Sink(Unary):
         """Rows that the output holds back may be due."""
         if self._holder is not None:
             try:
-                self._holder.show_due()
+                self._holder.flush_due()
             except Exception as error:
                 raise self._told(error) from error
 

@@ -82,7 +82,7 @@ def disorder_control(
     """
     period = None if every is None else microseconds(every)
     if period is not None and period <= 0:
-        raise QueryError(f"every={every!r} must be longer than nothing, as in every='1 second'")
+        raise QueryError(f"every={every!r} must be positive, as in every='1 second'")
     return DisorderControl(_share(dratio), period, read_timeout(timeout))
 
 

@@ -15,7 +15,7 @@ def periodic(every: str) -> Enabling:
     """
     length = microseconds(every)
     if length <= 0:
-        raise QueryError(f"periodic({every!r}) must be longer than nothing, as in periodic('1 second')")
+        raise QueryError(f"periodic({every!r}) must be positive, as in periodic('1 second')")
     return Enabling(asked=False, every=length)
 
 

@@ -37,7 +37,7 @@ class QueryLevel:
 
 
 def query_level() -> QueryLevel:
-    """All pages of a query wait for its slowest stream; to compare. For `Session(heartbeats=…)`."""
+    """All pages of a query wait for its slowest stream; to compare. For `Session(heartbeat_scope=…)`."""
     return QueryLevel()
 
 

@@ -58,7 +58,7 @@ def round_robin(quantum: str | timedelta | None = None) -> RoundRobin:
     """
     seconds = 0.0 if quantum is None else microseconds(quantum) / 1e6
     if quantum is not None and seconds <= 0:
-        raise QueryError(f"round_robin(quantum={quantum!r}) must be longer than nothing, as in quantum='10 ms'")
+        raise QueryError(f"round_robin(quantum={quantum!r}) must be positive, as in quantum='10 ms'")
     return RoundRobin(quantum=seconds)
 
 

@@ -109,7 +109,7 @@ class Tracker(ABC):
         """The instant at which the clock alone carries the heartbeat to a tick that it has not reached.
 
         None where it never does. A tracker that `goes_on` is told of the clock when that instant has come, or that
-        of `wake_at`, and not before: a clock always goes on, and each word of it would be for nobody.
+        of `wake_at`, and not before: otherwise every tick would wake the engine for nothing.
         """
         return None
 

@@ -16,7 +16,7 @@ def read_timeout(timeout: str | timedelta | None) -> int | None:
     """A timeout as a user writes it, in microseconds."""
     limit = None if timeout is None else microseconds(timeout)
     if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='1 minute'")
+        raise QueryError(f"timeout={timeout!r} must be positive, as in timeout='1 minute'")
     return limit
 
 

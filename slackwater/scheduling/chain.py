@@ -115,7 +115,7 @@ def chain(max_wait: str | timedelta | None = None) -> Chain:
     except QueryError as error:
         raise QueryError(f"chain(max_wait={max_wait!r}): {error}") from None
     if seconds <= 0:
-        raise QueryError(f"chain(max_wait={max_wait!r}) must be longer than nothing, as in max_wait='10 seconds'")
+        raise QueryError(f"chain(max_wait={max_wait!r}) must be positive, as in max_wait='10 seconds'")
     return BoundedChain(seconds)
 
 

@@ -62,7 +62,7 @@ class Heartbeats(Protocol):
 
 
 #: The levels that users can name; each adds itself.
-HEARTBEATS = Choices[Heartbeats]("heartbeats", "level of heartbeats")
+HEARTBEATS = Choices[Heartbeats]("heartbeat_scope", "level of heartbeats")
 
 
 class OperatorLevel:
@@ -156,12 +156,12 @@ def common_streams(labels: Iterable[Streams]) -> Streams:
 
 
 def operator_level() -> OperatorLevel:
-    """No page waits: each operator goes by its own inputs. The default of `Session(heartbeats=…)`."""
+    """No page waits: each operator goes by its own inputs. The default of `Session(heartbeat_scope=…)`."""
     return OperatorLevel()
 
 
 def memory_aware() -> MemoryAware:
-    """Less memory: pages wait before operators that multiply rows. For `Session(heartbeats=…)`."""
+    """Less memory: pages wait before operators that multiply rows. For `Session(heartbeat_scope=…)`."""
     return MemoryAware()
 
 

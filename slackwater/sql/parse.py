@@ -24,7 +24,7 @@ from slackwater.sql.values import read_count, read_length, read_share, read_span
 from slackwater.windows.sideline import sideline
 
 _FORMATS: dict[str, Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
-_SETTINGS = ("journal", "strategy", "max_wait", "heartbeats")
+_SETTINGS = ("journal", "strategy", "max_wait", "heartbeat_scope")
 
 
 @dataclass(frozen=True)

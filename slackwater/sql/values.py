@@ -60,9 +60,7 @@ def read_length(cursor: Cursor, what: str) -> str:
     begin = cursor.at
     span = read_span(cursor, what)
     if not isinstance(span, str) or microseconds(span) <= 0:
-        raise cursor.error(
-            f"expected {what}, longer than nothing, as in 10 SECONDS", cursor.tokens[begin : cursor.at]
-        )
+        raise cursor.error(f"expected {what}, positive, as in 10 SECONDS", cursor.tokens[begin : cursor.at])
     return span
 
 

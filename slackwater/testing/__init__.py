@@ -3,5 +3,6 @@
 from slackwater.progress.clock import ManualClock
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.script import ListSink, Script, arrow_plan
+from slackwater.testing.stream_spec import StreamSpec
 
-__all__ = ["ArrowPage", "ListSink", "ManualClock", "Script", "arrow_plan"]
+__all__ = ["ArrowPage", "ListSink", "ManualClock", "Script", "StreamSpec", "arrow_plan"]

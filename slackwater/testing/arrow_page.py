@@ -59,12 +59,12 @@ class ArrowPage:
     ) -> None:
         hidden = []
         if time is not None:
-            ticks = pl.sql_expr(time).cast(pl.Int64)
+            ticks = expression(time).cast(pl.Int64)
             hidden.append(pl.when(ticks.is_between(FIRST_TIME, LAST_TIME)).then(ticks).alias(TIME))
         if source is not None:
-            hidden.append(source_text(pl.sql_expr(source)).alias(SOURCE))
+            hidden.append(source_text(expression(source)).alias(SOURCE))
         if punctuation is not None:
-            hidden.append(pl.sql_expr(punctuation).cast(pl.Int64).alias(PUNCTUATION))
+            hidden.append(expression(punctuation).cast(pl.Int64).alias(PUNCTUATION))
         self._frame = rows.with_columns(hidden) if hidden else rows
         self.number = number
         self.prod = prod
@@ -121,9 +121,9 @@ class ArrowPage:
     def with_step(self, step: Step) -> ArrowPage:
         """The rows after one more step."""
         if isinstance(step, Where):
-            return self._next(self._frame.filter(pl.sql_expr(step.condition)))
+            return self._next(self._frame.filter(expression(step.condition)))
         if isinstance(step, Select):
-            made = [pl.sql_expr(sql).alias(name) for name, sql in step.columns]
+            made = [expression(sql).alias(name) for name, sql in step.columns]
             return self._next(self._frame.select(*made, *self._hidden()))
         raise AssertionError(f"a page has no step {step.kind}")
 
@@ -142,7 +142,7 @@ class ArrowPage:
     def fold(self, kernel: PaneKernel) -> Folded:
         """Partials by pane and group."""
         self._execute()
-        groups = [pl.sql_expr(g.sql).alias(g.name) for g in kernel.groups]
+        groups = [expression(g.sql).alias(g.name) for g in kernel.groups]
         pane = ((pl.col(TIME) - kernel.spec.offset) // kernel.spec.pane).alias(PANE)
         timed = self.with_time()
         return Folded(partials_of(timed, [pane, *groups], kernel.columns), self._rows_by_pane(timed, pane, kernel))

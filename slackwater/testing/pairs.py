@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from slackwater.columns import TIME, UNTIL
 from slackwater.plan.steps import JoinTable
+from slackwater.testing.expression import expression
 
 #: The place of a row.
 ID = "__id"
@@ -43,7 +44,7 @@ def missing(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
 
 def meeting(pairs: pl.DataFrame, condition: str | None) -> pl.DataFrame:
     """The pairs that meet a condition."""
-    return pairs if condition is None else pairs.filter(pl.sql_expr(condition))
+    return pairs if condition is None else pairs.filter(expression(condition))
 
 
 def in_schema(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
@@ -56,14 +57,14 @@ def with_stored(rows: pl.DataFrame, table: pl.DataFrame, node: JoinTable) -> pl.
     """Rows together with those of a stored relation, their hidden columns kept."""
     hidden = [c for c in rows.columns if c.startswith("__")]
     rows = rows.with_row_index(ID)
-    stored = table.select(pl.sql_expr(sql).alias(name) for name, sql in node.stored)
+    stored = table.select(expression(sql).alias(name) for name, sql in node.stored)
     pairs = meeting(rows.join(stored, how="cross"), node.condition)
     found, lone = pl.col(ID).is_in(pairs[ID].implode()), rows.clear()
     if node.how in ("left", "anti"):
         lone = rows.filter(~found)
     matched = rows.filter(found) if node.how == "semi" else pairs
     nulls = [pl.lit(None, kind).alias(name) for name, kind in stored.schema.items()]
-    made = [pl.sql_expr(sql).alias(name) for name, sql in node.columns]
+    made = [expression(sql).alias(name) for name, sql in node.columns]
     parts = [lone.with_columns(nulls).select(*made, *hidden)]
     if node.how != "anti":
         parts.append((matched.with_columns(nulls) if node.how == "semi" else matched).select(*made, *hidden))

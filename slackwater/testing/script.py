@@ -12,6 +12,7 @@ from slackwater.engine.build import Settings, add_query, source_label
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal
+from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.page import Page, ResultsOf
 from slackwater.operators.payload import Payload, Staged
@@ -31,6 +32,7 @@ from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.stores import ArrowStores
+from slackwater.testing.stream_spec import RowsLike, StreamSpec, read_specs, sql_plan
 from slackwater.testing.types import SampleRelation, SampleTypes
 from slackwater.windows.sideline import Sideline
 
@@ -163,14 +165,14 @@ class Script:
         clock: ManualClock | None = None,
         pages: ArrowPages | None = None,
         ordered: bool = False,
-        enabling: Enabling | None = None,
-        heartbeats: Heartbeats | None = None,
-        together: bool = False,
+        quiet_streams: Enabling | None = None,
+        heartbeat_scope: Heartbeats | None = None,
+        batch_pages: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
         first, kept = strategy or Fifo(commit_every), pages or ArrowPages()
-        self.executor = Executor(self.clock, journal, first, kept, enabling, heartbeats, together)
+        self.executor = Executor(self.clock, journal, first, kept, quiet_streams, heartbeat_scope, batch_pages)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
         settings = Settings(late=late, early=early, sideline=sideline, ordered=ordered)
@@ -178,21 +180,72 @@ class Script:
         self._streams = {stream.name: stream for stream in streams_of(plan)}
         seen = {name: self.executor.consumed(source_label(name)) for name in self._streams}
         self._numbers = {name: -1 if number is None else number for name, number in seen.items()}
+        self._specs: dict[str, StreamSpec] = {}
+        self._looked = 0
+
+    @classmethod
+    def from_sql(
+        cls,
+        text: str,
+        streams: Mapping[str, StreamSpec | tuple[pa.Schema, Disorder]],
+        tables: Mapping[str, pl.DataFrame] | None = None,
+        **settings: Any,
+    ) -> Script:
+        """A script of one SELECT over these streams, by name, each with its columns and its policy.
+
+        >>> from slackwater.progress.bounds.bounded import bounded
+        >>> trips = pa.schema([("t", pa.int64()), ("g", pa.string())])
+        >>> query = "SELECT g, COUNT(*) AS n FROM trips [RANGE 10, SLIDE 10] GROUP BY g"
+        >>> script = Script.from_sql(query, {"trips": (trips, bounded(0))})
+        >>> script.page([{"t": 1, "g": "a"}, {"t": 12, "g": "b"}]).page([{"t": 25, "g": "a"}])  # doctest: +ELLIPSIS
+        <slackwater.testing.script.Script object at 0x...>
+        >>> [(row["g"], row["n"]) for row in script.new_rows()]
+        [('a', 1), ('b', 1)]
+
+        Args:
+            text: one SELECT; the sink is a list, early answers are asked for with `early=` or `prod()`.
+            streams: a pair of schema and policy, or a `StreamSpec` that also names the time and the source.
+            tables: stored tables that the query joins.
+            settings: those of `Script`, such as `early=`, `late=`, `journal=`.
+        """
+        specs = read_specs(streams)
+        pages = ArrowPages(tables)
+        script = cls(sql_plan(text, specs, tables or {}), pages=pages, **settings)
+        script._specs = specs
+        return script
 
     def page(
-        self, rows: pl.DataFrame, number: int | None = None, at: int | None = None, stream: str | None = None
+        self, rows: RowsLike, number: int | None = None, at: int | None = None, stream: str | None = None
     ) -> Script:
         """Admit a page of a stream, which must be named where the query reads several, and work until idle."""
         if at is not None:
             self.clock.set(at)
         if stream is None:
+            if len(self._streams) > 1:
+                names, first = ", ".join(self._streams), next(iter(self._streams))
+                raise QueryError(f"page(): this query reads {names}; say which, as in page(rows, stream={first!r})")
             (stream,) = self._streams
-        self._numbers[stream] = self._numbers[stream] + 1 if number is None else number
-        of = self._streams[stream]
-        page = ArrowPage(rows, self._numbers[stream], self.clock.now(), of.time, of.source, of.punctuation)
-        self.executor.admit(source_label(stream), page)
+        self._admit(stream, rows, number)
         self.executor.run_until_idle()
         return self
+
+    def pages(self, rows: Mapping[str, RowsLike]) -> Script:
+        """Admit a page of each of these streams at the same instant, then work until idle."""
+        for stream, some in rows.items():
+            self._admit(stream, some)
+        self.executor.run_until_idle()
+        return self
+
+    def _admit(self, stream: str, rows: RowsLike, number: int | None = None) -> None:
+        if stream not in self._streams:
+            raise QueryError(f"this query reads no stream {stream!r}; it reads {', '.join(self._streams)}")
+        node, spec = self._streams[stream], self._specs.get(stream)
+        frame = rows if spec is None else spec.rows(rows)
+        if not isinstance(frame, pl.DataFrame):
+            raise QueryError("page(): rows of a plan without a schema are a polars DataFrame")
+        self._numbers[stream] = self._numbers[stream] + 1 if number is None else number
+        page = ArrowPage(frame, self._numbers[stream], self.clock.now(), node.time, node.source, node.punctuation)
+        self.executor.admit(source_label(stream), page)
 
     def prod(self, until: int | None = None, where: str | None = None, after: int | None = None) -> Script:
         """Ask for an answer now."""
@@ -222,6 +275,12 @@ class Script:
     def results(self) -> list[dict[str, Any]]:
         """What the sink has."""
         return self.sink.rows
+
+    def new_rows(self) -> list[dict[str, Any]]:
+        """What the sink has got since this was last asked."""
+        rows = self.results[self._looked :]
+        self._looked += len(rows)
+        return rows
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures by operator label."""

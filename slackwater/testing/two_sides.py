@@ -11,6 +11,7 @@ from slackwater.operators.operator import State
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.expression import expression
 from slackwater.testing.pairs import ID, in_schema, missing, of_side
 from slackwater.windows.frames import frame_of
 
@@ -65,5 +66,5 @@ class TwoSides:
         self._given += 1
         if lacks is not None:
             rows = missing(rows, self._node.kept[lacks])
-        made = [pl.sql_expr(sql).alias(name) for name, sql in self._node.columns]
+        made = [expression(sql).alias(name) for name, sql in self._node.columns]
         return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)

@@ -17,6 +17,7 @@ from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.relation import no_column
 from slackwater.progress.time import TimeDomain
+from slackwater.testing.expression import expression, with_spark_types
 
 _SQL_TYPES: dict[pl.DataType, str] = {pl.Int32(): "INT", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE"}
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
@@ -79,12 +80,12 @@ class SampleRelation:
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> SampleRelation:
         """The rows with these columns."""
         with _explained(self.frame, what, ", ".join(sql for _, sql in columns)):
-            return SampleRelation(self.frame.select(pl.sql_expr(sql).alias(name) for name, sql in columns))
+            return SampleRelation(self.frame.select(expression(sql).alias(name) for name, sql in columns))
 
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""
         with _explained(self.frame, what, sql):
-            return pl.sql_expr(sql).meta.output_name()
+            return expression(sql).meta.output_name()
 
     def compared_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
         """All values of polars can be compared."""
@@ -98,7 +99,9 @@ class SampleRelation:
         asked = sql, *self.frame.schema.items()
         if asked not in _TOLD:
             with _explained(self.frame, what, sql):
-                made = pl.SQLContext(f=self.frame).execute(f"SELECT {sql} AS x FROM f", eager=True)
+                made = pl.SQLContext(f=self.frame).execute(
+                    f"SELECT {with_spark_types(sql)} AS x FROM f", eager=True
+                )
                 kind = made.to_arrow().schema.field("x").type
             _TOLD[asked] = pa.string() if kind == pa.large_string() else kind
         return _TOLD[asked]

@@ -89,7 +89,7 @@ class Asked:
             return nice(max(SECOND if span > 100 * SECOND else 0, span / PAGES))
         length = microseconds(self.page)
         if length <= 0:
-            raise QueryError(f"page={self.page!r} must be longer than nothing, as in page='10 seconds'")
+            raise QueryError(f"page={self.page!r} must be positive, as in page='10 seconds'")
         return length
 
 

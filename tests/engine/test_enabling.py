@@ -19,7 +19,7 @@ SECOND = 1_000_000
 
 def script(enabling: Enabling | None, time: Any) -> Script:
     query = windows(union(A, B), "10 seconds", "10 seconds")
-    return Script(plan(query, dict.fromkeys("ab", time), domain=TimeDomain.TIMESTAMP), enabling=enabling)
+    return Script(plan(query, dict.fromkeys("ab", time), domain=TimeDomain.TIMESTAMP), quiet_streams=enabling)
 
 
 def emitted(run: Script) -> list[float]:
@@ -82,5 +82,5 @@ def test_a_timeout_is_told_by_an_enabling_timestamp(enabling: Enabling, instants
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(sw.QueryError, match="must be longer than nothing, as in periodic"):
+    with pytest.raises(sw.QueryError, match="must be positive, as in periodic"):
         sw.papers.periodic("0 seconds")

@@ -120,7 +120,7 @@ BOTH_STREAMS = windows(union(A, where(B, "h >= 1")), 10, 10, n="count(*)")
 
 
 def test_at_the_query_level_pages_wait_until_the_slowest_stream_has_come_to_them() -> None:
-    script = Script(plan(BOTH_STREAMS), heartbeats=sw.papers.query_level())
+    script = Script(plan(BOTH_STREAMS), heartbeat_scope=sw.papers.query_level())
     for tick in (1, 7, 12):
         script.page(frame([[tick, "x", 1]]), stream="a")
     figures = script.metrics()
@@ -142,7 +142,7 @@ def test_at_the_operator_level_nothing_is_held_back() -> None:
 
 
 def test_a_query_does_not_wait_for_the_streams_of_another_with_which_it_has_a_part_in_common() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.papers.query_level())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.papers.query_level())
     alone, both = ListSink(), ListSink()
     filtered = where(A, "h >= 1")
     add_query(executor, "alone", plan(windows(filtered, 10, 10, n="count(*)")), alone)
@@ -161,7 +161,7 @@ def test_a_query_does_not_wait_for_the_streams_of_another_with_which_it_has_a_pa
 
 
 def test_just_the_streams_that_hold_a_page_back_are_asked() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.papers.query_level())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.papers.query_level())
     for source in "abc":
         executor.add(Source(source, sorted_stream()))
     executor.add(Union("union"), [(source, "main") for source in "abc"])
@@ -180,7 +180,7 @@ def test_just_the_streams_that_hold_a_page_back_are_asked() -> None:
 
 def test_a_silent_stream_is_asked_and_its_timeout_lets_the_pages_of_others_go_on() -> None:
     policies = {"a": sw.bounded(0), "b": sw.bounded(0, timeout="5 seconds")}
-    script = Script(plan(BOTH_STREAMS, policies), heartbeats=sw.papers.query_level())
+    script = Script(plan(BOTH_STREAMS, policies), heartbeat_scope=sw.papers.query_level())
     script.page(frame([[25, "x", 1]]), stream="b")
     for tick in (3, 14, 20):
         script.page(frame([[tick, "x", 1]]), stream="a")
@@ -218,7 +218,7 @@ class Given:
 def test_a_stream_whose_pages_wait_for_those_that_wait_for_it_is_looked_at() -> None:
     """The page of b would be run only behind that of a, which is held back until b has come to it."""
     label = Label(frozenset({("a", "main"), ("b", "main")}), waits=True)
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=Given({"first": label}))
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=Given({"first": label}))
     for source in "ab":
         executor.add(Source(source, sorted_stream()))
     executor.add(Collect("first", forward=True), [("a", "main")])
@@ -236,7 +236,7 @@ def test_a_stream_whose_pages_wait_for_those_that_wait_for_it_is_looked_at() -> 
 
 def test_without_a_journal_the_sender_of_a_page_that_is_held_back_does_not_wait() -> None:
     """Its next page may be the one that lets the first go on."""
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.papers.query_level())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.papers.query_level())
     add_query(executor, "q", plan(BOTH_STREAMS), ListSink())
     ticket = executor.admit("source:a", page(5))
     assert not ticket.done
@@ -257,7 +257,7 @@ def test_time_goes_on_by_each_policy_while_pages_are_held_back(policy: str) -> N
     of = dict.fromkeys("ab", POLICIES[policy])
     held = {}
     for name, level in LEVELS.items():
-        script = Script(plan(windows(union(A, B), 10, 10, n="count(*)"), of), heartbeats=level)
+        script = Script(plan(windows(union(A, B), 10, 10, n="count(*)"), of), heartbeat_scope=level)
         for number in range(60):
             for stream in "ab":
                 script.page(frame([[2 * number + k, "x", 1] for k in (0, 3, 1)]), stream=stream)
@@ -273,7 +273,7 @@ def test_time_goes_on_by_each_policy_while_pages_are_held_back(policy: str) -> N
 
 
 def test_an_early_answer_speaks_of_what_has_been_presented() -> None:
-    script = Script(plan(BOTH_STREAMS), heartbeats=sw.papers.query_level())
+    script = Script(plan(BOTH_STREAMS), heartbeat_scope=sw.papers.query_level())
     script.page(frame([[1, "x", 1]]), stream="a").page(frame([[3, "x", 1]]), stream="b")
     script.page(frame([[5, "x", 1]]), stream="a").prod()
     assert [(r["kind"], r["n_seen"]) for r in script.results] == [("early", 1)], "of 1; 3 and 5 wait"
@@ -286,7 +286,7 @@ def test_pages_that_are_held_back_outlive_a_restart_and_are_held_back_again(tmp_
 
     def start() -> Script:
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
-        return Script(plan(BOTH_STREAMS), journal, sink, heartbeats=sw.papers.query_level())
+        return Script(plan(BOTH_STREAMS), journal, sink, heartbeat_scope=sw.papers.query_level())
 
     script, tickets = start(), []
     for number, tick in enumerate((1, 7, 12)):
@@ -306,7 +306,7 @@ def test_a_journal_may_be_continued_at_another_level(tmp_path: Path) -> None:
     sink = ListSink()
     for n, level in enumerate((sw.papers.query_level(), sw.operator_level(), sw.papers.query_level())):
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
-        script = Script(plan(BOTH_STREAMS), journal, sink, heartbeats=level)
+        script = Script(plan(BOTH_STREAMS), journal, sink, heartbeat_scope=level)
         script.page(frame([[n, "x", 1]]), stream="a")
         assert script.metrics()["q/union1"]["held"] == (0 if n == 1 else 1)
     script.drain()
@@ -317,7 +317,7 @@ def test_a_journal_may_be_continued_at_another_level(tmp_path: Path) -> None:
 
 
 def test_labels_follow_the_selectivities_that_are_measured() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeats=sw.memory_aware())
+    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.memory_aware())
     for source in ("S1", "S2", "S3"):
         executor.add(Source(source, sorted_stream()))
     first = GrowingUnion("O1", growth=3)

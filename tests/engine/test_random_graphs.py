@@ -145,7 +145,7 @@ class World:
     def begin(self, backwards: bool = False) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         self.executor = Executor(
-            ManualClock(), journal, self.strategy, ArrowPages(), heartbeats=self.heartbeats, together=True
+            ManualClock(), journal, self.strategy, ArrowPages(), heartbeat_scope=self.heartbeats, batch_pages=True
         )
         running = [name for name, q in self.queries.items() if q.last is None]
         for name in reversed(running) if backwards else running:
@@ -262,7 +262,7 @@ def test_a_diamond_gives_what_a_line_gives(
 ) -> None:
     """Both halves of a stream, filtered apart, united again, and once more beside the whole."""
     plan = arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(stream.slack), **TEXTS)
-    executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeats=heartbeats), ListSink()
+    executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeat_scope=heartbeats), ListSink()
     with watched_arcs():
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
         executor.add(Extend("a", Where("g = 'a'"), executor.pages), [("source", "main")])

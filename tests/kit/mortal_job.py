@@ -84,7 +84,7 @@ def work(spark: SparkSession, root: str) -> None:
         # However few the rows, they do not go by the driver.
         mock.patch.object(sink_operator, "FEW", 0),
         # Which rows are late goes by the pages: so all lives must have the same.
-        sw.Session(spark, journal=f"{root}/journal", together=False) as s,
+        sw.Session(spark, journal=f"{root}/journal", batch_pages=False) as s,
     ):
         frames = [
             spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{root}/{name}")

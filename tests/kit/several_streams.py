@@ -80,7 +80,7 @@ class World:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         pages = ArrowPages({"codes": CODES})
         self.executor = Executor(
-            ManualClock(), journal, self.strategy, pages, heartbeats=self.heartbeats, together=True
+            ManualClock(), journal, self.strategy, pages, heartbeat_scope=self.heartbeats, batch_pages=True
         )
         for name, query in self.queries.items():
             if query.last is None:

@@ -247,7 +247,7 @@ def test_a_page_arrives_when_it_is_admitted() -> None:
     ("policy", "domain", "wrong"),
     [
         (sw.bounded(5, idle="1 minute"), TimeDomain.SEQUENCE, "only timestamps go on with the clock"),
-        (sw.bounded("1 second", idle="0 seconds"), STAMPS, "must be longer than nothing, as in idle='1 minute'"),
+        (sw.bounded("1 second", idle="0 seconds"), STAMPS, "must be positive, as in idle='1 minute'"),
     ],
 )
 def test_wrong_settings_are_refused(policy: Disorder, domain: TimeDomain, wrong: str) -> None:

@@ -106,7 +106,7 @@ class Held:
     def due_in(self) -> float | None:
         return self.waits
 
-    def show_due(self) -> None:
+    def flush_due(self) -> None:
         if self.fails:
             raise PermissionError("read-only")
         if self.waits == 0:

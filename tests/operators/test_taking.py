@@ -119,7 +119,7 @@ def test_a_sketch_for_people_is_made_of_few_rows_also_where_pages_are_taken_toge
     monkeypatch: pytest.MonkeyPatch, policy: Disorder, sketched: int
 ) -> None:
     rows, sample = list[int](), pl.DataFrame({"t": [0]})
-    script = Script(arrow_plan(sample, 10, 10, disorder=policy, n="count(*)"), together=True)
+    script = Script(arrow_plan(sample, 10, 10, disorder=policy, n="count(*)"), batch_pages=True)
     taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
     taking._cost, taking._clock = {1: 4.0, 4: 1.0, 16: 9.0}, count(step=1_000.0).__next__
 
@@ -160,7 +160,7 @@ def test_no_more_are_taken_than_have_room_for_what_they_come_down_to(monkeypatch
     sample = pl.DataFrame({"t": [0], "g": ["a"]})
     pages = [pl.DataFrame({"t": [10 * n] * 4, "g": ["a", "b"] * 2}) for n in range(20)]
     plan = arrow_plan(sample, 10, 10, group_by=["g"], disorder=bounded(0), n="count(*)")
-    script = Script(plan, together=True, pages=Narrow(pane=10, most=6))
+    script = Script(plan, batch_pages=True, pages=Narrow(pane=10, most=6))
     taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
     taking._cost, taking._clock = {1: 4.0, 4: 2.0, 16: 1.0, 32: 9.0}, count(step=1_000.0).__next__
     taking._groups = 1
@@ -184,7 +184,7 @@ def test_windows_are_right_however_pages_are_taken(
 ) -> None:
     texts = {name: text for name, (text, _) in COUNT.items()}
     plan = arrow_plan(SAMPLE, *window, group_by=groups, disorder=bounded(stream.slack), **texts)
-    script, number = Script(plan, together=True), 0
+    script, number = Script(plan, batch_pages=True), 0
     source = script.executor.graph.nodes[source_label("s")].operator
     source._taking._cost = {1: 4.0, 2: 2.0, 4: 1.0}  # type: ignore[attr-defined]
     while number < len(stream.pages):

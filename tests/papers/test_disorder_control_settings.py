@@ -36,12 +36,12 @@ def test_a_dratio_that_is_no_share_is_refused(written: Any, says: str) -> None:
 
 @pytest.mark.parametrize("name", ["every", "timeout"])
 def test_a_length_of_nothing_is_refused(name: str) -> None:
-    with pytest.raises(QueryError, match=f"{name}='0 seconds' must be longer than nothing"):
+    with pytest.raises(QueryError, match=f"{name}='0 seconds' must be positive"):
         disorder_control(**{name: "0 seconds"})  # type: ignore[arg-type]
 
 
 def test_a_timeout_of_nothing_is_refused_by_max_delay() -> None:
-    with pytest.raises(QueryError, match="timeout='0 seconds' must be longer than nothing"):
+    with pytest.raises(QueryError, match="timeout='0 seconds' must be positive"):
         max_delay("0 seconds")
 
 

@@ -371,8 +371,8 @@ def test_what_is_no_share_is_refused(p: Any, says: str) -> None:
 @pytest.mark.parametrize(
     ("stretch", "says"),
     [
-        (0, "must be longer than nothing"),
-        ("-1 minute", "must be longer than nothing"),
+        (0, "must be positive"),
+        ("-1 minute", "must be positive"),
         (1.5, "neither pages nor time"),
         ("soon", "cannot read 'soon'"),
     ],
@@ -383,7 +383,7 @@ def test_what_is_no_stretch_is_refused(stretch: Any, says: str) -> None:
 
 
 def test_a_timeout_of_nothing_is_refused() -> None:
-    with pytest.raises(QueryError, match="timeout='0 seconds' must be longer than nothing"):
+    with pytest.raises(QueryError, match="timeout='0 seconds' must be positive"):
         drop_ratio(0.01, timeout="0 seconds")
 
 

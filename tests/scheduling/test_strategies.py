@@ -89,7 +89,7 @@ def test_a_turn_of_round_robin_ends_with_its_quantum_or_when_nothing_is_left() -
     assert strategy.pick([later, b], BUSY) == later
     assert strategy.pick([b], BUSY) == b
     assert strategy.pick([later, replace(b, last_run=4, seconds=1.0)], BUSY) == later
-    with pytest.raises(QueryError, match="must be longer than nothing"):
+    with pytest.raises(QueryError, match="must be positive"):
         sw.papers.round_robin(quantum="0 seconds")
 
 

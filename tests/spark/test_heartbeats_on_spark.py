@@ -29,7 +29,7 @@ def test_replays_give_the_answers_of_the_operator_level(spark: SparkSession, lev
     """When they come is another matter. Nothing is late here: that may depend on when a window was closed."""
     policies: dict[str, Disorder] = {"a": sw.bounded(36), "b": sw.bounded(36)}
     asked, pages = ("filtered", "for each row", "over results"), scattered(3)
-    with sw.Session(spark, heartbeats=level) as session:
+    with sw.Session(spark, heartbeat_scope=level) as session:
         streams = replayed(session, spark, pages, policies)
         runs = {name: fluent(QUERIES[name], streams).start() for name in asked}
         session.run_available()
@@ -48,7 +48,7 @@ def test_live_pages_wait_at_the_query_level_without_keeping_the_next_batch_from_
     def keep(df: DataFrame, commit_id: int) -> None:
         results.extend(df.toArrow().to_pylist())
 
-    with sw.Session(spark, heartbeats=sw.papers.query_level()) as session:
+    with sw.Session(spark, heartbeat_scope=sw.papers.query_level()) as session:
         streams = {}
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
@@ -75,7 +75,7 @@ def test_live_pages_wait_at_the_query_level_without_keeping_the_next_batch_from_
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"heartbeats": sw.memory_aware()}, id="heartbeats"),
+        pytest.param({"heartbeat_scope": sw.memory_aware()}, id="heartbeat_scope"),
         pytest.param({"strategy": sw.chain()}, id="charts", marks=pytest.mark.long),
     ],
 )
@@ -100,11 +100,11 @@ def test_what_a_join_gives_is_counted_for_those_who_go_by_it(spark: SparkSession
     # A mean over the last runs, each with what the page before it gave.
     assert abs(figures[label]["selectivity"] - given / 48) < 1
     assert figures[label]["growth"] > 0, "its pages have a size, too"
-    if "heartbeats" in settings:
+    if "heartbeat_scope" in settings:
         assert len(figures[label]["label"]) == 3, "the first join goes by all three streams"
 
 
 def test_what_is_no_level_is_refused(spark: SparkSession) -> None:
     for wrong in ("query", sw.papers.query_level):
-        with pytest.raises(QueryError, match=r"heartbeats=.*sw\.operator_level\(\) or sw\.memory_aware\(\)"):
-            sw.Session(spark, heartbeats=wrong)  # type: ignore[arg-type]
+        with pytest.raises(QueryError, match=r"heartbeat_scope=.*sw\.operator_level\(\) or sw\.memory_aware\(\)"):
+            sw.Session(spark, heartbeat_scope=wrong)  # type: ignore[arg-type]

@@ -179,7 +179,7 @@ def test_a_live_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path)
     for n in range(3):
         rows(spark).where(f"minute(t) % 3 = {n}").coalesce(1).write.mode("append").parquet(str(tmp_path))
     frame = spark.readStream.schema("t TIMESTAMP").option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         stream, asked = s.stream("s", frame, time="t", disorder=sw.bounded("1 day")), threading.Event()
 
         def sink(rows: DataFrame, commit_id: int) -> None:

@@ -145,7 +145,7 @@ def test_a_stream_meets_a_stored_relation(spark: SparkSession) -> None:
         runs = {how: flat.join(names, on="k", how=how).start() for how in ("inner", "left", "semi", "anti")}
         counted = flat.join(names, on="k").window(10).group_by("name").agg(n="sum(v)").start()
         weights = spark.table("weights")
-        session.table("heavy", weights)
+        session.register_table("heavy", weights)
         kept = flat.where("v > 1").join(weights.where("weight > 5"), on="k = code", how="left").start()
         session.run_available()
         found = {how: [(r["t"], r.get("name")) for r in run.results().to_pylist()] for how, run in runs.items()}

@@ -71,7 +71,7 @@ def test_a_commit_is_shown_at_once_after_a_pause_and_with_others_in_a_rush(tmp_p
         sink.write(rows(commit), commit)
     assert world.shown() == [0, 1] and sink.due_in() == 3
     world.now = 10
-    sink.show_due()
+    sink.flush_due()
     assert world.files() == ["part-run-000000-000000.parquet", "part-run-000001-000007.parquet"]
     assert world.shown() == [x for c in range(8) for x in (10 * c, 10 * c + 1)]
     assert sink.due_in() is None and world.held() == []
@@ -86,7 +86,7 @@ def test_a_day_of_commits_makes_few_files(tmp_path: Path) -> None:
     for commit in range(1_500):
         world.now = commit / 1.5
         sink.write(rows(commit), commit)
-    sink.show()
+    sink.flush()
     assert len(world.shown()) == 3_000
     assert len(world.files()) <= 1_000 / 10 + 1
 
@@ -119,7 +119,7 @@ def live(world: World, fate: Fate, done: int) -> int:
             world.now += 4
             sink.write(rows(commit), commit)
             done = commit + 1
-        sink.show()
+        sink.flush()
         return 10
     except Died:
         return done
@@ -179,7 +179,7 @@ def test_held_rows_are_shown_by_the_next_process_even_if_nothing_new_comes(tmp_p
     assert world.shown() == [0, 1] and world.held() == ["1", "2"]
     back = world.sink()
     assert back.due_in() == 0
-    back.show_due()
+    back.flush_due()
     assert world.shown() == [0, 1, 10, 11, 20, 21] and world.held() == []
 
 
@@ -215,7 +215,7 @@ def test_polars_and_pyarrow_read_the_folder_as_one_table(tmp_path: Path) -> None
     for commit in range(5):
         world.now += 7
         sink.write(rows(commit), commit)
-    sink.show()
+    sink.flush()
     assert pl.read_parquet(world.out)["x"].sort().to_list() == sorted(pq.read_table(world.out)["x"].to_pylist())
 
 
@@ -251,7 +251,7 @@ class Journaled(faults.World):
     def live(self, fate: Fate, again: int = 0) -> Script | None:
         try:
             script = self.read(fate, again).drain()
-            self.parquet.show()
+            self.parquet.flush()
         except Died:
             return None
         return script

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import slackwater as sw
@@ -196,8 +196,13 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
             "'w' is a column of single rows",
         ),
         (lambda q: q.window(10).agg(n="count(*) FILTER (WHERE v > 1)"), r"n='count\(\*\) FILTER"),
-        (lambda q: q.where(F.col("v") > 1), "write Spark SQL as text"),
-        (lambda q: q.window(10).agg(n=F.count("*")), r"agg\(n=.*write Spark SQL as text"),
+        (lambda q: q.where(5), "write Spark SQL as text"),
+        (lambda q: q.window(10).agg(n=5), r"agg\(n=5\).*write Spark SQL as text"),
+        (lambda q: q.window(10).agg(F.count("*")), "give it a name"),
+        (lambda q: q.where(F.udf(bool, "boolean", useArrow=False)("v")), "a function has no text; register it"),
+        (lambda q: q.select(F.col("v").desc()), "are not sorted"),
+        (lambda q: q.select(F.sum("v").over(Window.partitionBy("k"))), r"rolling\(range"),
+        (lambda q: q.rolling(range=5).join(q.rolling(range=5), on=[F.col("k"), "k"]), "write column names, or a"),
         (lambda q: q.start(name=""), "a query's name is a text without a slash"),
         (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),
         (lambda q: sw.Session(q.session.spark, strategy=sw.fifo), r"write strategy= with sw\.fifo\(\)"),  # type: ignore[arg-type]

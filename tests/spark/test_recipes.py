@@ -81,7 +81,7 @@ class Taken:
 
 
 def live(spark: SparkSession, root: Path, query: Query, taken: Any, journal: Path | None = None) -> dict[str, Any]:
-    with sw.Session(spark, journal=journal or root / "journal", together=False) as s:
+    with sw.Session(spark, journal=journal or root / "journal", batch_pages=False) as s:
         df = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
         made = query(s, s.stream("rows", df, time="t", disorder=sw.bounded(5)))
         run = made.start(sink=taken, name="q", hold=True)
@@ -237,7 +237,7 @@ def test_queries_with_and_without_windows_share_a_stream(
 ) -> None:
     give(tmp_path / "in")
     taken = {name: Taken(tmp_path / "journal") for name in ("all", "some")}
-    with sw.Session(spark, journal=tmp_path / "journal", together=False) as s:
+    with sw.Session(spark, journal=tmp_path / "journal", batch_pages=False) as s:
         df = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
         rows = s.stream("rows", df, time="t", disorder=sw.bounded(0))
         everything = rows.select("v").start(sink=taken["all"], name="all", hold=True)

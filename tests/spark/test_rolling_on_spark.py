@@ -94,7 +94,7 @@ AGGREGATES = {"total": "sum(v)", "top": "max(v)", "money": "sum(d)", "mean": "av
 
 def test_a_range_window_is_sparks_own_range_between(spark: SparkSession, tmp_path: Path) -> None:
     write_pages(tmp_path / "in")
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         run = rows.rolling(range="30 seconds").group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
@@ -109,7 +109,7 @@ def test_a_range_window_is_sparks_own_range_between(spark: SparkSession, tmp_pat
 def test_windows_go_by_another_attribute(spark: SparkSession, tmp_path: Path) -> None:
     """S4 Q2: [RANGE 100 tuples, WATTR orderID], with an order of its own and a projection before it."""
     write_pages(tmp_path / "in")
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         with pytest.raises(QueryError, match="add disorder="):
             rows.rolling(rows=100, on="order_id")
@@ -135,7 +135,7 @@ def test_windows_go_by_another_attribute(spark: SparkSession, tmp_path: Path) ->
 
 def test_decimals_are_a_time(spark: SparkSession, tmp_path: Path) -> None:
     write_pages(tmp_path / "in")
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = stream_of(s, tmp_path / "in", "price", "5.01")
         each = rows.rolling(range="0.5").agg(**AGGREGATES).start(hold=True)
         slid = rows.window(Decimal("2.5"), slide="0.5", offset="0.25").agg(n="count(*)").start(hold=True)
@@ -160,7 +160,7 @@ def test_a_later_session_goes_on_where_one_has_stopped(spark: SparkSession, tmp_
     os.rename(tmp_path / "in/3.parquet", tmp_path / "3.parquet")
 
     def life(journal: Path, drain: bool) -> None:
-        with sw.Session(spark, journal=journal, together=False) as s:
+        with sw.Session(spark, journal=journal, batch_pages=False) as s:
             rows = stream_of(s, tmp_path / "in", "t", "10 seconds")
             query = rows.rolling(range="1 minute").group_by("k").agg(**AGGREGATES)
             query.start(sink=tmp_path / f"out-{journal.name}", name="q", hold=True)
@@ -180,7 +180,7 @@ def test_a_later_session_goes_on_where_one_has_stopped(spark: SparkSession, tmp_
 
 def test_a_query_may_have_a_policy_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
     write_pages(tmp_path / "in")
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         strict = rows.window("10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
         again = rows.window("1 minute", slide="10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
@@ -202,7 +202,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
         raise PartialsTooLarge
 
     def answer() -> tuple[str, list[dict[str, Any]]]:
-        with sw.Session(spark, together=False) as s:
+        with sw.Session(spark, batch_pages=False) as s:
             rows = stream_of(s, tmp_path / "in", "t", "10 seconds").where("v > 3")
             run = rows.rolling(range="40 seconds").agg(**AGGREGATES).start(hold=True)
             s.run_available()
@@ -232,7 +232,7 @@ def test_spilled_rows_answer_as_resident_ones(
     os.rename(tmp_path / "in/3.parquet", tmp_path / "3.parquet")
 
     def life(name: str, limit: int, drain: bool = True) -> dict[str, Any]:
-        with sw.Session(spark, journal=tmp_path / name, resident_limit=limit, together=False) as s:
+        with sw.Session(spark, journal=tmp_path / name, resident_limit=limit, batch_pages=False) as s:
             rows = stream_of(s, tmp_path / "in", "t", "10 seconds")
             query = window_of(rows, **window).group_by("k").agg(**AGGREGATES, tail="last(t)")
             run = query.start(sink=tmp_path / f"out-{name}", late=tmp_path / f"late-{name}", name="q", hold=True)

@@ -145,7 +145,7 @@ def test_chain_holds_filtered_pages_and_answers_the_same(
         pl.DataFrame({"t": range(10 * n, 10 * n + 10), "i": range(10)}).write_parquet(tmp_path / f"{n}.parquet")
     folder = spark.readStream.schema("t BIGINT, i BIGINT").option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
     held: list[bool] = []
-    with sw.Session(spark, strategy=sw.chain(), memory=memory, together=False) as s:
+    with sw.Session(spark, strategy=sw.chain(), memory=memory, batch_pages=False) as s:
         rows = s.stream("rows", folder, time="t", disorder=sw.bounded(100))
         kept = rows.where(KEEP).map(lambda batch: batch, schema="t BIGINT, i BIGINT")
         run = kept.window(20).agg(n="count(*)").start(hold=True)

@@ -48,7 +48,7 @@ def write_pages(folder: Path, pages: int, seed: int) -> None:
 def answers(
     spark: SparkSession, tmp_path: Path, limit: int, **window: int
 ) -> tuple[list[tuple[object, ...]], dict]:
-    with sw.Session(spark, resident_limit=limit, together=False) as s:
+    with sw.Session(spark, resident_limit=limit, batch_pages=False) as s:
         df = spark.readStream.schema("t BIGINT, k BIGINT, v DOUBLE").option("maxFilesPerTrigger", 1)
         rows = s.stream("rows", df.parquet(str(tmp_path / "in")), time="t", disorder=sw.bounded(10))
         run = window_of(rows, **window).group_by("k").agg(**AGGREGATES).start(hold=True)

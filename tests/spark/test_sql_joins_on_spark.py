@@ -37,7 +37,7 @@ def session(spark: SparkSession) -> Iterator[sw.Session]:
             frame = spark.createDataFrame(table)
             policy = sw.bounded("1 minute")
             made.stream(name, frame, time="ts", arrival="received", page="5 minutes", disorder=policy)
-        made.table(
+        made.register_table(
             "carriers", spark.createDataFrame([("AA", "American"), ("BB", "Blue")], "code string, name string")
         )
         spark.createDataFrame([("AA", 1)], "carrier string, rank int").createOrReplaceTempView("ranks")

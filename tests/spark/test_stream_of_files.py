@@ -96,7 +96,7 @@ def test_final_results_equal_sparks_batch_answer(
     spark: SparkSession, tmp_path: Path, window: dict[str, str], sql: str
 ) -> None:
     write_files(tmp_path)
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
         run = window_of(rows, **window).group_by("k").agg(**AGGREGATES).start(hold=True)
         s.run_available()
@@ -117,7 +117,7 @@ def test_final_results_equal_sparks_batch_answer(
 
 def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path, files=6)
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("1 minute"))
         run = rows.where("v >= 0").window("20 seconds").group_by("k").agg(n="count(*)").start(hold=True)
         s.run_available(drain=False)
@@ -129,7 +129,7 @@ def test_results_come_before_the_end_and_one_job_a_page(spark: SparkSession, tmp
 
 def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("10 seconds"))
         run = rows.where("1 = 0").window("20 seconds").agg(n="count(*)").start(hold=True)
         s.run_available(drain=False)
@@ -140,7 +140,7 @@ def test_where_does_not_keep_rows_from_moving_time(spark: SparkSession, tmp_path
 
 def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
         query = rows.select("upper(k) AS key", double="v * 2").window("1 hour", offset="30 minutes")
         run = query.group_by("key").agg(total="sum(double)", n="count(double)").start(hold=True)
@@ -153,7 +153,7 @@ def test_select_renames_and_computes(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_two_queries_share_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path)
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = s.stream("rows", read_stream(spark, tmp_path), time="t", disorder=sw.bounded("2 minutes"))
         one = rows.window("1 day").agg(n="count(*)").start(hold=True)
         two = rows.where("k = 'k1'").window("1 day").agg(n="count(*)").start(hold=True)
@@ -175,7 +175,7 @@ def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_pa
     folder = tmp_path / "in"
     folder.mkdir()
     write_files(folder, files=2)
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         rows = s.stream("rows", read_stream(spark, folder), time="t", disorder=sw.bounded("0 seconds"))
         run = rows.window("20 seconds").agg(n="count(*)").start()
         worked_off(s)
@@ -189,7 +189,7 @@ def test_a_running_query_takes_files_that_come_later(spark: SparkSession, tmp_pa
 
 def test_integer_time_and_unparsable_time(spark: SparkSession, tmp_path: Path) -> None:
     pl.DataFrame({"seq": ["1", "x", "12", None, "30"]}).write_parquet(tmp_path / "a.parquet")
-    with sw.Session(spark, together=False) as s:
+    with sw.Session(spark, batch_pages=False) as s:
         df = spark.readStream.schema("seq STRING").parquet(str(tmp_path))
         late: list[list[str | None]] = []
         orders = s.stream("orders", df, time="try_cast(seq AS BIGINT)", disorder=sw.bounded(0))

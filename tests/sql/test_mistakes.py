@@ -150,7 +150,7 @@ MISTAKES = [
     ("SET ‸jurnal = 'x'", "(did you mean 'journal'?)"),
     ("SET strategy = ‸'chian'", "there is no strategy 'chian'"),
     ("SET max_wait = ‸'soon'", "max_wait: cannot read 'soon' as a length of time; write for example '30 minutes'"),
-    ("SET heartbeats = ‸'query_levle'", "no level of heartbeats 'query_levle' (did you mean 'query_level'?)"),
+    ("SET heartbeat_scope = ‸'query_levle'", "no level of heartbeats 'query_levle' (did you mean 'query_level'?)"),
     ("SHOW STREAMS ‸SHOW QUERIES", "expected ';' or the end of the statement"),
     ("-- nothing at all‸", "there is no statement"),
 ]

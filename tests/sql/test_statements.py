@@ -176,8 +176,8 @@ def test_a_setting_is_for_the_session_of_a_file() -> None:
     assert isinstance(made, S.SetSession)
     assert (made.name, made.value) == ("journal", "state")
     for level in ("operator_level", "query_level", "memory_aware"):
-        made = statement(f"SET heartbeats = '{level}'")
-        assert isinstance(made, S.SetSession) and (made.name, made.value) == ("heartbeats", level)
+        made = statement(f"SET heartbeat_scope = '{level}'")
+        assert isinstance(made, S.SetSession) and (made.name, made.value) == ("heartbeat_scope", level)
 
 
 def test_a_view_is_no_place_for_emit() -> None:

@@ -140,7 +140,7 @@ def test_what_cannot_be_tried() -> None:
 def test_settings_that_cannot_be_tried() -> None:
     refused("targets=1: a share that may be lost lies between 0 and 1", targets=1)
     refused(r"targets=\[\]: say what share may be lost", targets=[])
-    refused("page='0 seconds' must be longer than nothing", page="0 seconds")
+    refused("page='0 seconds' must be positive", page="0 seconds")
     refused("slide='2 minutes' is longer than size='1 minute'", windows=("1 minute", "2 minutes"))
     refused("write RANGE, or RANGE and SLIDE", windows=("1 minute", "2 minutes", "3 minutes"))
     refused("delays='-1 seconds' is negative", delays="-1 seconds")

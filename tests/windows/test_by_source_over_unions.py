@@ -93,7 +93,9 @@ class Sitting:
 
     def begin(self, at: int) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self._folder)
-        self.script = Script(self._plan, journal=journal, sink=self.sink, late=self.late, heartbeats=self._level)
+        self.script = Script(
+            self._plan, journal=journal, sink=self.sink, late=self.late, heartbeat_scope=self._level
+        )
         self.script.clock.set(at)
 
     @property

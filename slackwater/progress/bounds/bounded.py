@@ -40,7 +40,7 @@ class Bounded:
             )
         idle = domain.span(self.idle, "idle")
         if idle <= 0:
-            raise QueryError(f"bounded(idle={self.idle!r}) must be longer than nothing, as in idle='1 minute'")
+            raise QueryError(f"bounded(idle={self.idle!r}) must be positive, as in idle='1 minute'")
         return idle
 
     def describe(self) -> str:

@@ -95,5 +95,5 @@ def _stretch(stretch: int | str | timedelta) -> int | str:
         raise QueryError(f"stretch={stretch!r} is neither pages nor time; {wanted}")
     length = stretch if isinstance(stretch, int) else microseconds(stretch)
     if length <= 0:
-        raise QueryError(f"stretch={stretch!r} must be longer than nothing; {wanted}")
+        raise QueryError(f"stretch={stretch!r} must be positive; {wanted}")
     return f"{length} microseconds" if isinstance(stretch, timedelta) else stretch

@@ -18,21 +18,21 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK
 
-#: At the start and after a change, time moves when it has gone on for so long that the slack is at most this part,
+#: After a change, start again when the stream has been observed for slack / SEEN.
 SEEN = 0.6
-#: or at the start this part, if rows of the newer half of the cells are at most so many times as late as the rest:
-#: clocks show at once how wrong they are, delays only when they have passed. The slack is that
+#: At the start, slack / BEGUN is enough if the newer half of the cells is not later than the older half, by the
+#: factor LATER: a wrong clock shows at once, a long delay only when it has passed.
 BEGUN, LATER = 0.8, 1.05
-#: by all cells since the change and by so many of the newest alone, of whose rows 80 % are at most half of it late,
+#: Cells that count as the newest. Time moves again when 80 % of their rows are late by at most half of the slack,
 NEWEST = 4
-#: or not so much later than those of all cells.
+#: or when they are not later than the rows of all cells by this factor.
 GROWN = 1.25
-#: Before time moves for the first time there must be so many cells at least, and rows of which so many may be lost.
+#: Time first moves after at least FIRST cells, and when the allowance is at least LOSABLE rows.
 FIRST, LOSABLE = 3, 0.5
-#: After a change there must be so many cells.
+#: Cells to observe after a change.
 AGAIN = 5
-#: After a change for the better only the newest cells count, if so many rows of theirs may be lost. At the start,
-#: while fewer may be, more than the slack must have been seen.
+#: After a change for the better only the newest cells count, once their allowance is this number of rows. At the
+#: start, with a smaller allowance, the stream must have been observed for longer than the slack.
 ENOUGH = 5
 
 

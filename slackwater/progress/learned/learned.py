@@ -117,20 +117,20 @@ def learned(
     """
     timed = not isinstance(window, int) and window is not None
     if timed and microseconds(window) <= 0:  # type: ignore[arg-type]
-        raise QueryError(f"window={window!r} must be longer than nothing, as in window='10 minutes'")
+        raise QueryError(f"window={window!r} must be positive, as in window='10 minutes'")
     length = microseconds(window) if timed else None if window is None else whole(window, "window")  # type: ignore[arg-type]
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= alpha <= 1:
         raise QueryError(f"alpha={alpha!r} is no weight; write a number from 0 to 1, as in alpha=0.5")
     step, ahead = microseconds(unit), microseconds(tmax)
     if step <= 0:
-        raise QueryError(f"unit={unit!r} must be longer than nothing, as in unit='1 second'")
+        raise QueryError(f"unit={unit!r} must be positive, as in unit='1 second'")
     if not 0 <= ahead <= MOST_UNITS * step:
         raise QueryError(
             f"tmax={tmax!r} must lie between 0 and {MOST_UNITS} times unit={unit!r}; write a longer unit"
         )
     limit = None if timeout is None else microseconds(timeout)
     if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be longer than nothing, as in timeout='10 minutes'")
+        raise QueryError(f"timeout={timeout!r} must be positive, as in timeout='10 minutes'")
     if adaptive and window is None:
         raise QueryError("adaptive=True moves the window, but window=None; write one, as in window='10 minutes'")
     if groups is not None:

@@ -39,7 +39,7 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
 
 def _tell_errors(runs: Sequence[Run]) -> None:
     for run in runs:
-        run.show()
+        run.flush()
         if (error := run.exception()) is not None:
             raise error
 

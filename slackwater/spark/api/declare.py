@@ -42,7 +42,7 @@ def check_table(name: object, df: object, taken: Collection[str]) -> None:
     if df.isStreaming:
         raise QueryError(f"table {name!r}: this DataFrame is a stream; declare it with s.stream(…)")
     if not isinstance(name, str) or not name.isidentifier():
-        raise QueryError(f"table {name!r}: a table's name is a word, as in s.table('carriers', df)")
+        raise QueryError(f"table {name!r}: a table's name is a word, as in s.register_table('carriers', df)")
     if name in taken:
         raise QueryError(f"there is already a stream {name!r}; choose another name for the table")
     _check_columns(name, df.columns)

@@ -110,8 +110,8 @@ class Interpreter:
                 return self._run(statement)
             case S.SetSession():
                 raise QueryError(
-                    f"a session has its {statement.name} from the begin; write SET first in a file, or make it "
-                    f"with sw.Session({statement.name}=…)"
+                    f"{statement.name} is fixed when the session is created; write SET first in a file, or write "
+                    f"sw.Session({statement.name}=…)"
                 )
 
     def query(self, select: S.Select) -> Query:

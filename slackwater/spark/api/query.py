@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Never
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early
@@ -17,6 +17,7 @@ from slackwater.plan.node import PlanNode, describe
 from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
+from slackwater.spark.api.column_sql import On, attribute_of, keys_of, pairs_of, text_of
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.sinks.sinks import SinkLike
 from slackwater.sql.write import to_sql
@@ -55,19 +56,27 @@ class Query:
         self.session._analysis.of(logical)
         return Query(self.session, logical, self.early, self.sideline)
 
-    def where(self, condition: str) -> Query:
-        """The rows, or results, that meet a Spark SQL condition."""
-        _check_text("where", condition)
-        return self._step(L.Where((self.logical,), condition))
+    def where(self, condition: str | Column) -> Query:
+        """The rows, or results, that meet a Spark SQL condition: text, or a Column. `filter` is the same."""
+        return self._step(L.Where((self.logical,), text_of("where", condition)))
 
-    def select(self, *columns: str, **named: str) -> Query:
+    filter = where
+
+    def withColumn(self, name: str, expression: str | Column) -> Query:
+        """The same rows with one more column, or with another value in a column that is there."""
+        names = self.session._analysis.of(self.logical).relation.names
+        text = text_of("withColumn", expression)
+        if not any(name.lower() == known.lower() for known in names):
+            return self._step(L.Select((self.logical,), ((None, "*"), (name, text))))
+        pairs = tuple((n, text if n.lower() == name.lower() else f"`{n}`") for n in names)
+        return self._step(L.Select((self.logical,), pairs))
+
+    def select(self, *columns: str | Column, **named: str | Column) -> Query:
         """The same rows with other columns: Spark SQL expressions with an alias, or `name="expression"`.
 
         Results keep the columns that every result has, such as `window_start`.
         """
-        _check_text("select", *columns, **named)
-        pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
-        return self._step(L.Select((self.logical,), tuple(pairs)))
+        return self._step(L.Select((self.logical,), pairs_of("select", columns, named)))
 
     def map(self, function: Function, schema: str) -> Query:
         """What a Python function makes of each row, such as the answer of a model. Rows keep their time.
@@ -103,7 +112,7 @@ class Query:
     def join(
         self,
         other: Query | Windowed | DataFrame,
-        on: str | Sequence[str] | None = None,
+        on: On = None,
         how: str = "inner",
         within: Span | tuple[Span, Span] | None = None,
     ) -> Query:
@@ -117,8 +126,8 @@ class Query:
 
         Args:
             other: another stream or query, a window of one, or a static DataFrame.
-            on: a column of both sides, or several, or a Spark SQL condition over the columns of both. Other columns
-                have different names on both sides.
+            on: a column of both sides, or several, or a Spark SQL condition over the columns of both: text, or a
+                Column. Other columns have different names on both sides.
             how: "inner", "left", "right", "full", "semi" or "anti"; with a DataFrame not "right" or "full".
             within: (before, after): a row of the other side may be at most this far before and after a row of this
                 one, both ends included. One length means both.
@@ -131,7 +140,7 @@ class Query:
         slide: Span | None = None,
         offset: Span | None = None,
         *,
-        on: str | None = None,
+        on: str | Column | None = None,
         disorder: Disorder | None = None,
         **unknown: Never,
     ) -> Windowed:
@@ -156,17 +165,16 @@ class Query:
         """
         _check_words(unknown)
         if size is None:
-            raise QueryError(
-                "window() needs a size, as in window('10 minutes') or window('1 hour', slide='10 minutes')"
-            )
-        return self._windowed(L.Window(size, size if slide is None else slide, offset, None, on, disorder))
+            raise QueryError("window() needs a size, as in window('10 minutes')")
+        step = size if slide is None else slide
+        return self._windowed(L.Window(size, step, offset, None, attribute_of(on), disorder))
 
     def rolling(
         self,
         range: Span | None = None,
         *,
         rows: int | None = None,
-        on: str | None = None,
+        on: str | Column | None = None,
         disorder: Disorder | None = None,
     ) -> Windowed:
         """A window for each row, that ends with the row (S4); `agg` or `join` is next.
@@ -179,7 +187,7 @@ class Query:
             on: the attribute that windows go by instead of the stream's time, as in `window`.
             disorder: a policy for this query alone, instead of the stream's.
         """
-        return self._windowed(L.Window(range, None, None, rows, on, disorder))
+        return self._windowed(L.Window(range, None, None, rows, attribute_of(on), disorder))
 
     def _windowed(self, window: L.Window) -> Windowed:
         analysis = self.session._analysis
@@ -240,17 +248,17 @@ class Windowed:
     session: Session
     logical: L.Aggregate
 
-    def group_by(self, *columns: str, **named: str) -> Windowed:
-        """The window by groups: columns, expressions with an alias, or `name="expression"`."""
-        _check_text("group_by", *columns, **named)
-        pairs: list[L.Column] = [*((None, text) for text in columns), *named.items()]
-        grouped = replace(self.logical, groups=(*self.logical.groups, *pairs))
+    def group_by(self, *columns: str | Column, **named: str | Column) -> Windowed:
+        """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
+        grouped = replace(self.logical, groups=(*self.logical.groups, *pairs_of("group_by", columns, named)))
         analysis = self.session._analysis
         rows, _ = analysis.window(analysis.rows_of(grouped.inputs[0]), grouped.window)
         analysis.groups(rows, grouped.groups)
         return Windowed(self.session, grouped)
 
-    def join(self, other: Query | Windowed, on: str | Sequence[str] | None = None, how: str = "inner") -> Query:
+    groupBy = group_by
+
+    def join(self, other: Query | Windowed, on: On = None, how: str = "inner") -> Query:
         """The pairs of rows that are alive at the same time; see `Query.join`.
 
         A row of time t finds partners for its range, until t + range; of a window of rows, until so many rows of
@@ -260,13 +268,16 @@ class Windowed:
         _check_plain(self)
         return _join(self.session, (self.logical.inputs[0], self.logical.window), other, on, how)
 
-    def agg(self, **aggregates: str) -> Query:
+    def agg(self, *columns: Column, **aggregates: str | Column) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
 
-        As in `agg(n="count(*)", rate="sum(late) / count(*)")`.
+        As in `agg(n="count(*)", rate="sum(late) / count(*)")`, or with Columns, `agg(F.count("*").alias("n"))`.
         """
-        _check_text("agg", **aggregates)
-        logical = replace(self.logical, aggregates=tuple(aggregates.items()))
+        pairs = pairs_of("agg", columns, aggregates)
+        for name, text in pairs:
+            if name is None:
+                raise QueryError(f"agg({text!r}): give it a name, as in agg(n={text!r}) or .alias('n')")
+        logical = replace(self.logical, aggregates=tuple((name or "", text) for name, text in pairs))
         self.session._analysis.of(logical)
         return Query(self.session, logical)
 
@@ -279,13 +290,11 @@ def _join(
     session: Session,
     left: _Side,
     other: object,
-    on: str | Sequence[str] | None,
+    on: On,
     how: str,
     within: Span | tuple[Span, Span] | None = None,
 ) -> Query:
-    keys = on if on is None or isinstance(on, str) or not isinstance(on, Sequence) else tuple(on)
-    if not (keys is None or isinstance(keys, str) or (isinstance(keys, tuple) and all(map(_is_text, keys)))):
-        raise QueryError(f"join(on={on!r}): write column names, or a Spark SQL condition as text, as in on='a = b'")
+    keys = keys_of(on)
     if isinstance(other, DataFrame):
         if left[1] is not None:
             raise QueryError("join() with a stored relation needs no window; leave rolling(…) out before it")
@@ -314,10 +323,6 @@ def _both_ends(within: object) -> tuple[Span, Span] | None:
     return None if within is None else (ends[0], ends[1])
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _side_of(windowed: Windowed) -> _Side:
     _check_plain(windowed)
     return windowed.logical.inputs[0], windowed.logical.window
@@ -339,12 +344,3 @@ def _check_words(unknown: Mapping[str, object]) -> None:
             )
         hint = did_you_mean(word, ["size", "slide", "offset", "on", "disorder"])
         raise QueryError(f"window({word}={value!r}): there is no {word}={hint}")
-
-
-def _check_text(step: str, *texts: object, **named: object) -> None:
-    """Refuse what is not Spark SQL as text, such as a Column of Spark."""
-    for name, text in (*((None, text) for text in texts), *named.items()):
-        if not isinstance(text, str):
-            written = f"{step}({text!r})" if name is None else f"{step}({name}={text!r})"
-            example = "agg(n='count(*)')" if step == "agg" else f"{step}('delay > 15')"
-            raise QueryError(f"{written}: write Spark SQL as text, as in {example}")

@@ -60,6 +60,11 @@ class Run:
         return not self._ended.is_set()
 
     @property
+    def isActive(self) -> bool:
+        """The same as `active`, in PySpark's word."""
+        return self.active
+
+    @property
     def status(self) -> str:
         """How it stands: "waiting", "running", "finished", "stopped" or "failed".
 
@@ -169,16 +174,23 @@ class Run:
             raise self._error
         return over
 
+    awaitTermination = await_termination
+
+    @property
+    def lastProgress(self) -> Metrics:
+        """The same as `metrics()`, in PySpark's word."""
+        return self.metrics()
+
     def stop(self) -> None:
         """Stop the query; its stream stops with the last query that reads it."""
         self._running.stop_run(self)
 
-    def show(self) -> None:
+    def flush(self) -> None:
         """Make all rows visible that the Parquet sinks have; `stop()` and `session.run_available()` do so too."""
         for rows, output in (("results", self.sink), ("late rows", self.late)):
             if isinstance(output, ParquetSink):
                 try:
-                    output.show()
+                    output.flush()
                 except Exception as error:
                     raise output_failed(self.name, rows, output, error) from error
 

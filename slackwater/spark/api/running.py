@@ -62,9 +62,9 @@ class Running:
         journal: FileJournal | None,
         strategy: Strategy | None,
         resident_limit: int,
-        enabling: Enabling | None = None,
-        heartbeats: Heartbeats | None = None,
-        together: bool = True,
+        quiet_streams: Enabling | None = None,
+        heartbeat_scope: Heartbeats | None = None,
+        batch_pages: bool = True,
     ) -> None:
         self.runs: dict[str, Run] = {}
         """Replaced, never changed: all threads go through it."""
@@ -75,7 +75,7 @@ class Running:
         self._noted = JournalQueries(journal)
         self._resident_limit = resident_limit
         self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages, enabling, heartbeats, together)
+        executor = Executor(self._clock, journal, strategy, pages, quiet_streams, heartbeat_scope, batch_pages)
         pages.counts_pairs = executor.counts_rows
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)
@@ -329,7 +329,7 @@ class Running:
             resumable = self.loop.executor.retire(run.name)
             if resumable is not None:
                 self._over(run, resumable)
-                run.show()
+                run.flush()
 
         if self.loop.inside:
             self.loop.soon(retire)
@@ -351,7 +351,7 @@ class Running:
         _log.error("%s", run.failure)
         event("query.failed", query=name, error=run.failure, resumable=resumable)
         try:
-            run.show()
+            run.flush()
         except RunError as failure:  # it may be the sink that has failed
             decision("answers.not_shown", query=name, error=failure)
         self._stop_unread()
@@ -375,7 +375,7 @@ class Running:
             self.readers.join()
             for run in list(self.runs.values()):
                 try:
-                    run.show()
+                    run.flush()
                 except RunError as error:
                     _log.error("%s", error)
             then()

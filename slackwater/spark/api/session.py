@@ -69,11 +69,11 @@ class Session(SpeaksSql):
         strategy: what runs first when much waits: sw.fifo() (the default), sw.chain(), or to compare
             sw.papers.greedy() or sw.papers.round_robin().
         sync: with False the journal outlives a crash, but not a power cut.
-        enabling: when a quiet stream says how far time has come: sw.on_demand() (the default), or to compare
+        quiet_streams: when a quiet stream says how far time has come: sw.on_demand() (the default), or to compare
             sw.papers.periodic("1 second") or sw.papers.no_enabling().
-        heartbeats: for which streams pages wait in a query over several: sw.operator_level() (the default),
+        heartbeat_scope: for which streams pages wait in a query over several: sw.operator_level() (the default),
             sw.memory_aware(), or to compare sw.papers.query_level() (S1 section 7).
-        together: whether waiting pages of one stream are taken as one where that is faster.
+        batch_pages: whether waiting pages of one stream are taken as one where that is faster.
         memory: how much of what waits between operators is held in Spark's memory; the rest goes to files.
         disk: when pages that wait on disk take more than this, Spark reads no further for now.
         storage: a folder, or an address that pyarrow knows, for the rows that Spark's workers write: pages that
@@ -88,9 +88,9 @@ class Session(SpeaksSql):
         resident_limit: int = 256 * 2**20,
         strategy: Strategy | None = None,
         sync: bool = True,
-        enabling: Enabling | None = None,
-        heartbeats: Heartbeats | None = None,
-        together: bool = True,
+        quiet_streams: Enabling | None = None,
+        heartbeat_scope: Heartbeats | None = None,
+        batch_pages: bool = True,
         memory: str | int = MEMORY,
         disk: str | int = DISK,
         storage: str | os.PathLike[str] | None = None,
@@ -98,13 +98,15 @@ class Session(SpeaksSql):
         if strategy is not None and not isinstance(strategy, Strategy):
             known = "sw.fifo() or sw.chain(max_wait='10 seconds')"
             raise QueryError(f"strategy={strategy!r}: write strategy= with {known}")
-        if enabling is not None and not isinstance(enabling, Enabling):
+        if quiet_streams is not None and not isinstance(quiet_streams, Enabling):
             raise QueryError(
-                f"enabling={enabling!r}: write sw.on_demand(), or to compare sw.papers.periodic('1 second')"
+                f"quiet_streams={quiet_streams!r}: write sw.on_demand(), or sw.papers.periodic('1 second')"
             )
-        if heartbeats is not None and (isinstance(heartbeats, type) or not hasattr(heartbeats, "labels")):
+        if heartbeat_scope is not None and (
+            isinstance(heartbeat_scope, type) or not hasattr(heartbeat_scope, "labels")
+        ):
             levels = "sw.operator_level() or sw.memory_aware()"
-            raise QueryError(f"heartbeats={heartbeats!r}: write heartbeats= with {levels}")
+            raise QueryError(f"heartbeat_scope={heartbeat_scope!r}: write heartbeat_scope= with {levels}")
         self.spark = spark if spark is not None else embedded()
         given = shared_place(self.spark, journal, storage)
         self._journal = None if journal is None else open_journal(StorageDir.of(journal), sync)
@@ -133,9 +135,9 @@ class Session(SpeaksSql):
                 self._journal,
                 strategy,
                 resident_limit,
-                enabling,
-                heartbeats,
-                together,
+                quiet_streams,
+                heartbeat_scope,
+                batch_pages,
             )
         except BaseException:
             self._close()
@@ -173,11 +175,11 @@ class Session(SpeaksSql):
             arrival: of a replay: the column that says when each row came.
             page: of a replay: how much arrival time comes at once, as a micro-batch.
             trigger: of a live stream: how often it is read, as in "5 seconds".
-            role: with "prods" each row asks for early answers (S5 section 3.2): of the windows that end by the
-                column `until`, or by the row's time where there is no such column; of all open ones where `until`
-                is null. Or of the windows that contain the column `at`, unless the stream's time or its arrival
-                is made of it. A column `where` restricts it to groups, a column `query` to one query. In a replay
-                a prod comes behind the pages that have arrived by the end of its own.
+            role: with "prods" each row asks for early answers (S5 section 3.2) of the windows that end by the
+                column `until`, or by the row's time if there is no such column. Where `until` is null, it asks for
+                all open windows. If there is a column `at` (other than the time or arrival column), it asks for
+                the windows that contain it. A column `where` restricts it to groups, a column `query` to one
+                query. In a replay a prod comes after the pages that have arrived by the end of its own.
         """
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
@@ -194,7 +196,7 @@ class Session(SpeaksSql):
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
 
-    def table(self, name: str, df: DataFrame) -> None:
+    def register_table(self, name: str, df: DataFrame) -> None:
         """Give a static DataFrame a name, so that SQL can join streams with it.
 
         Tables and views of Spark have one already. Its rows are read anew for each page; `df.cache()` keeps them.
@@ -209,7 +211,7 @@ class Session(SpeaksSql):
         known = next((name for name, of in self._tables.items() if of is df), None)
         if known is None:
             known = next(n for k in count(1) if (n := f"table{k}") not in rows and n not in self._catalogue)
-            self.table(known, df)
+            self.register_table(known, df)
         return known
 
     # --- queries

@@ -55,7 +55,7 @@ def declare_table(session: Session, table: CreateTable, folder: Path) -> None:
     try:
         if table.where is not None:
             frame = FrameRelation(frame).where(table.where).frame
-        session.table(table.name, frame)
+        session.register_table(table.name, frame)
     except QueryError as error:
         raise _error(table, "WHERE" if str(error).startswith("where") else "FROM", str(error)) from None
 

@@ -18,7 +18,9 @@ from slackwater.columns import PUNCTUATION, SOURCE, TIME
 from slackwater.errors import RowsGoneError
 from slackwater.events import decision
 from slackwater.operators.prod import Prod
+from slackwater.plan.steps import Step
 from slackwater.progress.arrival import Arrival, merged_sketch
+from slackwater.spark.backend.compile import Compiled
 from slackwater.spark.backend.layout import TaskLayout
 from slackwater.spark.backend.locations.location import RowLocation, source_errors_explained
 from slackwater.spark.backend.locations.registry import is_reference
@@ -94,6 +96,8 @@ class Origin:
     """That of the same rows before they got their time: their arrival is known with this one's."""
     counter: Counter | None = None
     """What counts the rows as they came, where somebody wants to know."""
+    plans: dict[tuple[Step, ...], Compiled] = field(default_factory=dict, repr=False)
+    """What Spark's plans of the rows are, by the steps that are done to them."""
     _kept: bool = False
 
     @cached_property
@@ -192,7 +196,7 @@ class Origin:
     def held(self, rows: DataFrame, count: int | None, size: int | None) -> Origin:
         """That of rows which were made of these, and lie where they were made."""
         here = replace(self, rows=rows, count=count, size=size, scanned=False, files=1, parts=None)
-        return replace(here, reference=None, saved=None, unstamped=None, table=None)
+        return replace(here, reference=None, saved=None, unstamped=None, table=None, plans={})
 
     def stamped(self, at: int) -> Origin:
         """The same rows, each with this time."""
@@ -211,7 +215,15 @@ class Origin:
 
         cut = None if self.parts is None else parts
         return replace(
-            self, rows=stamped, parts=cut, arrival=arrival, saved=saved, unstamped=self, table=None, _kept=False
+            self,
+            rows=stamped,
+            parts=cut,
+            arrival=arrival,
+            saved=saved,
+            unstamped=self,
+            table=None,
+            plans={},
+            _kept=False,
         )
 
 

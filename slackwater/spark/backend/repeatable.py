@@ -45,13 +45,13 @@ def recipe_of(page: SparkPage) -> Recipe | None:
         note,
         tuple(step for step in steps if step is not None),
         _rows_left(page),
-        replace(page, steps=(), before=None),
+        replace(page, steps=()),
     )
 
 
 def rows_made(page: SparkPage, steps: tuple[Step, ...]) -> DataFrame:
     """The rows that a recipe speaks of, of the page that it is for; all is known of that page but its rows."""
-    return replace(page, steps=steps, before=None).compiled.passed().drop(*page.origin.hidden)
+    return replace(page, steps=steps).compiled.passed().drop(*page.origin.hidden)
 
 
 def _repeatable(step: Step, pages: SparkPages) -> Step | None:

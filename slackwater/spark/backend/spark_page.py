@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -54,18 +54,22 @@ class SparkPage:
 
     origin: Origin
     steps: tuple[Step, ...] = ()
-    before: SparkPage | None = None
-    """The page before its last step, which has been planned where others have it too."""
 
-    @cached_property
+    @property
     def compiled(self) -> Compiled:
-        """The rows after all steps, lazily."""
-        if any(not step.fuses for step in self.steps):
-            self.measure()
-        compiler = self._compiler(self.origin.arrival is None)
-        if self.before is None:
-            return compiler.all(self.origin.source, self.steps)
-        return compiler.step(self.before.compiled, self.steps[-1])
+        """The rows after all steps, lazily; planned once for all pages of the origin that have these steps."""
+        plans = self.origin.plans
+        if self.steps not in plans:
+            if any(not step.fuses for step in self.steps):
+                self.measure()
+            plans[self.steps] = self._planned()
+        return plans[self.steps]
+
+    def _planned(self) -> Compiled:
+        if not self.steps:
+            return Compiled(self.origin.source)
+        before = SparkPage(self.origin, self.steps[:-1]).compiled
+        return self._compiler(self.origin.arrival is None).step(before, self.steps[-1])
 
     def part(self, rows: DataFrame) -> DataFrame:
         """Some of the rows after the same steps."""
@@ -86,11 +90,11 @@ class SparkPage:
 
     def with_step(self, step: Step) -> SparkPage:
         """The page with one more step."""
-        return SparkPage(self.origin, (*self.steps, step), self)
+        return SparkPage(self.origin, (*self.steps, step))
 
     @property
     def number(self) -> int:
-        """StorageDir in the stream: the batch id."""
+        """Place in the stream: the batch id."""
         return self.origin.number
 
     @property

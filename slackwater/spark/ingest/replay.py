@@ -132,7 +132,7 @@ def read_replay(node: StreamNode, df: DataFrame, arrival: str | None, page: str)
     instant, _ = time_in_ticks(df, arrival, "arrival")
     length = microseconds(page)
     if length <= 0:
-        raise QueryError(f"page={page!r} must be longer than nothing, as in page='10 seconds'")
+        raise QueryError(f"page={page!r} must be positive, as in page='10 seconds'")
     return Replay(node, df, instant, length)
 
 

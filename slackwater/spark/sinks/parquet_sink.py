@@ -159,13 +159,13 @@ class ParquetSink:
         """In how many seconds held rows may be shown; None if there are none."""
         return max(self._due - self._seconds(), 0.0) if self._held else None
 
-    def show_due(self) -> None:
+    def flush_due(self) -> None:
         """Show what is held if it is time."""
         with self._lock:
             if self.due_in() == 0:
                 self._show()
 
-    def show(self) -> None:
+    def flush(self) -> None:
         """Show all that is held."""
         with self._lock:
             self._show()

@@ -42,7 +42,7 @@ _PARQUET, _COMMITTER = "spark.sql.parquet.", "spark.sql.parquet.output.committer
 
 #: The same, but only for sessions that are ours alone: a user's own jobs keep Spark's defaults.
 _OUR_SETTINGS = {
-    # MemoryBudget for the partials of many queries; Spark's 16 bits send the rest through its slow hash map.
+    # Room for the partials of many queries; Spark's 16 bits send the rest through its slow hash map.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",
     # With one task there are no partial aggregates: all rows would go through the slow hash map.
     "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",

@@ -1,0 +1,192 @@
+"""Spark SQL as a user writes it: text, or a `Column` of PySpark, of which the text is made by its tree (Spark 4).
+
+Spark's own text of a Column, such as `>(x, 1)`, is for people: Spark does not read it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from slackwater.errors import QueryError
+from slackwater.sql.values import quoted
+
+#: What stands between two values, by the name that Spark gives the function.
+_BETWEEN = {
+    **{sign: sign for sign in ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^")},
+    **{"==": "=", "and": "AND", "or": "OR", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE"},
+}
+_BEFORE = {"!": "NOT", "not": "NOT", "negative": "-", "~": "~"}
+_AFTER = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
+#: Of a Column that is refused, this many characters are shown.
+_SHOWN = 60
+#: The object of Spark that makes expressions of column nodes.
+_CONVERTER = "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$"
+
+
+#: What a join goes by: columns of both sides, or a condition.
+On = str | Column | Sequence[str] | Sequence[Column] | None
+
+
+def attribute_of(on: str | Column | None) -> str | None:
+    """The attribute that windows go by."""
+    return None if on is None else text_of("window", on)
+
+
+def pairs_of(
+    step: str, columns: Sequence[str | Column], named: Mapping[str, str | Column]
+) -> tuple[tuple[str | None, str], ...]:
+    """Columns with their names, None where the text has one."""
+    pairs = [
+        sql_of(column, step) if isinstance(column, Column) else (None, text_of(step, column)) for column in columns
+    ]
+    return (*pairs, *((name, text_of(step, value, name)) for name, value in named.items()))
+
+
+def text_of(step: str, value: object, name: str | None = None) -> str:
+    """Spark SQL, as text or of a Column."""
+    if isinstance(value, Column):
+        return sql_of(value, step)[1]
+    if not isinstance(value, str):
+        written = f"{step}({value!r})" if name is None else f"{step}({name}={value!r})"
+        example = "agg(n='count(*)')" if step == "agg" else f"{step}('delay > 15')"
+        raise QueryError(f"{written}: write Spark SQL as text, or a Column, as in {example}")
+    return value
+
+
+def keys_of(on: object) -> str | tuple[str, ...] | None:
+    """Names of columns, or a condition; several Columns must all be true."""
+    if isinstance(on, Column):
+        return text_of("join", on)
+    if on is None or isinstance(on, str):
+        return on
+    keys = tuple(on) if isinstance(on, Sequence) else ()
+    if keys and all(isinstance(key, Column) for key in keys):
+        return " AND ".join(text_of("join", key) for key in keys)
+    if not isinstance(on, Sequence) or not all(isinstance(key, str) for key in keys):
+        raise QueryError(f"join(on={on!r}): write column names, or a condition, as in on='a = b'")
+    return keys
+
+
+def sql_of(column: Column, step: str) -> tuple[str | None, str]:
+    """The alias of a Column, or None, and its text. `step` names the step that it was written in."""
+    if not isinstance(column, ClassicColumn):
+        raise _refused(step, column, "a Column of Spark Connect has no text here")
+    text = _Text(step, column)
+    top = column._jc.node()
+    if _kind(top) == "Alias":
+        names = _items(top.name())
+        if len(names) != 1:
+            raise _refused(step, column, "it has several names")
+        return names[0], text.of(top.child(), whole=True)
+    return None, text.of(top, whole=True)
+
+
+def _refused(step: str, column: Column, why: str) -> QueryError:
+    shown = str(column)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return QueryError(f"{step}({shown}): {why}; or write Spark SQL as text")
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(n) for n in range(sequence.size())]
+
+
+class _Text:
+    """The text of the nodes of one Column."""
+
+    def __init__(self, step: str, column: Column) -> None:
+        self._step, self._column = step, column
+
+    def of(self, node: Any, whole: bool = False) -> str:
+        """The text of a node; one that is a part of another stands in parentheses where it must."""
+        kind = _kind(node)
+        if kind == "SqlExpression":
+            return str(node.expression()) if whole else f"({node.expression()})"
+        write = getattr(self, f"_{kind}", None)
+        if write is None:
+            raise self._no(_WHY.get(kind, f"a {kind} has no text here"))
+        return str(write(node))
+
+    def _no(self, why: str) -> QueryError:
+        return _refused(self._step, self._column, why)
+
+    def _UnresolvedAttribute(self, node: Any) -> str:
+        return ".".join(quoted(part) for part in _items(node.nameParts()))
+
+    def _UnresolvedStar(self, node: Any) -> str:
+        return "*"
+
+    def _Literal(self, node: Any) -> str:
+        spark = SparkSession.active()
+        assert spark._jvm is not None
+        converter = getattr(getattr(spark._jvm, _CONVERTER), "MODULE$")
+        literal = converter.apply(node)
+        if literal.dataType().typeName() == "timestamp" and literal.value() is not None:
+            return f"timestamp_micros({literal.value()}L)"  # whatever the time zones of the sessions are
+        return str(literal.sql())
+
+    def _UnresolvedFunction(self, node: Any) -> str:
+        name, arguments = str(node.functionName()), [self.of(a) for a in _items(node.arguments())]
+        if node.isInternal():
+            raise self._no(f"{name} is a function of Spark's own")
+        key = name.lower()
+        if key in _BETWEEN and len(arguments) == 2:
+            return f"({arguments[0]} {_BETWEEN[key]} {arguments[1]})"
+        if key in _BEFORE and len(arguments) == 1:
+            return f"({_BEFORE[key]} {arguments[0]})"
+        if key in _AFTER and len(arguments) == 1:
+            return f"({arguments[0]} {_AFTER[key]})"
+        if key == "in":
+            return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+        distinct = "DISTINCT " if node.isDistinct() else ""
+        return f"{quoted(name)}({distinct}{', '.join(arguments)})"
+
+    def _Cast(self, node: Any) -> str:
+        mode = node.evalMode()
+        word = "TRY_CAST" if mode.isDefined() and "Try" in str(mode.get()) else "CAST"
+        return f"{word}({self.of(node.child())} AS {node.dataType().sql()})"
+
+    def _CaseWhenOtherwise(self, node: Any) -> str:
+        branches = [f"WHEN {self.of(pair._1())} THEN {self.of(pair._2())}" for pair in _items(node.branches())]
+        rest = node.otherwise()
+        otherwise = f" ELSE {self.of(rest.get())}" if rest.isDefined() else ""
+        return f"CASE {' '.join(branches)}{otherwise} END"
+
+    def _UnresolvedExtractValue(self, node: Any) -> str:
+        return f"{self.of(node.child())}[{self.of(node.extraction())}]"
+
+    def _LambdaFunction(self, node: Any) -> str:
+        names = [self.of(argument) for argument in _items(node.arguments())]
+        before = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        return f"{before} -> {self.of(node.function())}"
+
+    def _UnresolvedNamedLambdaVariable(self, node: Any) -> str:
+        return quoted(str(node.name()))
+
+    def _Alias(self, node: Any) -> str:
+        return self.of(node.child())
+
+    def _ExpressionColumnNode(self, node: Any) -> str:
+        """A column of a DataFrame, as in `df.x`."""
+        expression = node.expression()
+        if _kind(expression) != "AttributeReference":
+            raise self._no(_WHY.get(_kind(expression), f"a {_kind(expression)} has no text here"))
+        return quoted(str(expression.name()))
+
+
+_REGISTER = "a function has no text; register it, as in spark.udf.register('f', f), and call it by its name"
+#: Why a node has no text, by its kind.
+_WHY = {
+    "Window": "OVER (…) would see one page at a time; write rolling(range=…) or rolling(rows=…)",
+    "SortOrder": "the rows of a stream are not sorted",
+    "PythonUDF": _REGISTER,
+    "InvokeInlineUserDefinedFunction": _REGISTER,
+}

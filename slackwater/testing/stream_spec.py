@@ -1,0 +1,93 @@
+"""Streams of a test: their columns and their policy, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from slackwater.errors import QueryError
+from slackwater.plan.analyse import Analysis
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import StreamNode
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import TimeDomain
+from slackwater.sql import statements as S
+from slackwater.sql.parse import parse
+from slackwater.sql.scope import OfAnalysis, Scope
+from slackwater.testing.types import SampleRelation, SampleTypes
+
+#: Rows as a test writes them.
+RowsLike: TypeAlias = pl.DataFrame | pa.Table | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """A stream of a test: what `s.stream(…)` declares, without a DataFrame."""
+
+    schema: pa.Schema
+    disorder: Disorder
+    time: str | None = None
+    """The column of the time; left out, the first timestamp, or the first column if there is none."""
+    source: str | None = None
+
+    @property
+    def time_column(self) -> str:
+        """The column of the time."""
+        stamps = [field.name for field in self.schema if pa.types.is_timestamp(field.type)]
+        return self.time or next(iter(stamps), self.schema.names[0])
+
+    def node(self, name: str) -> tuple[StreamNode, SampleRelation]:
+        """The declared stream, and a row like its own."""
+        if self.time_column not in self.schema.names:
+            names = ", ".join(self.schema.names)
+            raise QueryError(f"stream {name!r}: there is no column {self.time_column!r}; there are {names}")
+        kind, relation = self.schema.field(self.time_column).type, SampleRelation.like(self.plain)
+        domain = TimeDomain.TIMESTAMP if pa.types.is_timestamp(kind) else TimeDomain.SEQUENCE
+        columns = tuple((field.name, str(field.type)) for field in self.plain)
+        punctuation, time = getattr(self.disorder, "column", None), self.time_column
+        node = StreamNode(
+            name, columns, time, time, domain, self.disorder, self.source, punctuation, relation.schema
+        )
+        return node, relation
+
+    @property
+    def plain(self) -> pa.Schema:
+        """The columns, timestamps in microseconds UTC as Slackwater counts them."""
+        fields = [pa.field(f.name, _MICROS if pa.types.is_timestamp(f.type) else f.type) for f in self.schema]
+        return pa.schema(fields)
+
+    def rows(self, rows: RowsLike) -> pl.DataFrame:
+        """Rows with these columns in these types; a column that a row lacks is null."""
+        if isinstance(rows, pl.DataFrame):
+            rows = rows.to_arrow()
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=self.plain)
+        unknown = sorted(set(table.schema.names) - set(self.schema.names))
+        if unknown:
+            raise QueryError(
+                f"rows have a column {unknown[0]!r}, the stream has none; there are {', '.join(self.schema.names)}"
+            )
+        return pl.DataFrame(table.select(self.schema.names).cast(self.plain))
+
+
+_MICROS = pa.timestamp("us", "UTC")
+
+
+def read_specs(streams: Mapping[str, StreamSpec | tuple[pa.Schema, Disorder]]) -> dict[str, StreamSpec]:
+    """Streams by name; a pair is columns and a policy."""
+    return {name: spec if isinstance(spec, StreamSpec) else StreamSpec(*spec) for name, spec in streams.items()}
+
+
+def sql_plan(text: str, specs: Mapping[str, StreamSpec], tables: Mapping[str, pl.DataFrame]) -> PlanNode:
+    """The plan of one SELECT over these streams and tables."""
+    types = SampleTypes({name: spec.node(name) for name, spec in specs.items()}, tables)
+    analysis = Analysis(types)
+    scope = Scope(frozenset(specs), tables=frozenset(tables), catalogue=OfAnalysis(analysis))
+    statements = parse(text, scope).statements
+    if len(statements) != 1 or not isinstance(statements[0], S.Select):
+        raise QueryError("Script.from_sql takes one SELECT; sinks, early answers and streams are the script's")
+    statements[0].places.check(statements[0].query, analysis)
+    return analysis.of(statements[0].query).node

@@ -1,0 +1,89 @@
+"""The kit for users: a query in SQL, rows as a test writes them, and the answers since the last look."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+from slackwater.errors import QueryError
+from slackwater.testing import Script, StreamSpec
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+TRIPS = pa.schema([("ts", pa.timestamp("ms", "UTC")), ("carrier", pa.string()), ("delay", pa.float64())])
+TICKS = pa.schema([("t", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
+
+
+def trip(minute: int, carrier: str = "AA", delay: float = 1.0) -> dict[str, object]:
+    return {"ts": NOON + timedelta(minutes=minute), "carrier": carrier, "delay": delay}
+
+
+def test_a_window_closes_when_the_policy_lets_it() -> None:
+    text = "SELECT carrier, AVG(delay) AS late FROM trips [RANGE 10 MINUTES, SLIDE 10 MINUTES] GROUP BY carrier"
+    script = Script.from_sql(text, {"trips": (TRIPS, sw.bounded("5 minutes"))})
+    script.page([trip(1), trip(2, delay=3.0), trip(12)])
+    assert script.new_rows() == []
+    script.page([trip(16)])
+    (row,) = script.new_rows()
+    assert (row["carrier"], row["late"], row["window_end"]) == ("AA", 2.0, NOON + timedelta(minutes=10))
+    assert script.new_rows() == [], "it has been seen"
+    script.drain()
+    assert [row["window_start"] for row in script.new_rows()] == [NOON + timedelta(minutes=10)]
+
+
+def test_a_join_of_two_streams_gets_pages_of_both_at_once() -> None:
+    text = "SELECT l.k, l.v AS a, r.v AS b FROM l [RANGE 5] JOIN r [RANGE 5] ON l.k = r.k"
+    script = Script.from_sql(text, {"l": (TICKS, sw.bounded(0)), "r": (TICKS, sw.bounded(0))})
+    script.pages({"l": [{"t": 1, "k": "x", "v": 1}], "r": [{"t": 3, "k": "x", "v": 2}]})
+    assert [(row["a"], row["b"]) for row in script.new_rows()] == [(1, 2)]
+    with pytest.raises(QueryError, match=r"reads l, r; say which, as in page\(rows, stream='l'\)"):
+        script.page([])
+
+
+def test_a_table_and_early_answers() -> None:
+    text = "SELECT name, COUNT(*) AS n FROM s JOIN codes ON k = code WINDOW [RANGE 10, SLIDE 10] GROUP BY name"
+    codes = pl.DataFrame({"code": ["x"], "name": ["ex"]})
+    script = Script.from_sql(text, {"s": (TICKS, sw.bounded(0))}, tables={"codes": codes})
+    script.page([{"t": 1, "k": "x", "v": 1}, {"t": 2, "k": "unknown", "v": 1}]).prod()
+    assert [(row["kind"], row["name"], row["n_seen"]) for row in script.new_rows()] == [("early", "ex", 1)]
+
+
+def test_time_and_source_can_be_named() -> None:
+    spec = StreamSpec(TICKS, sw.bounded(0), time="v", source="k")
+    script = Script.from_sql("SELECT k, COUNT(*) AS n FROM s [RANGE 10, SLIDE 10] GROUP BY k", {"s": spec})
+    script.page([{"t": 0, "k": "x", "v": 5}]).page([{"t": 0, "k": "x", "v": 15}])
+    assert [(row["k"], row["window_end"], row["n"]) for row in script.new_rows()] == [("x", 10, 1)]
+
+
+def test_types_are_those_of_spark() -> None:
+    script = Script.from_sql("SELECT floor(t / 10) AS tens, t / 10 AS part FROM s", {"s": (TICKS, sw.bounded(0))})
+    assert [str(field.type) for field in script.plan.schema] == ["int64", "double"]
+    script.page([{"t": 25, "k": "x", "v": 1}])
+    assert script.new_rows() == [{"tens": 2, "part": 2.5}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([{"t": 1, "w": 2}], None),
+        (pl.DataFrame({"t": [1], "k": ["x"], "v": [1], "w": [2]}), "rows have a column 'w', the stream has none"),
+    ],
+)
+def test_rows_that_do_not_fit(rows: object, says: str | None) -> None:
+    script = Script.from_sql("SELECT k FROM s", {"s": (TICKS, sw.bounded(0))})
+    if says is None:
+        script.page(rows)  # type: ignore[arg-type]
+        assert script.new_rows() == [{"k": None}], "a column that a row lacks is null"
+        return
+    with pytest.raises(QueryError, match=says):
+        script.page(rows)  # type: ignore[arg-type]
+
+
+def test_only_a_select_can_be_scripted() -> None:
+    with pytest.raises(QueryError, match="takes one SELECT"):
+        Script.from_sql("SELECT 1 FROM s; SELECT 2 FROM s", {"s": (TICKS, sw.bounded(0))})
+    with pytest.raises(QueryError, match="no column 'when'; there are t, k, v"):
+        Script.from_sql("SELECT k FROM s", {"s": StreamSpec(TICKS, sw.bounded(0), time="when")})
