@@ -23,6 +23,7 @@ from slackwater.operators.label import Label
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
+from slackwater.operators.page import Pages
 from slackwater.operators.prodder import Prodder
 from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
@@ -148,7 +149,7 @@ class QueryBuild:
         if self._prodder is not None:
             asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
             self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
-        clock = self._clock
+        clock = self.clock
         # Rows without a time have no order: they get one where order is asked for.
         stamped = self._settings.ordered and self._plan.latent
         top = self.feed(StampNode((self._plan,)) if stamped else self._plan, ())
@@ -170,9 +171,8 @@ class QueryBuild:
         return self._labels
 
     def _in_order(self, feed: Feed, clock: Clock) -> Feed:
-        label, pages = Label(self._name, "order"), self._executor.pages
-        assert pages is not None
-        rows = pages.stores.in_order(label, self._plan.schema)
+        label = Label(self._name, "order")
+        rows = self.pages.stores.in_order(label, self._plan.schema)
         self._executor.add(InOrder(label, clock, rows), [feed], self._name, "in the order of time")
         return label, MAIN
 
@@ -184,8 +184,20 @@ class QueryBuild:
         return [self.feed(below, above) for below in node.inputs]
 
     @property
-    def _clock(self) -> Clock:
+    def clock(self) -> Clock:
+        """That of the replay that the query reads, or the executor's."""
         return self._settings.clock or self._executor.clock
+
+    @property
+    def pages(self) -> Pages:
+        """What makes pages and stores."""
+        pages = self._executor.pages
+        assert pages is not None
+        return pages
+
+    def label_of(self, aggregate: AggregateNode) -> str:
+        """The label of an aggregate's operator."""
+        return self._windows[id(aggregate)]
 
     def union(self, node: UnionNode, above: Above) -> Feed:
         """One union for the same inputs."""
@@ -195,15 +207,13 @@ class QueryBuild:
     def stamp(self, node: StampNode, above: Above) -> Feed:
         """By the query's clock."""
         feeds = self._feeds(node, above)
-        return self.part(self.place("stamp"), feeds, node, lambda label: Stamp(label, self._clock))
+        return self.part(self.place("stamp"), feeds, node, lambda label: Stamp(label, self.clock))
 
     def step(self, node: StepNode, above: Above) -> Feed:
         """Every step has the same operator."""
         feeds = self._feeds(node, above)
         place = self._rows_place(len(above) - 1) if node.step.makes_rows else self.place(node.step.kind)
-        pages = self._executor.pages
-        assert pages is not None
-        return self.part(place, feeds, node, lambda label: Extend(label, node.step, pages))
+        return self.part(place, feeds, node, lambda label: Extend(label, node.step, self.pages))
 
     def map(self, node: MapNode, above: Above) -> Feed:
         """With a sideline it goes by the windows of one query, so no other query shares it."""
@@ -280,44 +290,41 @@ class QueryBuild:
         return feed
 
     def _joining(self, label: str, node: JoinNode) -> Operator:
-        pages = self._executor.pages
-        assert pages is not None
+        pages = self.pages
         if node.by_count:
-            return RowsJoin(label, self._clock, pages.stores.ordered_join(label, node))
-        return WindowJoin(label, node, self._clock, pages.stores.join(label, node))
+            return RowsJoin(label, self.clock, pages.stores.ordered_join(label, node))
+        return WindowJoin(label, node, self.clock, pages.stores.join(label, node))
 
     def window(self, node: WindowNode, above: Above) -> Feed:
         """Over results it is another operator: these come when windows close."""
-        return self._aggregate(node, above, self._window)
+        return self.aggregate(node, above, self._window)
 
     def rolling(self, node: RollingNode, above: Above) -> Feed:
         """By source there is a lane for each."""
-        return self._aggregate(node, above, self._rolling)
+        return self.aggregate(node, above, self._rolling)
 
-    def _aggregate(self, node: A, above: Above, make: Callable[[A, Above, Feed], Operator]) -> Feed:
-        """An aggregate belongs to its query, and may be read in two places of it."""
+    def aggregate(self, node: A, above: Above, make: Callable[[A, Above, Feed], Operator]) -> Feed:
+        """The feed of an aggregate, made once: it belongs to its query, and may be read in two places of it."""
         if id(node) not in self._built:
             feed = self.feed(node.inputs[0], (*above, node))
             self._executor.add(make(node, above, feed), [feed], self._name, node.describe())
-            self._built[id(node)] = self._windows[id(node)], MAIN
+            self._built[id(node)] = self.label_of(node), MAIN
         return self._built[id(node)]
 
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
-        settings, pages = self._settings, self._executor.pages
-        assert pages is not None
+        settings, pages = self._settings, self.pages
         rolling = RollingAggregate if node.kernel.source is None else RollingBySource
         late = settings.late is not None
-        return rolling(self._windows[id(node)], node, self._clock, pages, settings.resident_limit, late)
+        return rolling(self.label_of(node), node, self.clock, pages, settings.resident_limit, late)
 
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
-        settings, pages, label, inner = self._settings, self._executor.pages, self._windows[id(node)], bool(above)
+        settings, pages, label, inner = self._settings, self.pages, self.label_of(node), bool(above)
         limit, late = settings.resident_limit, settings.late is not None
-        assert pages is not None
         if node.over_results:
-            return NestedAggregate(label, node, self._clock, pages, limit, inner)
+            return NestedAggregate(label, node, self.clock, pages, limit, inner)
         fold = self._parts.folds.setdefault(feed, SharedFold())
         return WindowAggregate(
-            label, node, self._clock, pages, limit, late, settings.early, self._timing, inner, fold
+            label, node, self.clock, pages, limit, late, settings.early, self._timing, inner, fold
         )
 
     def source(self, stream: StreamNode, above: Above) -> Feed:
@@ -336,7 +343,7 @@ class QueryBuild:
         policy = stream.disorder if first is None or first.disorder is None else first.disorder
         by_source = first is not None and first.kernel.source is not None
         port = MAIN if policy == stream.disorder else policy.describe()
-        teller = self._name if first is None else self._windows[id(first)]
+        teller = self._name if first is None else self.label_of(first)
         follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
         beside = dict[str, str]()
         if isinstance(policy, Behind):
