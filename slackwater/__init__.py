@@ -1,43 +1,60 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
 from slackwater import papers
+from slackwater.dashboard import LivePage
 from slackwater.dashboard.telemetry import export_metrics
-from slackwater.engine.enabling import on_demand
+from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
-from slackwater.estimates.early import early
+from slackwater.estimates.early import Early, early
 from slackwater.events import log_json
-from slackwater.plan.ask import prod
+from slackwater.plan.ask import Ask, prod
 from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.bounds.skew_policy import skew, tuples
+from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time_kinds import internal, latent
 from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
-from slackwater.scheduling.heartbeats import memory_aware, operator_level
-from slackwater.spark.api.query import Query, Stream
+from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level
+from slackwater.scheduling.strategy import Strategy
+from slackwater.spark.api.metric_types import Metrics
+from slackwater.spark.api.query import Query, Stream, Windowed
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
 from slackwater.spark.api.tune import tune
-from slackwater.spark.sinks.parquet_sink import parquet
-from slackwater.windows.sideline import sideline
+from slackwater.spark.sinks.parquet_sink import Parquet, parquet
+from slackwater.tune.report import Report
+from slackwater.windows.sideline import Sideline, sideline
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ask",
+    "Disorder",
+    "Early",
+    "Enabling",
+    "Heartbeats",
     "JournalError",
+    "LivePage",
+    "Metrics",
+    "Parquet",
     "Query",
     "QueryError",
+    "Report",
     "Run",
     "RunError",
     "Session",
+    "Sideline",
     "SinkError",
     "SlackwaterError",
     "SqlError",
+    "Strategy",
     "Stream",
+    "Windowed",
     "behind",
     "bounded",
     "chain",

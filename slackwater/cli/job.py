@@ -46,7 +46,7 @@ class Job:
         heartbeats = HEARTBEATS[self.settings.get("heartbeat_scope", "operator_level")]
         with quiet():
             made = Session(journal=place, strategy=strategy, heartbeat_scope=heartbeats())
-        made.interpreter.folder = self.folder
+        made._interpreter.folder = self.folder
         return made
 
     def strategy(self) -> Strategy:
@@ -92,16 +92,16 @@ def check_job(job: Job) -> None:
             if isinstance(statement, (S.Select, S.Insert)):
                 plans.append(_checked(session, statement))
             elif isinstance(statement, (S.CreateStream, S.CreateTable, S.CreateView, S.CreateFunction)):
-                session.interpreter.execute(statement)
+                session._interpreter.execute(statement)
         typer.echo("\n\n".join(plans))
 
 
 def _checked(session: Session, statement: S.Select | S.Insert) -> str:
     select = statement.select if isinstance(statement, S.Insert) else statement
     late = statement.late if isinstance(statement, S.Insert) else None
-    query = session.interpreter.query(select)
+    query = session._interpreter.query(select)
     with at(statement):
-        check_settings(query.plan, query.early, query.sideline, late)
+        check_settings(query._plan, query.early, query.sideline, late)
     return query.describe()
 
 
@@ -133,15 +133,15 @@ class Runner:
     def execute(self, statement: S.Statement) -> None:
         """Carry out one statement; text and tables that it gives are printed."""
         if isinstance(statement, S.Select):
-            self._start(self._session.interpreter.start(statement, hold=True))
+            self._start(self._session._interpreter.start(statement, hold=True))
             self._shown.append(self._started[-1])
         elif isinstance(statement, S.Insert):
             self._warn_of_files(statement)
-            self._start(self._session.interpreter.start(statement, hold=True))
+            self._start(self._session._interpreter.start(statement, hold=True))
         elif isinstance(statement, S.RunQueries):
             self._run(statement)
         else:
-            print_answer(self._session.interpreter.execute(statement))
+            print_answer(self._session._interpreter.execute(statement))
 
     def finish(self) -> None:
         """Run what has not been run, and print the results of SELECTs."""
@@ -161,7 +161,7 @@ class Runner:
     def _warn_of_files(self, insert: S.Insert) -> None:
         if self._journaled or not isinstance(insert.sink, str) or "://" in insert.sink:
             return
-        held = len(list((self._session.interpreter.folder / insert.sink).glob("*.parquet")))
+        held = len(list((self._session._interpreter.folder / insert.sink).glob("*.parquet")))
         if held:
             say(f"{insert.sink} holds {held} files of results already; new ones are added")
 
@@ -169,7 +169,7 @@ class Runner:
         self._ran = len(self._started)
 
         def work() -> None:
-            self._session.interpreter.execute(run)
+            self._session._interpreter.execute(run)
 
         if run.continuously:
             say("running until Ctrl-C")

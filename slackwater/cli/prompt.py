@@ -83,18 +83,18 @@ def is_complete(text: str) -> bool:
 
 
 def _carry_out(session: Session, text: str) -> None:
-    for statement in session.interpreter.parse(text):
+    for statement in session._interpreter.parse(text):
         if isinstance(statement, S.Select):
             _answer(session, statement)
         elif isinstance(statement, S.RunQueries):
-            to_the_end(lambda run=statement: session.interpreter.execute(run))  # type: ignore[misc]
+            to_the_end(lambda run=statement: session._interpreter.execute(run))  # type: ignore[misc]
         else:
-            print_answer(session.interpreter.execute(statement))
+            print_answer(session._interpreter.execute(statement))
 
 
 def _answer(session: Session, select: S.Select) -> None:
     """Run a query over all there is, and show what it says."""
-    run = session.interpreter.start(select)
+    run = session._interpreter.start(select)
     try:
         to_the_end(session.run_available)
         show(run.results())

@@ -267,7 +267,7 @@ def test_the_prompt_carries_out_each_statement_and_goes_on_after_a_mistake(
         return next(lines)
 
     with Session(spark) as session:
-        session.interpreter.folder = job.parent
+        session._interpreter.folder = job.parent
         prompt(session, read, job.parent / "history")
     told = capsys.readouterr()
     assert typed[:3] == ["slackwater> ", "        ... ", "slackwater> "]

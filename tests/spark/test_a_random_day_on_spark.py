@@ -164,7 +164,7 @@ class Day:
             if not run.active:
                 del self.asked[query.name]
                 assert query.broken and run.status == "failed" and "broken" in str(run.exception())
-                (self.aside.__setitem__(query.name, query) if run.resumable else self.over.append(query))
+                (self.aside.__setitem__(query.name, query) if run._resumable else self.over.append(query))
             else:
                 assert run.status in (("finished", "waiting") if query.stream == "past" else ("waiting",))
             assert {"heartbeat", "rows", "operators", "late_rows", "queued"} <= set(run.metrics())
@@ -187,7 +187,7 @@ class Day:
             keys = set(query.run.metrics())
             self.quickly(query.run.stop)
             assert query.run.status == "stopped" and set(query.run.metrics()) == keys
-            (self.aside.__setitem__(query.name, query) if query.run.resumable else self.over.append(query))
+            (self.aside.__setitem__(query.name, query) if query.run._resumable else self.over.append(query))
 
     def restart(self) -> None:
         self.quickly(self.session.stop)

@@ -95,7 +95,7 @@ def test_a_query_of_columns_is_the_query_of_their_texts(spark: SparkSession) -> 
             .group_by(g="upper(k)")
             .agg(n="count(*)", total="sum(twice)", rate="(sum(more) / count(1))")
         )
-        assert one.logical == other.logical
+        assert one._logical == other._logical
         run = one.start()
         assert run.isActive
         s.run_available()
@@ -125,9 +125,9 @@ def test_joins_and_windows_go_by_columns(spark: SparkSession) -> None:
         left, right = rows.select("k", "v"), rows.select(k2="k", v2="v")
         keys = [F.col("k") == F.col("k2"), F.col("v") < F.col("v2")]
         assert (
-            left.join(right, on=keys, within=5).logical
-            == left.join(right, on="(k = k2) AND (v < v2)", within=5).logical
+            left.join(right, on=keys, within=5)._logical
+            == left.join(right, on="(k = k2) AND (v < v2)", within=5)._logical
         )
-        assert left.join(right, on=keys[0], within=5).logical == left.join(right, on="(k = k2)", within=5).logical
+        assert left.join(right, on=keys[0], within=5)._logical == left.join(right, on="(k = k2)", within=5)._logical
         by = rows.window(10, on=F.col("w"), disorder=sw.bounded(3))
-        assert by.logical == rows.window(10, on="w", disorder=sw.bounded(3)).logical
+        assert by._logical == rows.window(10, on="w", disorder=sw.bounded(3))._logical

@@ -189,7 +189,7 @@ def test_rows_meet_within_a_distance(spark: SparkSession, within: Any, before: i
         )
         others = two.select("k", m="n")
         pairs = one.select("k", "n").join(others, on="k", within=within)
-        assert session.sql(pairs.to_sql()).plan.same_work() == pairs.plan.same_work()
+        assert session.sql(pairs.to_sql())._plan.same_work() == pairs._plan.same_work()
         run = pairs.start()
         alone = one.select("k", "n").join(others, on="k", how="anti", within=within).start()
         session.run_available()
@@ -247,6 +247,6 @@ def test_the_plan_of_a_join_is_told(spark: SparkSession) -> None:
         query = _apart(one, two, how="left outer")
         with pytest.raises(QueryError, match="late=: rows too late for a join are counted"):
             query.start(late=lambda df, commit_id: None)
-        (node,) = [n for n in walk(query.plan) if isinstance(n, JoinNode)]
+        (node,) = [n for n in walk(query._plan) if isinstance(n, JoinNode)]
         assert (node.how, node.schema.names) == ("left", ["k", "v", "k2", "w"])
         assert "left join on k = k2 of range 5 and range 5" in query.explain()

@@ -45,7 +45,7 @@ def test_names_in_backticks_work_everywhere(spark: SparkSession, limit: int) -> 
             .group_by("`a.b`")
             .agg(**{"to.tal": "sum(`v w`)", "twice": "sum(`2 v`)", "me an": "sum(`v w`) / count(`ä`)"})
         )
-        top = answering(query.plan)
+        top = answering(query._plan)
         assert top is not None and top.kernel.source == "a.b"
         run = (
             query.where("`to.tal` > 0")
@@ -98,7 +98,7 @@ def test_names_keep_their_capitals_which_do_not_count(spark: SparkSession) -> No
             .group_by("KEY")
             .agg(N="count(*)", Total="sum(VALUE)", Share="TOTAL / n")
         )
-        top = answering(query.plan)
+        top = answering(query._plan)
         assert top is not None and top.kernel.source == "KEY"
         run, other = KeptRows(), KeptRows()
         query.start(run, early=sw.early(at=0.5))

@@ -184,7 +184,7 @@ def test_a_query_may_have_a_policy_of_its_own(spark: SparkSession, tmp_path: Pat
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         strict = rows.window("10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
         again = rows.window("1 minute", slide="10 seconds", disorder=sw.bounded("0 seconds")).agg(n="count(*)")
-        assert strict.plan.inputs == again.plan.inputs
+        assert strict._plan.inputs == again._plan.inputs
         runs = [strict.start(hold=True), rows.window("10 seconds").agg(n="count(*)").start(hold=True)]
         s.run_available()
         late = [run.metrics()["late_rows"] for run in runs]

@@ -45,7 +45,7 @@ def session(spark: SparkSession) -> Iterator[sw.Session]:
 
 
 def query(session: sw.Session, stream: str) -> sw.Query:
-    return sw.Query(session, session.sql(f"SELECT * FROM {stream}").logical)
+    return sw.Query(session, session.sql(f"SELECT * FROM {stream}")._logical)
 
 
 def answer(session: sw.Session, text: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -95,9 +95,9 @@ def test_the_same_join_in_sql_and_in_the_fluent_api_is_the_same_plan(session: sw
     for text, fluent in pairs:
         made = session.sql(text)
         again = session.sql(made.to_sql())
-        assert again.plan == made.plan
+        assert again._plan == made._plan
         assert described(fluent) == described(made)
-        assert session.sql(fluent.to_sql()).plan == fluent.plan
+        assert session.sql(fluent.to_sql())._plan == fluent._plan
 
 
 def test_pairs_come_out(session: sw.Session) -> None:

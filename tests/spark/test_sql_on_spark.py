@@ -50,7 +50,7 @@ def session(spark: SparkSession) -> Iterator[sw.Session]:
 
 
 def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: sw.Session) -> None:
-    trips = sw.Query(session, session.sql("SELECT * FROM trips").logical)
+    trips = sw.Query(session, session.sql("SELECT * FROM trips")._logical)
     hourly = trips.window("1 hour", slide="10 minutes")
     pairs = [
         (
@@ -98,10 +98,10 @@ def test_the_same_query_in_sql_and_in_the_fluent_api_is_the_same_plan(session: s
     ]
     for text, fluent in pairs:
         query = session.sql(text)
-        assert query.plan == fluent.plan, text
+        assert query._plan == fluent._plan, text
         assert query.describe() == fluent.describe()
-        assert session.sql(query.to_sql()).plan == query.plan
-        assert session.sql(fluent.to_sql()).plan == fluent.plan
+        assert session.sql(query.to_sql())._plan == query._plan
+        assert session.sql(fluent.to_sql())._plan == fluent._plan
 
 
 def test_a_script_declares_runs_and_shows(spark: SparkSession, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_names_are_given_once(session: sw.Session) -> None:
     with pytest.raises(sw.QueryError, match="write CREATE OR REPLACE VIEW"):
         session.sql("CREATE VIEW v AS SELECT * FROM trips")
     session.sql("CREATE OR REPLACE VIEW v AS SELECT carrier FROM trips")
-    assert session.sql("SELECT * FROM v").plan.schema.names == ["carrier"]
+    assert session.sql("SELECT * FROM v")._plan.schema.names == ["carrier"]
     with pytest.raises(sw.QueryError, match="there is a stream 'trips'"):
         session.sql("CREATE VIEW trips AS SELECT * FROM v")
 

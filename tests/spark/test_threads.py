@@ -136,7 +136,7 @@ def test_a_streams_prod_comes_while_a_query_starts(spark: SparkSession, monkeypa
         meeting = Meeting(s._running.loop, monkeypatch)
 
         class Play:
-            """Run.play, with a stop where the executor's thread reads it."""
+            """Run._play, with a stop where the executor's thread reads it."""
 
             def __get__(self, run: Any, owner: Any) -> Any:
                 meeting.stand()
@@ -145,7 +145,7 @@ def test_a_streams_prod_comes_while_a_query_starts(spark: SparkSession, monkeypa
             def __set__(self, run: Any, play: Any) -> None:
                 run.__dict__["play"] = play
 
-        monkeypatch.setattr(Run, "play", Play(), raising=False)
+        monkeypatch.setattr(Run, "_play", Play(), raising=False)
         replayed("asks", [15], role="prods")
         past = replayed("past", [1, 2, 3], disorder=sw.bounded("1 minute"))
         run = counted(past).start(name="first")

@@ -66,7 +66,7 @@ def test_all_examples_of_the_page_run_in_one_session(spark: SparkSession, tmp_pa
     flights = pl.read_parquet(ROOT / "slackwater" / "data" / "flights.parquet").filter(asked)
     flights.write_parquet(tmp_path / "slackwater" / "data" / "flights.parquet")
     with sw.Session(spark) as session:
-        interpreter = session.interpreter
+        interpreter = session._interpreter
         interpreter.folder = tmp_path
         runs, told = {}, list[str | pa.Table]()
         for statement in interpreter.parse("\n".join(BLOCKS)):

@@ -26,12 +26,12 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
     runs = [run for run in running.runs.values() if run.active]
     if not runs:
         raise RunError("no query is running: all have been stopped or have failed; start one first")
-    check_speed(speed, replay=any(run.play is not None for run in runs))
+    check_speed(speed, replay=any(run._play is not None for run in runs))
     running.check_complete()
     with running.interrupts.heard(_INTERRUPTED), _told(running):
         if running.live_streams():
             _run_live(running, drain)
-        for play in [p for p in running.plays.all if any(run.play is p for run in runs)]:
+        for play in [p for p in running.plays.all if any(run._play is p for run in runs)]:
             if not running.interrupts.wished:
                 _run_play(running, play, drain, progress, speed)
         _tell_errors(runs)

@@ -36,8 +36,8 @@ def await_end(running: Running, run: Run, timeout: float | None) -> bool:
 
 def _exhausted(running: Running, run: Run) -> bool:
     """Whether all rows of a query have come: its replay has ended, or Spark's reading of what there is."""
-    if run.play is not None:
-        return run.play.done
+    if run._play is not None:
+        return run._play.done
     return all(running.readers.has_read(stream) for stream in run.streams) and not running.reads(run)
 
 
@@ -46,5 +46,5 @@ def _check_runs(running: Running, run: Run) -> None:
     if running.is_working_off or running.reads(run):
         return
     running.check_complete()
-    why = "was started with hold=True" if run.play is None else "reads a replay"
+    why = "was started with hold=True" if run._play is None else "reads a replay"
     raise RunError(f"query {run.name!r} {why}, and nothing runs it: call session.run_available()")

@@ -65,7 +65,7 @@ class Controls:
                 continue
 
             def send(query: str | None, asked: Asked, control: Control = control) -> int:
-                prods = fitting(control, [r for r in self._runs().values() if r.play is play], query, asked)
+                prods = fitting(control, [r for r in self._runs().values() if r._play is play], query, asked)
                 for prod in prods:
                     self._loop.executor.prod(prod)
                 return len(prods)

@@ -36,10 +36,10 @@ class SpeaksSql:
         A SELECT gives a `Query`, to be started. INSERT INTO starts one and gives its `Run`. CREATE STREAM gives the
         `Stream`, EXPLAIN text, SHOW a `pyarrow.Table`. A mistake is a `SqlError`, which says where it is.
         """
-        return self.interpreter.run(text)
+        return self._interpreter.run(text)
 
     @cached_property
-    def interpreter(self) -> Interpreter:
+    def _interpreter(self) -> Interpreter:
         """Carries out SQL statement by statement."""
         return Interpreter(cast("Session", self))
 
@@ -140,7 +140,7 @@ class Interpreter:
         if view.name in self._created.views and not view.replace:
             raise QueryError(f"there is already a view {view.name!r}; write CREATE OR REPLACE VIEW")
         query = self.query(view.select)
-        self._created = self._created.with_view(view.name, query.logical)
+        self._created = self._created.with_view(view.name, query._logical)
         return query
 
     def _function(self, statement: S.CreateFunction) -> None:
@@ -152,7 +152,7 @@ class Interpreter:
 
     def _explain(self, explain: S.Explain) -> str:
         if explain.select is not None:
-            return explain_plan(self.query(explain.select).plan, explain.format)
+            return explain_plan(self.query(explain.select)._plan, explain.format)
         assert explain.query is not None
         return self._run_of(explain.query).explain(explain.format)
 
@@ -171,7 +171,7 @@ class Interpreter:
         if not active:
             raise RunError("no query has been started; begin with INSERT INTO … SELECT …")
         for each in active:
-            if each.play is not None:
+            if each._play is not None:
                 raise RunError(f"query {each.name!r} reads a replay, which has an end; write RUN")
         self._session._running.read_on()
         for each in active:

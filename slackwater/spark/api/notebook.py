@@ -62,7 +62,7 @@ def session_line(session: Session) -> str:
 
 def query_line(query: Query) -> str:
     """A query in a line."""
-    names = ", ".join(stream.name for stream in streams_of(query.plan))
+    names = ", ".join(stream.name for stream in streams_of(query._plan))
     return f"<{type(query).__name__} over {names}: {query.describe().splitlines()[-1]}>"
 
 

@@ -33,7 +33,7 @@ class Query:
     """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
 
     session: Session
-    logical: L.Logical
+    _logical: L.Logical
     early: Early | None = None
     """When it answers early, where its SQL says so."""
     sideline: Sideline | None = None
@@ -47,9 +47,9 @@ class Query:
         return query_html(self)
 
     @property
-    def plan(self) -> PlanNode:
+    def _plan(self) -> PlanNode:
         """The checked plan of the query."""
-        return self.session._analysis.of(self.logical).node
+        return self.session._analysis.of(self._logical).node
 
     def _step(self, logical: L.Logical) -> Query:
         """Another step, looked at now: a mistake is told where it was made."""
@@ -58,25 +58,25 @@ class Query:
 
     def where(self, condition: str | Column) -> Query:
         """The rows, or results, that meet a Spark SQL condition: text, or a Column. `filter` is the same."""
-        return self._step(L.Where((self.logical,), text_of("where", condition)))
+        return self._step(L.Where((self._logical,), text_of("where", condition)))
 
     filter = where
 
     def withColumn(self, name: str, expression: str | Column) -> Query:
         """The same rows with one more column, or with another value in a column that is there."""
-        names = self.session._analysis.of(self.logical).relation.names
+        names = self.session._analysis.of(self._logical).relation.names
         text = text_of("withColumn", expression)
         if not any(name.lower() == known.lower() for known in names):
-            return self._step(L.Select((self.logical,), ((None, "*"), (name, text))))
+            return self._step(L.Select((self._logical,), ((None, "*"), (name, text))))
         pairs = tuple((n, text if n.lower() == name.lower() else f"`{n}`") for n in names)
-        return self._step(L.Select((self.logical,), pairs))
+        return self._step(L.Select((self._logical,), pairs))
 
     def select(self, *columns: str | Column, **named: str | Column) -> Query:
         """The same rows with other columns: Spark SQL expressions with an alias, or `name="expression"`.
 
         Results keep the columns that every result has, such as `window_start`.
         """
-        return self._step(L.Select((self.logical,), pairs_of("select", columns, named)))
+        return self._step(L.Select((self._logical,), pairs_of("select", columns, named)))
 
     def map(self, function: Function, schema: str) -> Query:
         """What a Python function makes of each row, such as the answer of a model. Rows keep their time.
@@ -88,7 +88,7 @@ class Query:
             schema: its columns in Spark SQL, such as "a INT, b DOUBLE".
         """
         check_function(function, "map: the function", "a pyarrow.RecordBatch")
-        logical = L.Map((self.logical,), function, schema)
+        logical = L.Map((self._logical,), function, schema)
         # On results it makes sense only before another window.
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
@@ -104,7 +104,7 @@ class Query:
                 raise QueryError(f"union({other!r}): write streams or queries, as in flights.union(trains)")
             if other.session is not self.session:
                 raise QueryError("union(): the other query is of another session; declare its streams in this one")
-        logical = L.Union((self.logical, *(other.logical for other in others)))
+        logical = L.Union((self._logical, *(other._logical for other in others)))
         # A mistake on the way to a window is told here; what can only be rows of one is told by start().
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
@@ -132,7 +132,7 @@ class Query:
             within: (before, after): a row of the other side may be at most this far before and after a row of this
                 one, both ends included. One length means both.
         """
-        return _join(self.session, (self.logical, None), other, on, how, within)
+        return _join(self.session, (self._logical, None), other, on, how, within)
 
     def window(
         self,
@@ -191,8 +191,8 @@ class Query:
 
     def _windowed(self, window: L.Window) -> Windowed:
         analysis = self.session._analysis
-        analysis.window(analysis.rows_of(self.logical), window)
-        return Windowed(self.session, L.Aggregate((self.logical,), window, (), ()))
+        analysis.window(analysis.rows_of(self._logical), window)
+        return Windowed(self.session, L.Aggregate((self._logical,), window, (), ()))
 
     def start(
         self,
@@ -225,15 +225,15 @@ class Query:
 
     def describe(self) -> str:
         """The plan as text, one line a step."""
-        return describe(self.plan)
+        return describe(self._plan)
 
     def explain(self, format: Format = "text") -> str:
         """The plan as text, or drawn as "mermaid" or "svg"."""
-        return explain_plan(self.plan, format)
+        return explain_plan(self._plan, format)
 
     def to_sql(self) -> str:
         """The query as SQL text, which gives the same query again."""
-        return to_sql(self.logical, self.session.interpreter.scope, self.early, self.sideline)
+        return to_sql(self._logical, self.session._interpreter.scope, self.early, self.sideline)
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,11 +246,11 @@ class Windowed:
     """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
 
     session: Session
-    logical: L.Aggregate
+    _logical: L.Aggregate
 
     def group_by(self, *columns: str | Column, **named: str | Column) -> Windowed:
         """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
-        grouped = replace(self.logical, groups=(*self.logical.groups, *pairs_of("group_by", columns, named)))
+        grouped = replace(self._logical, groups=(*self._logical.groups, *pairs_of("group_by", columns, named)))
         analysis = self.session._analysis
         rows, _ = analysis.window(analysis.rows_of(grouped.inputs[0]), grouped.window)
         analysis.groups(rows, grouped.groups)
@@ -266,7 +266,7 @@ class Windowed:
         later one.
         """
         _check_plain(self)
-        return _join(self.session, (self.logical.inputs[0], self.logical.window), other, on, how)
+        return _join(self.session, (self._logical.inputs[0], self._logical.window), other, on, how)
 
     def agg(self, *columns: Column, **aggregates: str | Column) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
@@ -277,7 +277,7 @@ class Windowed:
         for name, text in pairs:
             if name is None:
                 raise QueryError(f"agg({text!r}): give it a name, as in agg(n={text!r}) or .alias('n')")
-        logical = replace(self.logical, aggregates=tuple((name or "", text) for name, text in pairs))
+        logical = replace(self._logical, aggregates=tuple((name or "", text) for name, text in pairs))
         self.session._analysis.of(logical)
         return Query(self.session, logical)
 
@@ -307,7 +307,7 @@ def _join(
             raise QueryError(f"join({other!r}): write a stream with a window, or a static DataFrame of Spark")
         if other.session is not session:
             raise QueryError("join(): the other query is of another session; declare its streams in this one")
-        right: _Side = (other.logical, None) if isinstance(other, Query) else _side_of(other)
+        right: _Side = (other._logical, None) if isinstance(other, Query) else _side_of(other)
         logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how, _both_ends(within))
     session._analysis.of(logical)
     return Query(session, logical)
@@ -325,11 +325,11 @@ def _both_ends(within: object) -> tuple[Span, Span] | None:
 
 def _side_of(windowed: Windowed) -> _Side:
     _check_plain(windowed)
-    return windowed.logical.inputs[0], windowed.logical.window
+    return windowed._logical.inputs[0], windowed._logical.window
 
 
 def _check_plain(windowed: Windowed) -> None:
-    if windowed.logical.groups:
+    if windowed._logical.groups:
         raise QueryError("join() of a grouped window: a join takes rows; leave group_by(…) out, or add agg(…)")
 
 

@@ -42,12 +42,12 @@ class Run:
         self.name = name
         self.query = query
         self.plan = plan
-        self.play = play
+        self._play = play
         """The replay that it reads; None for live streams."""
         self.sink = sink
-        self.late = late
+        self._late = late
         """Where late rows go; None if they are only counted."""
-        self.resumable = False
+        self._resumable = False
         """Whether the journal keeps what it takes to go on in a later session."""
         self._running = running
         self._last: Metrics | None = None
@@ -75,8 +75,8 @@ class Run:
         self._running.look_after_readers()
         if not self.active:
             return "stopped" if self._error is None else "failed"
-        if self.play is not None:
-            return "finished" if self.play.done else "running" if self.play.playing else "waiting"
+        if self._play is not None:
+            return "finished" if self._play.done else "running" if self._play.playing else "waiting"
         return "running" if self._running.reads(self) else "waiting"
 
     def exception(self) -> RunError | None:
@@ -94,9 +94,9 @@ class Run:
         self._ended.wait(seconds)
 
     @property
-    def routes_late(self) -> bool:
+    def _routes_late(self) -> bool:
         """Whether late rows go somewhere."""
-        return self.late is not None
+        return self._late is not None
 
     def __repr__(self) -> str:
         return run_line(self)
@@ -187,7 +187,7 @@ class Run:
 
     def flush(self) -> None:
         """Make all rows visible that the Parquet sinks have; `stop()` and `session.run_available()` do so too."""
-        for rows, output in (("results", self.sink), ("late rows", self.late)):
+        for rows, output in (("results", self.sink), ("late rows", self._late)):
             if isinstance(output, ParquetSink):
                 try:
                     output.flush()

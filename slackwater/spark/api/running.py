@@ -109,7 +109,7 @@ class Running:
         """Start a query; an error leaves everything as it was."""
         self.loop.check_outside()
         with self._starting:
-            plan, label = query.plan, self._label(name)
+            plan, label = query._plan, self._label(name)
             for stream in streams_of(plan):
                 self.controls.refuse(stream.name)
             if any(run.active and run.query is query for run in self.runs.values()):
@@ -162,24 +162,24 @@ class Running:
     def _add(self, run: Run, output: Output, settings: Settings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
         self._inputs = {**self._inputs, **{stream.name: self._input(stream) for stream in streams_of(run.plan)}}
-        self.controls.attach(run.play)
+        self.controls.attach(run._play)
         # A query that was stopped or has failed could never catch up with its stream, which goes on now.
-        over = [r for r in self.runs.values() if r.resumable and set(r.streams) & set(run.streams)]
-        again = [self.readers.stop_without(*need) for need in needed_columns(run.plan, run.routes_late).items()]
-        play = None if run.play is None else run.play.number
+        over = [r for r in self.runs.values() if r._resumable and set(r.streams) & set(run.streams)]
+        again = [self.readers.stop_without(*need) for need in needed_columns(run.plan, run._routes_late).items()]
+        play = None if run._play is None else run._play.number
         run_ids = [self._run_id(r.name) for r in over]
 
         def add() -> None:
             executor = self.loop.executor
             made = add_query(executor, run.name, run.plan, output, settings)
-            noted = Noted(describe(run.query.plan), made, play)
+            noted = Noted(describe(run.query._plan), made, play)
             try:
                 self._noted.note(run.name, noted, self.runs, [r.name for r in over])
             except BaseException:
                 executor.withdraw(run.name)
                 raise
             for stopped in over:
-                stopped.resumable = False
+                stopped._resumable = False
                 executor.forget(stopped.name, self._noted.shared)
 
         try:
@@ -251,7 +251,7 @@ class Running:
 
     def live_streams(self) -> set[str]:
         """The live streams that active queries need."""
-        return {name for run in self.runs.values() if run.active and run.play is None for name in run.streams}
+        return {name for run in self.runs.values() if run.active and run._play is None for name in run.streams}
 
     def read(self, available_now: bool = False) -> list[str]:
         """Have the open streams read, or all of them for what there is now; streams of prods last."""
@@ -260,7 +260,7 @@ class Running:
         names = sorted(wanted if available_now else self._open)
         for name in names:
             readers = [r for r in self.runs.values() if r.active and name in r.streams]
-            columns = set().union(*(needed_columns(r.plan, r.routes_late)[name] for r in readers))
+            columns = set().union(*(needed_columns(r.plan, r._routes_late)[name] for r in readers))
             # Spark gives no next batch before the last one is safe, and a page that waits for time may wait for it.
             wait = self.loop.executor.holds_back or any(n.runs_function for r in readers for n in walk(r.plan))
             self.readers.read(self._inputs[name], columns, wait, available_now)
@@ -292,7 +292,7 @@ class Running:
 
     def replays(self, play: Play) -> list[Replay]:
         """What a play replays."""
-        runs = [run for run in self.runs.values() if run.active and run.play is play]
+        runs = [run for run in self.runs.values() if run.active and run._play is play]
         names = dict.fromkeys(name for run in runs for name in run.streams)
         return [replay for name in names if (replay := self._inputs[name].replay) is not None]
 
@@ -300,8 +300,8 @@ class Running:
 
     def metrics(self, run: Run) -> Metrics:
         """Figures of a query, from what the executor's thread has published."""
-        now = (self._clock if run.play is None else run.play.clock).now()
-        return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run.play))
+        now = (self._clock if run._play is None else run._play.clock).now()
+        return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run._play))
 
     def prod(self, run: Run, asked: Ask) -> None:
         """Ask a query for an answer now."""
@@ -338,7 +338,7 @@ class Running:
         self._stop_unread()
 
     def _over(self, run: Run, resumable: bool) -> None:
-        run.resumable = self._noted.ended(run.name, resumable)
+        run._resumable = self._noted.ended(run.name, resumable)
 
     def _query_failed(self, name: str, error: Exception, resumable: bool) -> None:
         """Called by the executor's thread: a query has failed and is out."""
