@@ -17,6 +17,7 @@ from typing import Any
 
 #: Catching up is a case beside those of `cases.py`.
 CATCHING_UP = "catching up"
+_EMBEDDED = ("slackwater.spark.storage.embedded", "slackwater.spark.embedded")
 
 
 def works(tree: Path, folder: Path, quick: bool, only: str, pages: int) -> tuple[Any, dict[str, Callable[[], Any]]]:
@@ -25,7 +26,9 @@ def works(tree: Path, folder: Path, quick: bool, only: str, pages: int) -> tuple
     cases, ours, catching_up, measure, data = map(
         import_module, ("cases", "ours", "catching_up", "measure", "data")
     )
-    spark = import_module("slackwater.spark.storage.embedded").embedded(master="local[2]", driver_memory="4g")
+    # Trees have it in other folders.
+    there = next(name for name in _EMBEDDED if (tree / f"{name.replace('.', '/')}.py").exists())
+    spark = import_module(there).embedded(master="local[2]", driver_memory="4g")
     known = [case for case in (cases.QUICK if quick else cases.FULL) if only in case.name]
     files = cases.make(tuple(known), folder)
 
