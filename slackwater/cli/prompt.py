@@ -41,13 +41,13 @@ def _remembered(history: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the first time there is none
         readline.read_history_file(history)
     readline.set_history_length(_KEPT_LINES)
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # nobody should leave with an error for the sake of a history
             readline.write_history_file(history)
 
 

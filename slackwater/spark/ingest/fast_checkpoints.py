@@ -63,7 +63,7 @@ def _manager(spark: SparkSession) -> str | None:
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     for name in _MANAGERS:
-        with contextlib.suppress(Py4JError):
+        with contextlib.suppress(Py4JError):  # this Spark has no such class
             getattr(jvm, "java.lang.Class").forName(name)
             return name
     return None

@@ -141,7 +141,7 @@ def _try_lock(handle: int) -> None:
 
 def _in_use(folder: str) -> str:
     owner = None
-    with contextlib.suppress(JournalError):
+    with contextlib.suppress(JournalError):  # the message says "another process" then
         owner = read_owner(Disk(fs.LocalFileSystem()), folder)
     return (
         f"the journal at {folder!r} is in use by {owner or 'another process'}; stop that session first, "
