@@ -66,7 +66,7 @@ class TupleSource(Unary):
         self.made = 0
         """Enabling timestamps."""
 
-    def announce(self, page: Page, now: int) -> Page:
+    def prepare(self, page: Page, now: int) -> Page:
         """A tuple enters."""
         assert isinstance(page, Tuple)
         stamped: Any = page if self._latent else replace(page, time=self._tracker.stamp(now))
@@ -236,7 +236,7 @@ class Simulation:
     def _look(self, over: bool = False) -> None:
         """Note since when the union has been idle-waiting."""
         node, now = self.executor.graph.nodes["union"], self.clock.now()
-        waits = not over and node.operator.holds(node.arcs)
+        waits = not over and node.operator.waits_for_time(node.arcs)
         if self._blocked_since is not None:
             self._blocked += now - self._blocked_since
         self._blocked_since = now if waits else None

@@ -42,7 +42,7 @@ class OrderedUnion(Operator):
         super().__init__(label)
         self._registers = [MIN_TICK] * inputs
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         """Figure 5: some input holds an element with the smallest register value."""
         return self._next(inputs) is not None
 
@@ -59,12 +59,12 @@ class OrderedUnion(Operator):
         least = min(self._registers)
         return next((n for n, i in enumerate(inputs) if len(i) and self._registers[n] == least), None)
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """A tuple waits here that may not go on: the operator is idle-waiting.
 
         Nobody is asked for the sake of a punctuation: the answer would be the next one to wait, and so on for ever.
         """
-        return any(map(_has_tuple, inputs)) and not self.more(inputs)
+        return any(map(_has_tuple, inputs)) and not self.has_work(inputs)
 
     def wanted(self, tick: int) -> int | None:
         """An input that is behind must come to the least timestamp that waits: then that tuple may go on."""

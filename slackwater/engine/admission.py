@@ -54,7 +54,7 @@ class Admission:
         if source not in self._graph:
             raise RunError(f"no query reads {source} any more")
         node = self._graph.nodes[source]
-        admitted = node.operator.announce(page, node.clock.now())
+        admitted = node.operator.prepare(page, node.clock.now())
         ticket.saved = admitted.saved
         node.inputs[0].push(Entry(admitted, ticket.admission, ticket.saved, source))
         self.consumed = {**self.consumed, source: page.number}

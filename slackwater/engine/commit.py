@@ -94,7 +94,7 @@ class Commits:
             for saved in last.queues.get((label, n), ()):
                 queue.push(entry := self._backlog.revive(saved))
                 if entry.source is not None and not node.is_source:
-                    self._graph.nodes[entry.source].operator.revive(entry.page)
+                    self._graph.nodes[entry.source].operator.on_restored_page(entry.page)
 
     def begin(self) -> None:
         """Something new comes: what waits in the journal for a query that is back must have found its arc."""

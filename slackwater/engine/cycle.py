@@ -114,7 +114,7 @@ class Cycle:
 
     def next_prodded(self) -> Node | None:
         """A node at which a prod waits, if there is one."""
-        nodes = [n for n in self._ready.nodes() if n.prodded() and n.operator.more(n.inputs)]
+        nodes = [n for n in self._ready.nodes() if n.prodded() and n.operator.has_work(n.inputs)]
         if not nodes:
             return None
         picked = self._pick([self._ready.record(n) for n in nodes], Situation(False, False, 0, 0))
@@ -252,8 +252,8 @@ class Cycle:
             selectivity=node.measured.selectivity,
             last_run=node.measured.last_run,
             seconds=node.measured.seconds,
-            prodded=node.prodded() and operator.more(inputs),
-            spare=not operator.more(inputs),
+            prodded=node.prodded() and operator.has_work(inputs),
+            spare=not operator.has_work(inputs),
             expensive=expensive,
             unsaved=any(e.is_page and e.saved is None and not e.page.kept for q in node.arcs for e in islice(q, 2)),
             waits=self._waits.of(node) if self.strategy.watches else (),

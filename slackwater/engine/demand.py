@@ -167,7 +167,7 @@ class Demand:
         self._changed.clear()
         for holder in sorted(holders, key=lambda node: node.place):
             self._leave(holder)
-            if holder.operator.holds(holder.arcs):
+            if holder.operator.waits_for_time(holder.arcs):
                 self._enter(holder)
 
     def _leave(self, holder: Node) -> None:
@@ -207,7 +207,7 @@ class Demand:
                     ends.setdefault(node, []).append(wanted)
                 elif feed is not None:
                     feeder = self._graph.nodes[feed[0]]
-                    back(feeder, feeder.operator.asks(wanted))
+                    back(feeder, feeder.operator.map_demand(wanted))
 
         back(holder, holder.operator.wanted)
         return Way(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])

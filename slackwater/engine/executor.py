@@ -74,8 +74,7 @@ class Executor:
         self.parts = Parts()
         self._failed: BaseException | None = None
         self.held = False
-        """Whether to take elements in but not to run: what the journal knows of queries to come must not be
-        overwritten."""
+        """Whether to take elements in but not to run: the journal's queries are not all back."""
         self.stopping = False
         """Whether to end after the run under way; set by another thread."""
 
@@ -157,14 +156,14 @@ class Executor:
         for node in reversed([n for n in self.graph if n.queries & queries]):
             node.queries -= queries
             for query in queries:
-                node.operator.unfollow(query)
+                node.operator.unsubscribe(query)
             if not node.queries and not any(node.outputs.values()):
                 self.graph.remove(node.label)
                 node.operator.leave()
                 gone.add(node.label)
         self.parts.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
-            source.operator.abandon(self.graph.pages_behind(source), source.clock.now())
+            source.operator.drop_pending(self.graph.pages_behind(source), source.clock.now())
         self._cycle.demand.look_again()
         self._cycle.dirty = True
         return gone
@@ -295,8 +294,7 @@ class Executor:
         """An operator has failed, and with it the queries that it works for."""
         if self.on_failed is None or not node.queries:
             raise error
-        queries = frozenset(node.queries)
-        self._tell_failed(queries, error, self._retire(queries, error))
+        self._tell_failed(queries := frozenset(node.queries), error, self._retire(queries, error))
 
     def _refused(self, refused: dict[str, Refused]) -> None:
         """Queries whose sinks have raised an error."""

@@ -83,7 +83,7 @@ def holding_back(graph: Graph) -> dict[str, int]:
 def measure_waiting(graph: Graph, source: Node) -> None:
     """Have a source know the times of its pages that wait where only time helps: nothing else will run on them."""
     for node in graph:
-        stuck = not node.operator.more(node.inputs)
+        stuck = not node.operator.has_work(node.inputs)
         for queue in node.arcs:
             for entry in queue if stuck else queue.held:
                 if entry.source == source.label and not node.is_source:

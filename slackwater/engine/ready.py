@@ -52,4 +52,4 @@ class ReadyNodes:
 
 
 def _ready(node: Node) -> bool:
-    return node.operator.more(node.inputs) or node.operator.spare(node.inputs)
+    return node.operator.has_work(node.inputs) or node.operator.has_idle_work(node.inputs)

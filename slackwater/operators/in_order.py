@@ -58,7 +58,7 @@ class InOrder(Unary):
             if page is not None:
                 emit(page)
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait."""
         return self._rows.waiting
 

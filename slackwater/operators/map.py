@@ -42,11 +42,11 @@ class Map(Unary):
         """Rows worked on since a sidelined page had its turn."""
         self._pages = self._sidelined = self._aside = 0
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         """Whether something waits on the arc."""
         return len(inputs[0]) > 0
 
-    def spare(self, inputs: Sequence[Input]) -> bool:
+    def has_idle_work(self, inputs: Sequence[Input]) -> bool:
         """Sidelined pages can wait for a lull."""
         return len(inputs[1]) > 0
 

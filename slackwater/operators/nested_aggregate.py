@@ -46,7 +46,7 @@ class NestedAggregate(WindowAggregate):
         super().report()
         return []
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         """Whether something can be taken; early rows wait on the arc for their prod, so that they are journaled."""
         (arc,) = inputs
         return len(arc) > 0 and (not _early(arc) or arc.prods > 0)

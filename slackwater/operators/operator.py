@@ -1,4 +1,4 @@
-"""The contract between an operator and the executor (S3 section 3): `more`, `run`, `holds`, `output`.
+"""The contract between an operator and the executor (S3 section 3): `has_work`, `run`, `waits_for_time`, `output`.
 
 Time is the engine's: it keeps a register for each input, and lets the operator's rule say how far time has come on
 its output. An operator reads registers and never keeps one.
@@ -88,7 +88,7 @@ class State:
 
 
 class Operator(ABC):
-    """A node at run time. The executor asks for `more`, calls `run`, and sends demands back where it is blocked."""
+    """A node at run time. The executor asks `has_work`, calls `run`, and sends demands back where it is blocked."""
 
     shelves: ClassVar[int] = 0
     """Queues of its own, after its inputs: what it sets aside waits there, and is journaled as on an arc."""
@@ -125,11 +125,11 @@ class Operator(ABC):
         """Whether another number of rows may leave it than came."""
         return True
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         """Whether `run` has something to do; an operator of several inputs may want more than one filled."""
         return any(len(i) for i in inputs)
 
-    def spare(self, inputs: Sequence[Input]) -> bool:
+    def has_idle_work(self, inputs: Sequence[Input]) -> bool:
         """Whether `run` has something to do that can wait for a lull: nothing is ready and no source speaks."""
         return False
 
@@ -137,7 +137,7 @@ class Operator(ABC):
         """Whether the next `run` may take long."""
         return False
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether it holds something that only the passing of time lets out: then it sends a demand back."""
         return False
 
@@ -148,7 +148,7 @@ class Operator(ABC):
         """
         return tick + 1
 
-    def asks(self, wanted: Wanted) -> Wanted:
+    def map_demand(self, wanted: Wanted) -> Wanted:
         """What it must ask of its inputs for its output to come as far as others want."""
         return wanted
 
@@ -238,11 +238,11 @@ class Operator(ABC):
         """A source of its query has sent a page; for operators that stand on no arc."""
         return None
 
-    def unfollow(self, query: str) -> None:
+    def unsubscribe(self, query: str) -> None:
         """A query is gone."""
         return None
 
-    def abandon(self, waiting: Set[int], now: int) -> None:
+    def drop_pending(self, waiting: Set[int], now: int) -> None:
         """A query is gone: of the pages that a source has sent, only these still wait for somebody."""
         return None
 
@@ -250,11 +250,11 @@ class Operator(ABC):
         """It has been taken out of the graph: what it shares with others need not be for it any more."""
         return None
 
-    def announce(self, page: Page, now: int) -> Page:
+    def prepare(self, page: Page, now: int) -> Page:
         """A page is admitted: it may have to wait, and be made durable, before it is taken. Gives what waits."""
         return page
 
-    def revive(self, page: Page) -> None:
+    def on_restored_page(self, page: Page) -> None:
         """A page that has come by this source waits on an arc since before a restart."""
         return None
 

@@ -63,7 +63,7 @@ class RollingAggregate(Unary):
         if self._store.kind == ResidentRecords.kind and self._store.bytes > self._limit:
             self._go_large()
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for the heartbeat."""
         return self._store.waiting > 0
 

@@ -200,7 +200,7 @@ class RollingBySource(Unary):
         if rows is not None:  # a filter may have dropped those without a time
             emit(rows, LATE)
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for a heartbeat."""
         return any(lane.store.waiting for lane in self._lanes)
 

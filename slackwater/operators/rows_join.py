@@ -68,7 +68,7 @@ class RowsJoin(Several):
         first = self._rows.undecided
         return Punctuation(Heartbeat(self._released if first is None else min(self._released, first - 1)))
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for the heartbeats."""
         return self._rows.waiting
 

@@ -23,7 +23,7 @@ class Several(Operator):
         super().__init__(label)
         self._turn = 0
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         """Whether an element may go on."""
         return self._next(inputs) is not None or _prodded(inputs)
 

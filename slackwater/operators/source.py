@@ -84,7 +84,7 @@ class Source(Unary):
         self._promises[port].beside = dict(beside or {})
         self._publish_asked()
 
-    def unfollow(self, query: str) -> None:
+    def unsubscribe(self, query: str) -> None:
         """A query is gone, and with its last query a policy that is not the stream's own."""
         for port, promise in list(self._promises.items()):
             promise.followers = {key: f for key, f in promise.followers.items() if key[0] != query}
@@ -122,20 +122,20 @@ class Source(Unary):
                 told = replace(arrival, at=arrival.at - promise.away(self._away))
                 promise.tracker.arrive_beside(promise.beside[label], told)
 
-    def abandon(self, waiting: Set[int], now: int) -> None:
+    def drop_pending(self, waiting: Set[int], now: int) -> None:
         """Nobody will read the other pages whose rows are not known yet: they count as empty."""
         for page in [p for p in self._under_way if p.arrival() is None and p.number not in waiting]:
             self._under_way.remove(page)
             for promise in self._promises.values():
                 promise.tracker.arrive(Arrival(0, 0, None, None, now - promise.away(self._away)))
 
-    def revive(self, page: Page) -> None:
+    def on_restored_page(self, page: Page) -> None:
         """A page waits somewhere since before a restart: if it was under way, there is still something to learn."""
         if page.number in self._to_come_back:
             self._to_come_back.remove(page.number)
             self._under_way.append(page)
 
-    def announce(self, page: Page, now: int) -> Page:
+    def prepare(self, page: Page, now: int) -> Page:
         """Stamp it, where time is internal, and say what will be asked of it."""
         tracker = self._promises[MAIN].tracker
         if isinstance(tracker, StampTracker):

@@ -120,7 +120,7 @@ class WindowAggregate(Unary):
         reports, self._reports = self._reports, []
         return reports
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether a window is open that has rows."""
         return not self._panes.empty
 
@@ -132,7 +132,7 @@ class WindowAggregate(Unary):
         window = max(self._spec.last_closed(Heartbeat(tick)) + 1, self._spec.first_window(span[0]))
         return self._spec.bounds(window)[1] - 1 if window <= self._spec.last_window(span[1]) else None
 
-    def asks(self, wanted: Wanted) -> Wanted:
+    def map_demand(self, wanted: Wanted) -> Wanted:
         """Results come as far as the last window that is closed."""
 
         def asked(tick: int) -> int | None:

@@ -100,7 +100,7 @@ class WindowJoin(Several):
         least = min(limits)[0]
         return sorted({n for tick, n in limits if tick == least})
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows may come out alone."""
         return self._node.how != "semi" and any(self._kept.last(s) > self._decided[s] for s in self._node.lone)
 
@@ -109,7 +109,7 @@ class WindowJoin(Several):
         found = [self._kept.next_last(side, max(tick, self._decided[side])) for side in self._node.lone]
         return min((last for last in found if last is not None), default=None)
 
-    def asks(self, wanted: Wanted) -> Wanted:
+    def map_demand(self, wanted: Wanted) -> Wanted:
         """The output is behind the inputs by as long as a row lives that may stay alone."""
         behind = max((self._node.sides[side].longest - 1 for side in self._node.lone), default=0)
 

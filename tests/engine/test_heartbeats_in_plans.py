@@ -197,9 +197,9 @@ class Shut(Union):
 
     opened = False
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         self.opened |= any(isinstance(element, ArrowPage) for element in inputs[0].elements())
-        return self.opened and super().more(inputs)
+        return self.opened and super().has_work(inputs)
 
 
 class Given:

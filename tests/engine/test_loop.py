@@ -60,7 +60,7 @@ class Hoard(Operator):
         super().__init__("hoard")
         self.seen = threading.Event()
 
-    def more(self, inputs: Sequence[Input]) -> bool:
+    def has_work(self, inputs: Sequence[Input]) -> bool:
         if len(inputs[0]):
             self.seen.set()
         return False

@@ -326,7 +326,7 @@ def test_a_demand_reaches_just_the_sources_that_the_blocked_input_depends_on(tre
     graph = tree.executor.graph
     end = graph.nodes["end"]
     wanted = set()
-    for path in paths(tree, end) if end.operator.holds(end.arcs) else ():
+    for path in paths(tree, end) if end.operator.waits_for_time(end.arcs) else ():
         least = all(node.arcs[n].time.heartbeat == min(q.time.heartbeat for q in node.arcs) for node, n in path)
         if least and not any(len(node.arcs[n]) for node, n in path):
             wanted.add(path[-1][0].label)

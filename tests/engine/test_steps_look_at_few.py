@@ -25,7 +25,17 @@ from slackwater.testing.types import SampleRelation, SampleTypes
 
 SAMPLE = pl.DataFrame({"t": [0], "v": [1.0]})
 #: What the cycle asks of an operator to see whether it can run, waits for time, or has something to say.
-QUESTIONS = ("more", "spare", "expensive", "holds", "blocking", "due", "tick", "wake_at", "wake_for")
+QUESTIONS = (
+    "has_work",
+    "has_idle_work",
+    "expensive",
+    "waits_for_time",
+    "blocking",
+    "due",
+    "tick",
+    "wake_at",
+    "wake_for",
+)
 
 
 def executor_of(streams: int, clock: ManualClock) -> Executor:

@@ -51,36 +51,36 @@ def pages_of(end: Collect | ListSink) -> list[int]:
 def test_union_waits_while_an_input_has_shown_nothing() -> None:
     union = OrderedUnion("u")
     inputs = [queue(page(10)), queue()]
-    assert not union.more(inputs)
-    assert union.holds(inputs) and union.blocking(inputs) == [1]
+    assert not union.has_work(inputs)
+    assert union.waits_for_time(inputs) and union.blocking(inputs) == [1]
 
 
 def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> None:
     union, out = OrderedUnion("u"), []
     inputs = [queue(page(10, 1), page(10, 2)), queue(page(10, 3))]
-    while union.more(inputs):
+    while union.has_work(inputs):
         union.run(inputs, lambda element, port="main": out.append(element.number))
     assert sorted(out) == [1, 2, 3]
     inputs[0].push(Entry(page(10, 4), 1))
-    assert union.more(inputs), "the register of the empty input still says 10"
+    assert union.has_work(inputs), "the register of the empty input still says 10"
 
 
 def test_a_register_keeps_a_later_page_waiting() -> None:
     union = OrderedUnion("u")
     inputs = [queue(page(11)), queue(page(10))]
-    assert union.more(inputs)
+    assert union.has_work(inputs)
     union.run(inputs, lambda element, port="main": None)
-    assert not union.more(inputs)
+    assert not union.has_work(inputs)
 
 
 def test_a_punctuation_moves_a_register_and_is_delivered_in_its_turn() -> None:
     union, out = OrderedUnion("u"), []
     inputs = [queue(page(10, 1)), queue(Punctuation(Heartbeat(14)))]
-    while union.more(inputs):
+    while union.has_work(inputs):
         union.run(inputs, lambda element, port="main": out.append(element))
     assert [e.number for e in out] == [1]
     inputs[0].push(Entry(page(20, 2), 1))
-    assert union.more(inputs)
+    assert union.has_work(inputs)
     union.run(inputs, lambda element, port="main": out.append(element))
     assert out[-1] == Punctuation(Heartbeat(14))
 

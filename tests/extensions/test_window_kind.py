@@ -143,7 +143,7 @@ class SessionAggregate(Unary):
             table = in_schema(results, self._node.schema)
             emit(self._pages.of_results(table, self._node, self._given, now, None))
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         return self._open is not None and self._open.height > 0
 
     def wanted(self, tick: int) -> int | None:

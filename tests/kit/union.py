@@ -44,7 +44,7 @@ class Collect(Unary):
         self.waits = waits
         """Whether it always waits for time to pass."""
 
-    def holds(self, inputs: Sequence[Input]) -> bool:
+    def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         return self.waits
 
     def on_page(self, page: Page, emit: Emit) -> None:

@@ -54,7 +54,7 @@ def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0
         out.append(element)
 
     if event == "run" or event == "lull":
-        if operator.more(queues) if event == "run" else operator.spare(queues):
+        if operator.has_work(queues) if event == "run" else operator.has_idle_work(queues):
             watched(operator, queues, emit)
             before = TOLD.get(operator, Punctuation.NONE)
             TOLD[operator] = before.joined(operator.output([queues[0].time]))
@@ -70,8 +70,8 @@ def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0
 def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events: list[Any], ratio: int) -> None:
     operator, queues = map_alone(ratio)
     out = [e for n, event in enumerate(events) for e in take(operator, queues, event, n)]
-    while operator.more(queues) or operator.spare(queues):
-        out += take(operator, queues, "run" if operator.more(queues) else "lull")
+    while operator.has_work(queues) or operator.has_idle_work(queues):
+        out += take(operator, queues, "run" if operator.has_work(queues) else "lull")
     given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
     assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
     times = [e for e in events if isinstance(e, Punctuation)]

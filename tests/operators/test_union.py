@@ -48,7 +48,7 @@ def arcs(*elements: list[Any]) -> list[Queue]:
 
 def sent(operator: Union, inputs: list[Queue]) -> list[Any]:
     out: list[Any] = []
-    while operator.more(inputs):
+    while operator.has_work(inputs):
         operator.run(inputs, lambda element, port="main": out.append(element))
     return out
 
