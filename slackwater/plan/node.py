@@ -6,7 +6,7 @@ long it holds rows. Nobody else asks which kind it is; `engine/build.py` has the
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ByAttribute = Callable[["StreamNode", str], "StreamNode"]
 
 
-class PlanNode:
+class PlanNode(ABC):
     """Rows in, rows out: every node has inputs, the schema of its rows, and the domain of their time."""
 
     if TYPE_CHECKING:

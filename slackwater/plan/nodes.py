@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -261,9 +262,9 @@ class AggregateNode(TimeOfInput, PlanNode):
     disorder: Disorder | None = None
     """The query's own policy, where it is not the stream's."""
 
+    @abstractmethod
     def window_text(self) -> str:
         """The window in the user's words."""
-        raise NotImplementedError
 
     def describe(self) -> str:
         """The window, the groups and the aggregates."""

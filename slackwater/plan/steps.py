@@ -7,6 +7,7 @@ journal writes it down.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class Step(ABC):
     """One step. By default the columns stay as they are. Kinds compare by their fields."""
 
     kind: ClassVar[str]
@@ -39,9 +40,9 @@ class Step:
     fuses: ClassVar[bool] = True
     """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
 
+    @abstractmethod
     def describe(self) -> str:
         """What it does, for a person."""
-        raise NotImplementedError
 
     def wants(self, wanted: Wanted) -> Wanted:
         """The expressions it reads of the rows before it, if these are wanted of the rows after it."""
@@ -194,18 +195,6 @@ class JoinTable(Step):
         return _attribute_before(self.columns, written)
 
 
-@dataclass(frozen=True)
-class Stamp(Step):
-    """Gives all rows of a page that have a time this one (S3 section 5)."""
-
-    kind: ClassVar[str] = "stamp"
-    at: int
-
-    def describe(self) -> str:
-        """The time."""
-        return f"stamp {self.at}"
-
-
 @dataclass(frozen=True, eq=False)
 class Map(Step):
     """Replaces each row by what a Python function makes of it: S5's Expensive operator.
@@ -240,7 +229,7 @@ class Map(Step):
 
 
 #: The steps that a journal can keep, by their words.
-_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable, Stamp)}
+_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable)}
 
 
 def step_from_json(values: Mapping[str, Any]) -> Step:

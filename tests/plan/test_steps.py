@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from slackwater.plan.steps import JoinTable, Map, ResultsAsRows, Select, Stamp, Step, Where, step_from_json
+from slackwater.plan.steps import JoinTable, Map, ResultsAsRows, Select, Step, Where, step_from_json
 
 COLUMNS = (("a", "x + 1"), ("b", "`b`"))
 STEPS = [
@@ -16,7 +16,6 @@ STEPS = [
     Select(COLUMNS, (*COLUMNS, ("a_seen", "`a_seen`"))),
     ResultsAsRows(COLUMNS, COLUMNS, "b"),
     JoinTable("codes", "left", "k = c", (("c", "`code`"),), COLUMNS, "k = code", "relations/1"),
-    Stamp(17),
 ]
 
 

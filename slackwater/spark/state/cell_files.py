@@ -37,11 +37,11 @@ from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import floor_division
 
-#: A page falls into so many cells at most.
+#: The largest number of cells that a page falls into.
 CELLS = 32
-#: A row is alive over about so many cells.
+#: About how many cells a row lives for.
 _CELLS_A_LIFE = 8
-#: So many files of a level are made one, unless they are large by themselves.
+#: This number of files of a level become one, unless they are large by themselves.
 _MANY = 24
 #: A page of fewer rows comes through the driver, if it has no other types than these.
 SMALL = 20_000
