@@ -32,7 +32,7 @@ heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
 with sw.Session(spark, resident_limit=64 * 2**20) as s:
     df = spark.readStream.schema("t BIGINT, k BIGINT, v DOUBLE").option("maxFilesPerTrigger", 1)
     rows = s.stream("rows", df.parquet(f"{root}/in"), time="t", disorder=sw.bounded(0))
-    query = rows.window(range=100, slide=50).group_by("k").agg(n="count(*)", total="sum(v)")
+    query = rows.window(100, slide=50).group_by("k").agg(n="count(*)", total="sum(v)")
     run = query.start(sink=f"{root}/out", hold=True)
     s.run_available(drain=False)
     print(heap // 2**20, run.metrics()["store"], run.metrics()["late_rows"])
