@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.scheduling.chain import BoundedChain
 from slackwater.scheduling.chart import in_order
-from slackwater.scheduling.paths import Plan, Work, remaining, rows_out, trees
+from slackwater.scheduling.paths import Plan, Work, remaining, rows_out, ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,11 @@ def memory_factor(plan: Plan) -> float:
     before them.
     """
     seconds, dense = remaining(plan), list[float]()
-    for first in trees(plan).values():
-        rows = {first.label: 1.0}
+    for first in ways(plan).values():
+        rows = defaultdict[str, float](float, {first.label: 1.0})
         for step in in_order(first):
             for behind in step.then:
-                rows[behind.label] = rows[step.label] * rows_out(plan[step.label])
+                rows[behind.label] += rows[step.label] * rows_out(plan[step.label])
             work = seconds[step.label] * rows[step.label]
             if work > 0 and step.taken > 0:
                 dense.append(step.taken / work)

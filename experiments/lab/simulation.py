@@ -6,6 +6,7 @@ meanwhile. So a run of minutes takes seconds, and is the same for the same seed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.operators.several import Several
 from slackwater.operators.stamp import TimeByClock
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.clock import ManualClock
@@ -31,6 +33,8 @@ class Load:
     number: int
     rows: int
     entered: int
+    readers: int = 1
+    """Operators that it waits before; each has an equal share in its room."""
 
     prod: ClassVar[None] = None
     saved: ClassVar[None] = None
@@ -50,13 +54,14 @@ class Load:
 class Virtual:
     """An operator: what feeds it, its microseconds a row, and the rows that it gives for one.
 
-    One with two inputs is a join of windows (S2 section 5.1), which takes rows in the order of time.
+    One with several inputs is a union, or a join of windows, which takes rows in order of time (S2 section 5.1).
     """
 
     label: str
     inputs: tuple[str, ...]
     cost: float
     selectivity: float = 0.0
+    union: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Outcome:
 
     times: list[int] = field(default_factory=list)
     """Instants at which the memory was another than before, in microseconds."""
-    memory: list[int] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
     """Rows in all queues from then on."""
     latencies: list[int] = field(default_factory=list)
     """Of each page that came out at the end of a path, in microseconds."""
@@ -95,7 +100,7 @@ class Outcome:
     """Rows that came out, by the last operator."""
 
     @property
-    def peak(self) -> int:
+    def peak(self) -> float:
         """The most rows that ever waited."""
         return max(self.memory, default=0)
 
@@ -106,7 +111,7 @@ class Outcome:
             return 0.0
         return float(np.average(self.memory[:-1], weights=np.diff(self.times)))
 
-    def at(self, instant: int) -> int:
+    def at(self, instant: int) -> float:
         """Rows that waited at an instant, with those that came then."""
         found = int(np.searchsorted(self.times, instant, side="right")) - 1
         return self.memory[found] if found >= 0 else 0
@@ -126,8 +131,11 @@ class _Source(TimeByClock):
 class _Work:
     """What a page costs an operator, and what it leaves; part of a row waits until it is a whole one."""
 
-    def __init__(self, of: Virtual, clock: ManualClock, done: Callable[[Virtual, Load, int], None]) -> None:
+    def __init__(
+        self, of: Virtual, readers: int, clock: ManualClock, done: Callable[[Virtual, Load, int], None]
+    ) -> None:
         self._of = of
+        self._readers = readers
         self._clock = clock
         self._done = done
         self._spent = self._rest = 0.0
@@ -141,7 +149,7 @@ class _Work:
         rows, self._rest = int(self._rest), self._rest % 1
         self._done(self._of, page, rows)
         if rows:
-            left: Any = Load(page.number, rows, page.entered)
+            left: Any = Load(page.number, rows, page.entered, self._readers)
             emit(left)
 
 
@@ -171,6 +179,20 @@ class _Join(OrderedUnion):
             self._work.on(element, emit)
 
 
+class _Union(Several):
+    def __init__(self, of: Virtual, work: _Work) -> None:
+        super().__init__(of.label)
+        self._work = work
+
+    def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
+        """Work on it."""
+        self._work.on(page, emit)
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """What holds on all inputs."""
+        return Punctuation.common(times)
+
+
 class Simulation:
     """One run of a case under a strategy."""
 
@@ -181,16 +203,17 @@ class Simulation:
         self._start = 0
         self._clock = ManualClock()
         self._numbers = dict.fromkeys(case.streams, -1)
-        self._waiting = 0
-        self._read = {label for of in case.operators for label in of.inputs}
+        self._waiting = 0.0
+        self._readers = Counter(label for of in case.operators for label in of.inputs)
         self.outcome = Outcome()
         self._executor = Executor(self._clock, strategy=strategy)
         self._executor.measure_by(lambda: self._clock.now() / 1e6)
         for stream in case.streams:
             self._executor.add(_Source(stream))
         for of in case.operators:
-            work = _Work(of, self._clock, self._worked)
-            operator: Operator = _Join(of, work) if len(of.inputs) > 1 else _Filter(of, work)
+            work = _Work(of, self._readers[of.label], self._clock, self._worked)
+            kind = _Union if of.union else _Join if len(of.inputs) > 1 else _Filter
+            operator: Operator = kind(of, work)
             self._executor.add(operator, [(label, MAIN) for label in of.inputs])
         self._warm_up(case)
         self._executor.between = self._enter
@@ -216,7 +239,7 @@ class Simulation:
         self._count()
         for page in self._comes[self._came : self._counted]:
             number = self._numbers[page.stream] = self._numbers[page.stream] + 1
-            load: Any = Load(number, page.rows, self._start + page.at)
+            load: Any = Load(number, page.rows, self._start + page.at, self._readers[page.stream])
             self._executor.admit(page.stream, load)
         self._came = self._counted
 
@@ -230,14 +253,15 @@ class Simulation:
     def _worked(self, of: Virtual, page: Load, rows: int) -> None:
         self._count()
         now = self._clock.now()
-        if of.label in self._read:
-            self._note(now - self._start, rows - page.rows)
+        taken = page.rows / page.readers
+        if self._readers[of.label]:
+            self._note(now - self._start, rows - taken)
             return
-        self._note(now - self._start, -page.rows)
+        self._note(now - self._start, -taken)
         self.outcome.latencies.append(now - page.entered)
         self.outcome.departed[of.label] = self.outcome.departed.get(of.label, 0) + page.rows
 
-    def _note(self, at: int, change: int) -> None:
+    def _note(self, at: int, change: float) -> None:
         """So many rows more or less wait."""
         self._waiting += change
         if self.outcome.times and self.outcome.times[-1] == at:

@@ -22,13 +22,14 @@ class Greedy(BySlope):
 
     def cut(self, first: Step) -> list[Segment]:
         """Each operator is a segment of its own, but for a source, which only passes pages on to the next one."""
-        source, *others = [Segment((s.label,), s.seconds, s.taken - s.left) for s in in_order(first)]
-        if others:
-            to = max(others[: len(first.then)], key=lambda segment: segment.slope)
-            others[others.index(to)] = Segment(
+        alone = {s.label: Segment((s.label,), s.seconds, s.taken - s.left) for s in in_order(first)}
+        if first.then:
+            source = alone.pop(first.label)
+            to = max((alone[behind.label] for behind in first.then), key=lambda segment: segment.slope)
+            alone[to.labels[0]] = Segment(
                 source.labels + to.labels, source.seconds + to.seconds, source.freed + to.freed
             )
-        return others or [source]
+        return list(alone.values())
 
 
 def greedy() -> Greedy:

@@ -6,9 +6,15 @@ work pays off together are one segment of the lower envelope: a *chain*. Its slo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from math import inf
+
+#: The share of an operator's rows, and that of their size.
+Shares = tuple[float, float]
+#: All rows.
+ALL = (1.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -23,6 +29,8 @@ class Step:
     """Size of what goes out and waits again; 0 at the end of a path."""
     then: list[Step] = field(default_factory=list)
     """The operators that read it. The first is the next one on a path; several share what it puts out."""
+    shares: dict[str, Shares] = field(default_factory=dict)
+    """Where branches meet: the share of its rows that each operator before it sends. Without an entry: all."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +41,24 @@ class Segment:
     seconds: float
     freed: float
     """Size that a row of the stream loses on its way through."""
-    then: tuple[Segment, ...] = ()
-    """The segments behind it, none of them steeper."""
 
     @property
     def slope(self) -> float:
         """Size freed in a second."""
         return _slope(self.freed, self.seconds)
+
+    def part(self, shares: Shares) -> Segment:
+        """The segment for a part of the rows that come to it."""
+        rows, size = shares
+        return self if shares == ALL else Segment(self.labels, self.seconds * rows, self.freed * size)
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """The steepest descent from an operator, and the operators behind it, with the shares of their rows."""
+
+    segment: Segment
+    then: Mapping[str, Shares]
 
 
 def segments(first: Step) -> list[Segment]:
@@ -47,41 +66,62 @@ def segments(first: Step) -> list[Segment]:
 
     An operator is taken together with those behind it for as long as that makes the descent steeper. On a single
     path this gives S2's steepest descent operator points. Where several read what an operator puts out, the way
-    branches, and so may a chain.
+    branches, and so may a chain. Where branches meet, each has its share in what follows, and several segments may
+    contain the same operator.
 
     >>> dull_then_selective = Step("dull", 1, 1.0, 0.9, [Step("selective", 1, 0.9, 0.1, [Step("slow", 8, 0.1)])])
     >>> [(s.labels, round(s.slope, 4)) for s in segments(dull_then_selective)]
     [(('dull', 'selective'), 0.45), (('slow',), 0.0125)]
     """
-    made: dict[int, Segment] = {}
-    for step in reversed(in_order(first)):
-        made[id(step)] = _descent(step, [made[id(behind)] for behind in step.then])
-    found = [made[id(first)]]
-    for segment in found:
-        found += segment.then
+    steps = in_order(first)
+    descents: dict[str, _Descent] = {}
+    for step in reversed(steps):
+        descents[step.label] = _descent(step, descents)
+    shares, found = {first.label: ALL}, list[Segment]()
+    for step in steps:
+        if step.label in shares:
+            descent = descents[step.label]
+            found.append(descent.segment.part(shares[step.label]))
+            _add(shares, descent.then, shares[step.label])
     return found
 
 
 def in_order(first: Step) -> list[Step]:
     """All steps, each before what reads it."""
-    steps = [first]
-    for step in steps:
-        steps += step.then
-    return steps
+    steps = {first.label: first}
+    for step in (waiting := [first]):
+        new = [behind for behind in step.then if behind.label not in steps]
+        steps |= {behind.label: behind for behind in new}
+        waiting += new
+    sorter = TopologicalSorter[str]()
+    for step in waiting:
+        for behind in step.then:
+            sorter.add(behind.label, step.label)
+    sorter.add(first.label)
+    return [steps[label] for label in sorter.static_order()]
 
 
-def _descent(step: Step, behind: list[Segment]) -> Segment:
-    """The steepest descent that begins with a step."""
-    labels, seconds, freed = [step.label], step.seconds, step.taken - step.left
+def _descent(step: Step, descents: Mapping[str, _Descent]) -> _Descent:
+    """The steepest descent that begins with a step; those of its readers are known."""
+    labels, segment = {step.label: None}, Segment((step.label,), step.seconds, step.taken - step.left)
+    behind = {reader.label: reader.shares.get(step.label, ALL) for reader in step.then}
     while behind:
-        steepest = max(behind, key=lambda segment: segment.slope)
-        if steepest.slope <= _slope(freed, seconds):
+        parts = {label: descents[label].segment.part(shares) for label, shares in behind.items()}
+        label = max(parts, key=lambda label: parts[label].slope)
+        steepest = parts[label]
+        if steepest.slope <= segment.slope:
             break
-        behind.remove(steepest)
-        behind += steepest.then
-        labels += steepest.labels
-        seconds, freed = seconds + steepest.seconds, freed + steepest.freed
-    return Segment(tuple(labels), seconds, freed, tuple(behind))
+        _add(behind, descents[label].then, behind.pop(label))
+        labels |= dict.fromkeys(steepest.labels)
+        segment = Segment(tuple(labels), segment.seconds + steepest.seconds, segment.freed + steepest.freed)
+    return _Descent(segment, behind)
+
+
+def _add(shares: dict[str, Shares], more: Mapping[str, Shares], part: Shares) -> None:
+    """Rows that come to an operator on several ways are counted together."""
+    for label, (rows, size) in more.items():
+        known_rows, known_size = shares.get(label, (0.0, 0.0))
+        shares[label] = (known_rows + rows * part[0], known_size + size * part[1])
 
 
 def _slope(freed: float, seconds: float) -> float:

@@ -2,12 +2,12 @@
 
 Each stream's rows have a way of their own, from the source to the end. A join of two streams lies on both. An
 operator that several others read feeds them all, and each of them has an equal share in the room that its rows
-take; so what a page takes is counted once.
+take; so what a page takes is counted once. Where branches of one stream meet again, rows come on each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -15,6 +15,8 @@ from slackwater.scheduling.chart import ProgressChart, Step, chart
 
 #: Seconds a row of an operator that nothing is known of, if nothing is known of the others either.
 _SOME = 1e-6
+#: Charts that a person can look at.
+MOST_PATHS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +64,56 @@ def unit(plan: Plan) -> Literal["bytes", "rows"]:
     return "bytes" if all(work.width for work in plan.values() if not work.inputs) else "rows"
 
 
-def trees(plan: Plan) -> dict[str, Step]:
-    """For each source the way of its rows, which branches where several operators read the same."""
+def ways(plan: Plan) -> dict[str, Step]:
+    """For each source the way of its rows. It branches where several read the same; branches may meet again."""
     known, fed = _filled(plan), readers(plan)
     in_bytes = unit(plan) == "bytes"
     made: dict[str, Step] = {}
     for source in (label for label, work in plan.items() if not work.inputs):
         width = (plan[source].width or 1.0) if in_bytes else 1.0
-        first = made[source] = Step(source, 0.0, width)
-        rows, reached = {source: 1.0}, [first]
-        for step in reached:
-            work, behind = known[step.label], fed[step.label]
-            step.seconds = _cost(work) * rows[step.label]
-            step.left = step.taken * _size(work, in_bytes) if behind else 0.0
-            for label in behind:
-                if label not in rows:
-                    rows[label] = rows[step.label] * rows_out(work)
-                    step.then.append(Step(label, 0.0, step.left / len(behind)))
-            reached += step.then
+        steps, rows = {source: Step(source, 0.0, width)}, {source: 1.0}
+        for label, work in known.items():
+            before = [steps[feeder] for feeder in dict.fromkeys(work.inputs) if feeder in steps]
+            if before:
+                come = {step.label: rows[step.label] * rows_out(known[step.label]) for step in before}
+                sizes = {step.label: step.left / len(fed[step.label]) for step in before}
+                rows[label] = sum(come.values())
+                steps[label] = behind = Step(label, 0.0, sum(sizes.values()))
+                for step in before:
+                    step.then.append(behind)
+                if len(before) > 1:
+                    shares = zip(come, _shares(come.values()), _shares(sizes.values()), strict=True)
+                    behind.shares = {feeder: (of_rows, of_size) for feeder, of_rows, of_size in shares}
+            if label in steps:
+                step = steps[label]
+                step.seconds = _cost(work) * rows[label]
+                step.left = step.taken * _size(work, in_bytes) if fed[label] else 0.0
+        made[source] = steps[source]
     return made
 
 
+def _shares(parts: Collection[float]) -> list[float]:
+    """What each part is of the whole; equal shares of nothing."""
+    whole = sum(parts)
+    return [part / whole if whole else 1 / len(parts) for part in parts]
+
+
 def paths(plan: Plan) -> list[ProgressChart]:
-    """A chart for each way from a source to an end of the plan, for a person; sizes are shares of what came in."""
-    charts = []
-    for first in trees(plan).values():
-        begun = [([first.label], [(0.0, 1.0)], first, 1.0)]
-        for labels, points, step, share in begun:
-            left = step.left / (first.taken * share)
-            points.append((points[-1][0] + step.seconds, left))
-            if not step.then:
-                charts.append(chart(labels, points))
-            for behind in step.then:
-                part = share * behind.taken / step.left if step.left else share
-                begun.append(([*labels, behind.label], list(points), behind, part))
+    """A chart for each way from a source to an end of the plan, for a person; sizes are shares of what came in.
+
+    Branches that meet again and again have very many ways: the first `MOST_PATHS` are drawn.
+    """
+    known, fed, in_bytes = _filled(plan), readers(plan), unit(plan) == "bytes"
+    charts = list[ProgressChart]()
+    begun = [([source], [(0.0, 1.0)], 1.0) for source in reversed([*plan]) if not plan[source].inputs]
+    while begun and len(charts) < MOST_PATHS:
+        labels, points, rows = begun.pop()
+        work, behind = known[labels[-1]], fed[labels[-1]]
+        (seconds, size) = points[-1]
+        points = [*points, (seconds + _cost(work) * rows, size * _size(work, in_bytes) if behind else 0.0)]
+        if not behind:
+            charts.append(chart(labels, points))
+        begun += [([*labels, label], points, rows * rows_out(work)) for label in reversed(behind)]
     return charts
 
 

@@ -12,6 +12,7 @@ from experiments.lab.simulation import Case, Comes, Virtual, simulate
 from slackwater.scheduling.strategy import Strategy
 from tests.kit.strategies import STRATEGIES
 
+RIVALS = (sw.fifo(), sw.papers.greedy(), sw.papers.round_robin())
 #: Example 1.1 in pages of 1,000 rows; a unit of time is a millisecond.
 EXAMPLE = Case(("s",), (Virtual("O1", ("s",), 1.0, 0.2), Virtual("O2", ("O1",), 5.0)))
 BURST = [Comes(1_000 * t, "s", 1_000) for t in range(7)]
@@ -40,6 +41,29 @@ def test_example_1_1_greedy(strategy: Strategy) -> None:
 
 def test_example_1_1_fifo() -> None:
     assert table(sw.fifo()) == [1, 1.2, 2.0, 2.2, 3.0, 3.2, 4.0]
+
+
+#: Two branches of one stream meet again. Without the window behind the union each branch would look dull.
+DIAMOND = (
+    Virtual("left", ("s",), 1.0, 0.5),
+    Virtual("right", ("s",), 1.0, 0.5),
+    Virtual("union", ("left", "right"), 0.1, 0.3, union=True),
+    Virtual("window", ("union",), 1.0),
+)
+OTHER = (Virtual("other", ("o",), 3.0, 0.3), Virtual("end", ("other",), 1.0))
+
+
+@pytest.mark.parametrize("case", [Case(("s",), DIAMOND), Case(("s", "o"), (*DIAMOND, *OTHER))])
+def test_where_branches_of_a_stream_meet_again_chain_holds_at_most_a_page_a_query_more_than_others(
+    case: Case,
+) -> None:
+    burst = [Comes(80 * n, case.streams[n % len(case.streams)], 100) for n in range(80)]
+    outs = {strategy.name: simulate(case, burst, strategy) for strategy in (*RIVALS, sw.chain())}
+    chain = outs.pop("chain")
+    for name, out in outs.items():
+        assert out.departed == chain.departed
+        more = max(chain.at(t) - out.at(t) for t in range(0, max(chain.times), 40))
+        assert more <= 100 * len(case.streams), name
 
 
 def bursty(streams: tuple[str, ...], pages: int, seed: int) -> list[Comes]:

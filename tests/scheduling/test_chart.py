@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from experiments.lab.operator_work import Side, join
 from slackwater.scheduling.chart import chart, segments
-from slackwater.scheduling.paths import Work, paths, remaining, trees
+from slackwater.scheduling.paths import MOST_PATHS, Work, paths, remaining, ways
 
 Points = list[tuple[float, float]]
 
@@ -112,7 +112,7 @@ def test_a_page_that_several_read_is_counted_once() -> None:
         "quick": Work(("where",), 2.0),
         "slow": Work(("where",), 9.0),
     }
-    (first,) = trees(plan).values()
+    (first,) = ways(plan).values()
     (where,) = first.then
     assert [step.taken for step in where.then] == [0.25, 0.25]
     # Half a row is freed in the first second, a quarter in the next, a quarter in 4.5 more.
@@ -124,6 +124,57 @@ def test_a_page_that_several_read_is_counted_once() -> None:
     assert remaining(plan) == {"slow": 9.0, "quick": 2.0, "where": 6.5, "s": 6.5}
 
 
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[str, Work]:
+    """A stream and operators that read it, or each other; branches may meet again."""
+    plan = {"s": Work((), 0.0)}
+    for n in range(draw(st.integers(1, 7))):
+        feeders = draw(st.lists(st.sampled_from(list(plan)), min_size=1, max_size=3, unique=True))
+        selectivity = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0]))
+        plan[f"O{n}"] = Work(tuple(feeders), draw(st.integers(1, 9)), selectivity)
+    return plan
+
+
+@given(graphs())
+def test_on_any_graph_all_work_and_all_room_are_charted(plan: dict[str, Work]) -> None:
+    (first,) = ways(plan).values()
+    found = segments(first)
+    assert sum(segment.seconds for segment in found) == pytest.approx(remaining(plan)["s"])
+    assert sum(segment.freed for segment in found) == pytest.approx(1.0)
+    assert {label for segment in found for label in segment.labels} == set(plan)
+
+
+def test_branches_that_meet_again_have_each_their_share_in_what_follows() -> None:
+    plan = {
+        "s": Work((), 0.0),
+        "left": Work(("s",), 1.0, 0.5),
+        "right": Work(("s",), 2.0, 0.5),
+        "union": Work(("left", "right"), 0.5, 1.0),
+        "window": Work(("union",), 1.0),
+    }
+    (first,) = ways(plan).values()
+    # Half a row's room is freed by the left branch in 1 + 0.25 + 0.5 seconds, and by the right one in 2.75.
+    assert [(s.labels, round(s.slope, 3)) for s in segments(first)] == [
+        (("s", "left", "union", "window"), 0.286),
+        (("right", "union", "window"), 0.182),
+    ]
+    assert [drawn.labels for drawn in paths(plan)] == [
+        ("s", "left", "union", "window"),
+        ("s", "right", "union", "window"),
+    ]
+
+
+def test_a_plan_whose_branches_meet_twenty_times_is_charted_at_once() -> None:
+    plan, before = {"s": Work((), 0.0)}, "s"
+    for n in range(20):
+        plan |= {f"l{n}": Work((before,), 1.0, 0.5), f"r{n}": Work((before,), 1.0, 0.5)}
+        plan[f"u{n}"] = Work((f"l{n}", f"r{n}"), 0.1)
+        before = f"u{n}"
+    (first,) = ways(plan).values()
+    assert {label for segment in segments(first) for label in segment.labels} == set(plan)
+    assert len(paths(plan)) == MOST_PATHS
+
+
 def test_a_chain_takes_the_steeper_branch_of_two() -> None:
     plan = {
         "s": Work((), 0.0),
@@ -131,7 +182,7 @@ def test_a_chain_takes_the_steeper_branch_of_two() -> None:
         "quick": Work(("map",), 1.0),
         "slow": Work(("map",), 9.0),
     }
-    (first,) = trees(plan).values()
+    (first,) = ways(plan).values()
     assert [s.labels for s in segments(first)] == [("s", "map", "quick"), ("slow",)]
 
 
