@@ -9,6 +9,7 @@ from slackwater.papers.global_counter import global_counter
 from slackwater.papers.greedy import greedy
 from slackwater.papers.max_delay import max_delay
 from slackwater.papers.query_level import query_level
+from slackwater.papers.random_mix import random_mix
 from slackwater.papers.round_robin import round_robin
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "no_enabling",
     "periodic",
     "query_level",
+    "random_mix",
     "round_robin",
 ]

@@ -11,17 +11,21 @@ from slackwater.scheduling.strategy import STRATEGIES, Ordered, Ready
 
 
 class RoundRobin(Ordered):
-    """The operator that has not run for longest; its turn is a page, or lasts for some seconds of work.
+    """A cycle over the operators: the next one that is ready. Its turn is a page, or some seconds of work.
 
-    >>> RoundRobin().first([Ready("a", last_run=7), Ready("b", last_run=3)]).label
-    'b'
+    An operator joins the cycle when it is first ready, those nearer to the source first.
+
+    >>> ready = [Ready("a"), Ready("b"), Ready("c")]
+    >>> in_turn = RoundRobin()
+    >>> [in_turn.first(ready).label for _ in range(4)]
+    ['a', 'b', 'c', 'a']
     >>> patient = RoundRobin(quantum=1.0)
-    >>> patient.first([Ready("a", last_run=7), Ready("b", last_run=3, seconds=5.0)]).label
-    'b'
-    >>> patient.first([Ready("a", last_run=7), Ready("b", last_run=8, seconds=5.9)]).label
-    'b'
-    >>> patient.first([Ready("a", last_run=7), Ready("b", last_run=9, seconds=6.0)]).label
+    >>> patient.first([Ready("a"), Ready("b")]).label
     'a'
+    >>> patient.first([Ready("a", seconds=0.9), Ready("b")]).label
+    'a'
+    >>> patient.first([Ready("a", seconds=1.0), Ready("b")]).label
+    'b'
     """
 
     name = "round-robin"
@@ -30,17 +34,21 @@ class RoundRobin(Ordered):
         super().__init__(commit_every)
         self.quantum = quantum
         """Seconds."""
+        self._cycle: list[str] = []
         self._turn: tuple[str, float] | None = None
         """The operator whose turn it is, and the seconds that its runs had taken before."""
 
     def first(self, ready: Sequence[Ready]) -> Ready:
-        """Of operators that never ran, the one nearest to the source."""
+        """The operator whose turn it still is, or the next one of the cycle."""
+        by_label = {one.label: one for one in sorted(ready, key=lambda r: r.depth)}
+        self._cycle += [label for label in by_label if label not in self._cycle]
+        after = 0
         if self._turn is not None:
             label, before = self._turn
-            for one in ready:
-                if one.label == label and one.seconds - before < self.quantum:
-                    return one
-        chosen = min(ready, key=lambda r: (r.last_run, r.depth))
+            if label in by_label and by_label[label].seconds - before < self.quantum:
+                return by_label[label]
+            after = self._cycle.index(label) + 1
+        chosen = next(by_label[label] for label in self._cycle[after:] + self._cycle[:after] if label in by_label)
         self._turn = chosen.label, chosen.seconds
         return chosen
 

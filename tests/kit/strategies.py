@@ -9,6 +9,7 @@ STRATEGIES: list[Ordered] = [
     sw.fifo(),
     sw.papers.round_robin(),
     sw.papers.greedy(),
+    sw.papers.random_mix(),
     sw.chain(),
     sw.chain(max_wait="1 ms"),
 ]

@@ -18,18 +18,18 @@ class System:
 
 
 @st.composite
-def paths(draw: st.DrawFn, longest: int = 3) -> Path:
-    """Selectivities of at most 1, and few units of time."""
+def paths(draw: st.DrawFn, longest: int = 3, largest: float = 1.0) -> Path:
+    """Few units of time; selectivities of at most 1, unless sizes may be larger."""
     n = draw(st.integers(1, longest))
     times = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
-    size = st.sampled_from([0.05, 0.1, 0.3, 0.5, 0.8, 0.95, 1.0])
-    sizes = sorted(draw(st.lists(size, min_size=n - 1, max_size=n - 1)))
-    return Path(tuple(times), (*sizes[::-1], 0.0))
+    size = st.sampled_from([s for s in (0.05, 0.1, 0.3, 0.5, 0.8, 0.95, 1.0, 1.5, 2.0) if s <= largest])
+    sizes = draw(st.lists(size, min_size=n - 1, max_size=n - 1))
+    return Path(tuple(times), (*(sorted(sizes, reverse=True) if largest <= 1 else sizes), 0.0))
 
 
 @st.composite
-def systems(draw: st.DrawFn, most: int = 6) -> System:
-    """One query or two, and so many tuples at most."""
-    queries = draw(st.lists(paths(), min_size=1, max_size=2))
+def systems(draw: st.DrawFn, most: int = 6, largest: float = 1.0) -> System:
+    """One query or two, `most` tuples or fewer, none of which grows beyond the `largest` size."""
+    queries = draw(st.lists(paths(largest=largest), min_size=1, max_size=2))
     one = st.builds(Tuple, st.integers(0, 8), st.integers(0, len(queries) - 1))
     return System(queries, sorted(draw(st.lists(one, min_size=1, max_size=most)), key=lambda t: t.at))

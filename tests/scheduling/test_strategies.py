@@ -94,8 +94,24 @@ def test_a_turn_of_round_robin_ends_with_its_quantum_or_when_nothing_is_left() -
 
 
 def test_round_robin_gives_every_operator_its_turn() -> None:
-    ready = [Ready("a", last_run=3), Ready("b", last_run=1), Ready("c", last_run=2)]
-    assert sw.papers.round_robin().pick(ready, BUSY) == ready[1]
+    a, b, c, new = Ready("a"), Ready("b", depth=1), Ready("c", depth=2), Ready("new", depth=1)
+    strategy = sw.papers.round_robin()
+    assert [strategy.pick([c, b, a], BUSY) for _ in range(4)] == [a, b, c, a]
+    assert [strategy.pick([a, c, new], BUSY) for _ in range(3)] == [c, new, a], "b has nothing to do"
+
+
+def test_a_random_mix_goes_by_fifo_as_often_as_it_should() -> None:
+    plan = {"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)}
+    ready = [Ready("where", oldest=7), Ready("map", oldest=2)]
+    strategy = sw.papers.random_mix(fifo=0.25, seed=3)
+    strategy.learn(plan)
+    picked = [strategy.pick(ready, BUSY) for _ in range(1_000)]
+    assert 200 <= picked.count(ready[1]) <= 300
+    again = sw.papers.random_mix(fifo=0.25, seed=3)
+    again.learn(plan)
+    assert picked == [again.pick(ready, BUSY) for _ in range(1_000)]
+    with pytest.raises(QueryError, match="between 0 and 1"):
+        sw.papers.random_mix(fifo=1)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
