@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import exp, log
+from random import Random
 
-from slackwater.scheduling.chain import BoundedChain
+from slackwater.scheduling.chain import BoundedChain, Chain
 from slackwater.scheduling.chart import in_order
 from slackwater.scheduling.paths import Plan, Work, remaining, rows_out, ways
 
@@ -63,3 +65,26 @@ class FactoredChain(BoundedChain):
         """Chart the plan anew."""
         super().learn(plan)
         self.factor = memory_factor(plan)
+
+
+class MisledChain(Chain):
+    """Chain, when each cost and each selectivity is estimated wrongly, by up to a factor, up or down."""
+
+    def __init__(self, factor: float, seed: int) -> None:
+        super().__init__()
+        self.name = f"chain, misled by {factor:g}"
+        self._log, self._seed = log(factor), seed
+
+    def learn(self, plan: Plan) -> None:
+        """An operator is misjudged in the same way whenever the plan is charted."""
+        super().learn({label: self._misjudged(label, work) for label, work in plan.items()})
+
+    def _misjudged(self, label: str, work: Work) -> Work:
+        random = Random(f"{self._seed} {label}")
+        cost, left = (exp(random.uniform(-self._log, self._log)) for _ in range(2))
+        return replace(
+            work,
+            cost=None if work.cost is None else work.cost * cost,
+            selectivity=None if work.selectivity is None else work.selectivity * left,
+            growth=None if work.growth is None else work.growth * left,
+        )

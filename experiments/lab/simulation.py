@@ -98,6 +98,9 @@ class Outcome:
     """Of each page that came out at the end of a path, in microseconds."""
     departed: dict[str, int] = field(default_factory=dict)
     """Rows that came out, by the last operator."""
+    runs: int = 0
+    switches: int = 0
+    """Runs of another operator than the one before (S2 section 4.2)."""
 
     @property
     def peak(self) -> float:
@@ -204,6 +207,8 @@ class Simulation:
         self._clock = ManualClock()
         self._numbers = dict.fromkeys(case.streams, -1)
         self._waiting = 0.0
+        self._last = ""
+        """The operator that ran last."""
         self._readers = Counter(label for of in case.operators for label in of.inputs)
         self.outcome = Outcome()
         self._executor = Executor(self._clock, strategy=strategy)
@@ -252,6 +257,9 @@ class Simulation:
 
     def _worked(self, of: Virtual, page: Load, rows: int) -> None:
         self._count()
+        self.outcome.runs += 1
+        self.outcome.switches += of.label != self._last
+        self._last = of.label
         now = self._clock.now()
         taken = page.rows / page.readers
         if self._readers[of.label]:
