@@ -222,11 +222,12 @@ def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) ->
     if cursor.raw_at(1) == "(" and cursor.word:
         return _call(cursor, scope, places, query)
     name = _dotted(cursor)
-    rows_of_name = scope.query(name)
-    if isinstance(rows_of_name, L.Scan):
-        rows_of_name = places.put(L.Scan(rows_of_name.stream), Place(span()))
-    if rows_of_name is not None:
-        return Side(rows_of_name, span(), (name,))
+    view = scope.view(name)
+    if view is not None:
+        return Side(view, span(), (name,))
+    stream = scope.stream(name)
+    if stream is not None:
+        return Side(places.put(L.Scan(stream), Place(span())), span(), (name,))
     try:
         table = scope.table(name)
     except QueryError as error:

@@ -92,13 +92,14 @@ class Scope:
         """The same with a function."""
         return replace(self, functions={**self.functions, name: function})
 
-    def query(self, name: str) -> L.Logical | None:
-        """The rows that a name stands for; None for an unknown one."""
+    def view(self, name: str) -> L.Logical | None:
+        """The query of the view of this name; None for an unknown one."""
         view = _found(name, self.views)
-        if view is not None:
-            return self.views[view]
-        stream = _found(name, self.streams)
-        return None if stream is None else L.Scan(stream)
+        return None if view is None else self.views[view]
+
+    def stream(self, name: str) -> str | None:
+        """The stream of this name, in its own capitals; None for an unknown one."""
+        return _found(name, self.streams)
 
     def table(self, name: str) -> str | None:
         """The stored relation of this name; None for an unknown one."""
