@@ -94,9 +94,7 @@ def questions(text: str, names: Mapping[str, Any], registry: str | None = None) 
     """Where a module asks which kind a node is."""
     fields = {name for kind in kinds() for name in getattr(kind, "__dataclass_fields__", ())}
     class_names = {kind.__name__ for kind in kinds()}
-    attributes = {
-        n for kind in kinds() for n in (*vars(kind), *getattr(kind, "__dataclass_fields__", ())) if n[:2] != "__"
-    }
+    attributes = {name for kind in kinds() for name in dir(kind) if name[:2] != "__"} | fields
     tree = ast.parse(text)
     called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}
     found = []
