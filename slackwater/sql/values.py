@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from decimal import Decimal
 from typing import Any
@@ -162,7 +163,9 @@ def _skip(cursor: Cursor) -> None:
 def _is_unit(cursor: Cursor) -> bool:
     if is_unit(cursor.word) or cursor.word in _NO_LENGTH:
         return True
-    hint = did_you_mean(cursor.word, UNITS) if len(cursor.word) > 3 else ""
+    # An option such as SOURCES may follow a number, too.
+    near = difflib.get_close_matches(cursor.word.lower(), UNITS, n=1, cutoff=0.75)
+    hint = did_you_mean(cursor.word, near) if len(cursor.word) > 3 else ""
     if hint:
         raise cursor.error(f"unknown unit {cursor.raw_at(0)}{hint}")
     return False
