@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -64,19 +64,19 @@ class Policy:
         return str(inspect.signature(self.make).return_annotation)
 
     def settings(self, policy: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The main setting of a policy, if it has one, and the options that differ from what `make` assumes.
+        """The main setting of a policy, if it has one, and the options that have been set.
 
         >>> POLICIES[0].settings(bounded("20 seconds", timeout="1 minute"))
         (['20 seconds'], {'timeout': datetime.timedelta(seconds=60)})
         """
-        first = fields(policy)[0].name
-        defaults = inspect.signature(self.make).parameters
-        given = {name: getattr(policy, name) for name in self.options}
-        options = {
-            name: as_lengths(value) if name in WALL_CLOCK else value
-            for name, value in given.items()
-            if value != defaults[name].default
-        }
+        first, *_ = by_name = {field.name: field for field in fields(policy)}
+        parameters = inspect.signature(self.make).parameters
+        options = {}
+        for name in self.options:
+            value, assumed = getattr(policy, name), by_name[name].default
+            if value == (parameters[name].default if assumed is MISSING and not value else assumed):
+                continue
+            options[name] = as_lengths(value) if name in WALL_CLOCK else value
         if self.written is not None:
             return [self.written(policy)], options
         return ([] if first in self.options else [getattr(policy, first)]), options

@@ -47,8 +47,7 @@ class Cursor:
 
     def raw_at(self, ahead: int) -> str:
         """The token so many tokens ahead as it was written; empty behind the end."""
-        at = self.at + ahead
-        return self.source.raw(self.tokens[at]) if at < len(self.tokens) else ""
+        return self.source.raw_of(self.tokens, self.at + ahead)
 
     def sees(self, *words: str) -> bool:
         """Whether these words come next."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from sqlglot import Token
 
+from slackwater.aggregates.user_text import closing_bracket
 from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import NO_SUBQUERY, Expression, cut, sees_subquery
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Span, span_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _asked(part: Expression) -> Asked:
     at = _first_query(part)
     assert at is not None
     words = [source.word(token) for token in tokens[:at]]
-    if not _closes(source, tokens, at):
+    if closing_bracket(tokens, at) != len(tokens) - 1:
         raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
     negated = words[:1] == ["NOT"]
     begin = 1 if negated else 0
@@ -75,14 +76,3 @@ def _asked(part: Expression) -> Asked:
     if source.raw(value.tokens[0]) == "(" and any(source.raw(token) == "," for token in value.tokens):
         raise source.error(value.span, "IN compares one value with a sub-query; write EXISTS (SELECT … WHERE …)")
     return Asked(value, negated, tokens[at + 1 : -1], part.span)
-
-
-def _closes(source: Source, tokens: tuple[Token, ...], at: int) -> bool:
-    """Whether the parenthesis at a place is closed by the last token."""
-    depth = 0
-    for n in range(at, len(tokens)):
-        raw = source.raw(tokens[n])
-        depth += (raw == "(") - (raw == ")")
-        if depth == 0:
-            return n == len(tokens) - 1
-    return False
