@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn, TypeVar
 
 from sqlglot import Token, TokenType
 
 from slackwater.errors import SqlError, did_you_mean
 from slackwater.sql.source import Source, Span, span_of
 
+T = TypeVar("T")
 #: The longest token that an error repeats.
 _SHOWN = 40
 #: So many parentheses may stand before a SELECT.
@@ -117,6 +118,20 @@ class Cursor:
         if not token.text.strip():
             raise self.error(f"{what} is empty", [token])
         return token.text
+
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """Take one thing or several, with commas between."""
+        things = [read()]
+        while self.accept_symbol(","):
+            things.append(read())
+        return things
+
+    def choice(self, choices: Iterable[str]) -> str:
+        """Take one of some words."""
+        words = tuple(choices)
+        if self.word not in words:
+            self.expected(f"one of {', '.join(words)}", words)
+        return self.source.word(self.next())
 
     # --- errors
 

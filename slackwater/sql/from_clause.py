@@ -150,9 +150,7 @@ def _condition(cursor: Cursor, cross: bool) -> tuple[Expression | None, tuple[Ex
         return None, ()
     if cursor.accept("USING"):
         cursor.expect_symbol("(")
-        names = [_one_name(cursor)]
-        while cursor.accept_symbol(","):
-            names.append(_one_name(cursor))
+        names = cursor.listed(lambda: _one_name(cursor))
         cursor.expect_symbol(")")
         _refuse_bracket(cursor)
         return None, tuple(names)

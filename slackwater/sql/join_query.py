@@ -116,9 +116,9 @@ class JoinQuery:
 
     def _columns(self, rows: L.Logical | Stored) -> list[str] | None:
         if not isinstance(rows, Stored):
-            return self.scope.catalogue.columns(rows)
+            return self.scope.columns(rows)
         if not rows.columns:
-            return self.scope.catalogue.table(rows.table)
+            return self.scope.columns_of_table(rows.table)
         return [text.strip("`") if name is None else name for name, text in rows.columns]
 
     # --- expressions

@@ -229,10 +229,7 @@ class SelectReader:
         cursor = self._cursor
         if cursor.word in ("ALL", "CUBE", "ROLLUP", "GROUPING SETS") and cursor.raw_at(1) in ("", "(", ";"):
             raise cursor.error(f"GROUP BY {cursor.word} is not there yet; name the columns")
-        groups = [read_expression(cursor, "a column or expression to group by")]
-        while cursor.accept_symbol(","):
-            groups.append(read_expression(cursor, "a column or expression to group by"))
-        return groups
+        return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
 
     def _window(self, before: WrittenWindow | None) -> WrittenWindow | None:
         """S5's WINDOW clause, wherever it stands behind FROM."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -187,6 +188,19 @@ def text_literal(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def span_sql(span: Span) -> str:
+    """A length of time, or a number of a time that is one, as SQL reads it.
+
+    >>> span_sql("10 minutes"), span_sql("1.5"), span_sql(5)
+    ('10 minutes', "'1.5'", '5')
+    """
+    if isinstance(span, timedelta):
+        return f"{microseconds(span)} microseconds"
+    if not isinstance(span, str):
+        return str(span)
+    return span if span[:1].isdigit() and not _PLAIN.fullmatch(span) else text_literal(span)
 
 
 def quoted(name: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,10 +15,10 @@ from slackwater.plan.join import kind_of
 from slackwater.progress.time import Span, TimeDomain, microseconds
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import is_name, read_column
-from slackwater.sql.policies import policy_sql
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Source
-from slackwater.sql.values import quoted, text_literal
+from slackwater.sql.values import quoted, span_sql
+from slackwater.sql.window import window_sql
 from slackwater.windows.sideline import Sideline
 
 #: The words of each kind of join before JOIN.
@@ -135,7 +134,7 @@ class _Writer:
         return replace(
             select,
             columns=", ".join(_column((name, text)) for name, text in (*groups, *query.aggregates)),
-            window=f"{' WINDOW' * bool(select.join)} [{_window(query.window)}]",
+            window=f"{' WINDOW' * bool(select.join)} [{window_sql(query.window)}]",
             groups=f" GROUP BY {', '.join(text for _, text in groups)}" if groups else "",
         )
 
@@ -144,7 +143,7 @@ class _Writer:
         windows = query.windows if query.within is None else _windows_within(query.within)
         twice = not right.join and left.streams & right.streams
         other = f"({right.text})" if twice else right.relation
-        rest = self._words(query, other + _bracket(windows[1]), [self._scope.catalogue.columns(query.inputs[1])])
+        rest = self._words(query, other + _bracket(windows[1]), [self._scope.columns(query.inputs[1])])
         inline = f"{left.chain(windows[0])} {rest}"
 
         def source(window: L.Window | None) -> str:
@@ -156,14 +155,14 @@ class _Writer:
         left = self.select(query.inputs[0])
         table = query.table if "`" in query.table else quoted(query.table)
         columns = ", ".join(map(_column, query.columns))
-        names = [n or sql.strip("`") for n, sql in query.columns] or self._scope.catalogue.table(query.table)
+        names = [n or sql.strip("`") for n, sql in query.columns] or self._scope.columns_of_table(query.table)
         rest = self._words(query, f"(SELECT {columns} FROM {table})" if columns else table, [names])
         how = kind_of(query.how)
         return _Select(lambda window: f"{left.chain(window)} {rest}", join=how, scans=left.streams)
 
     def _words(self, query: L.Join | L.JoinStored, other: str, columns: list[list[str] | None]) -> str:
         """The words of a join from its kind to its condition; `columns` are those of the right side."""
-        condition = self._condition(query, [self._scope.catalogue.columns(query.inputs[0]), *columns])
+        condition = self._condition(query, [self._scope.columns(query.inputs[0]), *columns])
         how = _KINDS[kind_of(query.how)] if condition else "CROSS"
         return " ".join(word for word in (how, "JOIN", other, condition) if word)
 
@@ -214,7 +213,7 @@ def _longer(length: Span) -> Span:
 
 
 def _bracket(window: L.Window | None) -> str:
-    return "" if window is None else f" [{_window(window)}]"
+    return "" if window is None else f" [{window_sql(window)}]"
 
 
 def _named(column: L.Column) -> L.Column:
@@ -232,34 +231,12 @@ def _column(column: L.Column) -> str:
     return text if name is None else f"{text} AS {quoted(name)}"
 
 
-def _window(window: L.Window) -> str:
-    if window.range == L.NOW:
-        return "NOW"
-    settings: Iterable[tuple[str, object]] = (
-        ("RANGE", _span(window.range)),
-        ("ROWS", window.rows),
-        ("SLIDE", _span(window.slide)),
-        ("OFFSET", _span(window.offset)),
-        ("WATTR", window.wattr),
-        ("DISORDER", None if window.disorder is None else policy_sql(window.disorder)),
-    )
-    return ", ".join(f"{word} {value}" for word, value in settings if value is not None)
-
-
-def _span(span: Span | None) -> str | None:
-    if span is None or isinstance(span, (int, float, Decimal)):
-        return None if span is None else str(span)
-    if isinstance(span, timedelta):
-        return f"{microseconds(span)} microseconds"
-    return span if span[:1].isdigit() and not span.replace(".", "", 1).isdecimal() else text_literal(span)
-
-
 def _early(early: Early) -> list[str]:
     words = []
     if isinstance(early.at, Fraction):
         words.append(f"AT {_percent(float(early.at))}")
     elif early.at is not None:
-        words.append(f"AT {_span(early.at)}")
+        words.append(f"AT {span_sql(early.at)}")
     words += [] if early.every is None else [f"EVERY {TimeDomain.TIMESTAMP.show_span(early.every)}"]
     words += [] if early.accuracy is None else [f"ACCURACY {_percent(early.accuracy)}"]
     words += [] if early.coverage == 0.9 else [f"COVERAGE {_percent(early.coverage)}"]
