@@ -126,12 +126,12 @@ class Cursor:
             things.append(read())
         return things
 
-    def choice(self, choices: Iterable[str]) -> str:
-        """Take one of some words."""
-        words = tuple(choices)
+    def choice(self, choices: Iterable[str], what: str = "") -> str:
+        """Take one of some words; `what` describes them in the error."""
+        words = {choice.upper(): choice for choice in choices}
         if self.word not in words:
-            self.expected(f"one of {', '.join(words)}", words)
-        return self.source.word(self.next())
+            self.expected(what or f"one of {', '.join(words.values())}", words.values())
+        return words[self.source.word(self.next())]
 
     # --- errors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from slackwater.errors import SqlError
 from slackwater.estimates.early import Early
@@ -116,7 +116,8 @@ class Explain(Written):
 class Show(Written):
     """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
 
-    what: Literal["streams", "tables", "queries", "views", "results"]
+    what: str
+    """What to show, in small letters."""
     query: str | None = None
     """Of which query the results are wanted."""
 
