@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 from sqlglot import Token, TokenType
 
-from slackwater.errors import SqlError, did_you_mean
+from slackwater.errors import QueryError, SqlError, did_you_mean
 from slackwater.sql.source import Source, Span, span_of
 
 T = TypeVar("T")
@@ -138,6 +139,17 @@ class Cursor:
     def error(self, message: str, tokens: Sequence[Token] | None = None) -> SqlError:
         """An error at some tokens, or at the next one."""
         return self.source.error(span_of(list(tokens)) if tokens else self.here(), message)
+
+    @contextmanager
+    def located(self, begin: int | None = None, what: str = "") -> Iterator[None]:
+        """Give mistakes a place: the tokens that are read inside, or all from `begin` on; `what` comes first."""
+        begin = self.at if begin is None else begin
+        try:
+            yield
+        except SqlError:
+            raise
+        except QueryError as error:
+            raise self.error(f"{what}{error}", self.tokens[begin : self.at]) from None
 
     def here(self) -> Span:
         """Where the next token is, or the end of the text."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType
 
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
@@ -226,10 +226,8 @@ def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) ->
     stream = scope.stream(name)
     if stream is not None:
         return Side(places.put(L.Scan(stream), Place(span())), span(), (name,))
-    try:
+    with cursor.located(begin):
         table = scope.table(name)
-    except QueryError as error:
-        raise cursor.source.error(span(), str(error)) from None
     if table is None:
         known = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from slackwater.choices import SETTINGS
-from slackwater.errors import QueryError, SqlError, did_you_mean
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early, early
 from slackwater.plan.explain import Format
 from slackwater.progress.time import microseconds
@@ -108,8 +108,7 @@ class _Statements:
             query = clause.read(self.cursor, query)
         emit, aside = None, None
         while self.cursor.word in ("EMIT", "SIDELINE"):
-            begin = self.cursor.at
-            try:
+            with self.cursor.located():
                 if self.cursor.accept("EMIT"):
                     if emit is not None:
                         raise QueryError("EMIT is written twice; leave one of them out")
@@ -117,10 +116,6 @@ class _Statements:
                 else:
                     self.cursor.expect("SIDELINE", "RATIO")
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
-            except SqlError:
-                raise
-            except QueryError as error:
-                raise self.cursor.error(str(error), self.cursor.tokens[begin : self.cursor.at]) from None
         source, tokens = self.cursor.source, self.cursor.tokens[start : self.cursor.at]
         return S.Select(
             query, emit, aside, places, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
@@ -249,15 +244,14 @@ class _Statements:
         cursor = self.cursor
         name = cursor.choice(_SETTINGS)
         cursor.expect_symbol("=")
-        value = cursor.text(f"the {name}")
-        choices = SETTINGS.get(name)
-        if choices is not None and value not in choices:
-            hint = did_you_mean(value, choices)
-            wrong = f"there is no {choices.kind} {value!r}{hint}; there are {', '.join(sorted(choices))}"
-            raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
-        if name == "max_wait":
-            try:
+        with cursor.located(what="max_wait: " if name == "max_wait" else ""):
+            value = cursor.text(f"the {name}")
+            choices = SETTINGS.get(name)
+            if choices is not None and value not in choices:
+                hint = did_you_mean(value, choices)
+                raise QueryError(
+                    f"there is no {choices.kind} {value!r}{hint}; there are {', '.join(sorted(choices))}"
+                )
+            if name == "max_wait":
                 microseconds(value)
-            except QueryError as error:
-                raise cursor.error(f"max_wait: {error}", cursor.tokens[cursor.at - 1 : cursor.at]) from None
         return S.SetSession(name, value)

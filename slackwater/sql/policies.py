@@ -44,13 +44,13 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     elif sees_value(cursor):
         main.append(read_value(cursor))
     options = _options(cursor, policy)
-    written = cursor.tokens[begin : cursor.at]
-    try:
-        return policy.make(*(policy.read(setting) for setting in main), **options)
-    except QueryError as error:
-        raise cursor.error(str(error), written) from None
-    except (TypeError, AttributeError, ValueError):
-        raise cursor.error(f"this policy cannot be read; write for example {policy.example}", written) from None
+    with cursor.located(begin):
+        try:
+            return policy.make(*map(policy.read, main), **options)
+        except (TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, QueryError):
+                raise
+            raise QueryError(f"this policy cannot be read; write for example {policy.example}") from None
 
 
 def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:

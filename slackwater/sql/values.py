@@ -8,7 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import did_you_mean
 from slackwater.progress.bounds.skew_policy import tuples
 from slackwater.progress.time import UNITS, Span, is_unit, microseconds
 from slackwater.sql.cursor import Cursor
@@ -173,10 +173,8 @@ def _is_unit(cursor: Cursor) -> bool:
 
 
 def _checked(cursor: Cursor, begin: int, text: str) -> str:
-    try:
+    with cursor.located(begin):
         microseconds(text)
-    except QueryError as error:
-        raise cursor.error(str(error), cursor.tokens[begin : cursor.at]) from None
     return text
 
 
