@@ -14,7 +14,7 @@ from slackwater.sql.source import Span, span_of
 
 
 @dataclass(frozen=True)
-class Asked:
+class SubQuery:
     """`value [NOT] IN (…)`, or `[NOT] EXISTS (…)` without a value."""
 
     value: Expression | None
@@ -28,20 +28,20 @@ class Asked:
         return "anti" if self.negated else "semi"
 
 
-def read_where(cursor: Cursor) -> tuple[list[Expression], list[Asked]]:
-    """What stands behind WHERE: conditions of a row, and what is asked of sub-queries."""
+def read_where(cursor: Cursor) -> tuple[list[Expression], list[SubQuery]]:
+    """What stands behind WHERE: conditions of a row, and sub-queries."""
     whole = Expression(cursor.source, cut(cursor, "a condition", (), queries=True))
     if _first_query(whole) is None:
         whole.check("a condition")
         return [whole], []
-    plain, asked = list[Expression](), list[Asked]()
+    plain, subqueries = list[Expression](), list[SubQuery]()
     for part in conjuncts(whole):
         if _first_query(part) is None:
             part.check("a condition")
             plain.append(part)
         else:
-            asked.append(_asked(part))
-    return plain, asked
+            subqueries.append(_subquery(part))
+    return plain, subqueries
 
 
 def _first_query(expression: Expression) -> int | None:
@@ -53,7 +53,7 @@ def _first_query(expression: Expression) -> int | None:
     return None
 
 
-def _asked(part: Expression) -> Asked:
+def _subquery(part: Expression) -> SubQuery:
     source, tokens = part.source, part.tokens
     at = _first_query(part)
     assert at is not None
@@ -63,7 +63,7 @@ def _asked(part: Expression) -> Asked:
     negated = words[:1] == ["NOT"]
     begin = 1 if negated else 0
     if words[begin:] == ["EXISTS"]:
-        return Asked(None, negated, tokens[at + 1 : -1], part.span)
+        return SubQuery(None, negated, tokens[at + 1 : -1], part.span)
     if words[-1:] != ["IN"]:
         raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
     end = at - 1
@@ -75,4 +75,4 @@ def _asked(part: Expression) -> Asked:
     value.check("a value before IN")
     if source.raw(value.tokens[0]) == "(" and any(source.raw(token) == "," for token in value.tokens):
         raise source.error(value.span, "IN compares one value with a sub-query; write EXISTS (SELECT … WHERE …)")
-    return Asked(value, negated, tokens[at + 1 : -1], part.span)
+    return SubQuery(value, negated, tokens[at + 1 : -1], part.span)
