@@ -11,7 +11,14 @@ class SlackwaterError(Exception):
 
 
 class QueryError(SlackwaterError, ValueError):
-    """Something that was written makes no sense: a stream, a query, a window, an aggregate, a policy."""
+    """A stream, a query, a window, an aggregate or a policy that makes no sense."""
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*words)
+        self.nodes: list[object] = []
+        """The logical nodes in which the mistake is, the innermost first; analysis fills it in."""
+        self.clause = ""
+        """The clause of the innermost node in which the mistake is: "window", "groups" or another one."""
 
 
 class UnknownTableError(QueryError):

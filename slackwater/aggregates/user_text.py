@@ -5,7 +5,7 @@ What sqlglot writes of a tree is not always what it has read: `parse_json(x)` be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -40,16 +40,35 @@ def replace_calls(text: str, wanted: Callable[[exp.Expression], bool], by: Calla
     >>> replace_calls("Sum(a) / least(1, count(b))", lambda tree: tree.key != "least", lambda call: f"<{call}>")
     '<Sum(a)> / least(1, <count(b)>)'
     """
-    tokens, made, at, n = _tokens(text), "", 0, 0
-    while n < len(tokens) - 1:
-        end = _call_end(tokens, n)
-        call = None if end is None else text[tokens[n].start : tokens[end].end + 1]
-        if end is None or call is None or not _is(call, wanted):
-            n += 1
+    tokens, written, at = _tokens(text), "", 0
+    for first, end in calls(text, tokens, wanted):
+        written += text[at : tokens[first].start] + by(text[tokens[first].start : tokens[end - 1].end + 1])
+        at = tokens[end - 1].end + 1
+    return written + text[at:]
+
+
+def calls(
+    text: str, tokens: Sequence[Token], wanted: Callable[[exp.Expression], bool]
+) -> Iterator[tuple[int, int]]:
+    """The first token of each wanted call, and one past its last; calls inside of a wanted one are left out."""
+    at = 0
+    for n, token in enumerate(tokens[:-1]):
+        if n < at or tokens[n + 1].token_type is not TokenType.L_PAREN or not token.text.isidentifier():
             continue
-        made += text[at : tokens[n].start] + by(call)
-        at, n = tokens[end].end + 1, end + 1
-    return made + text[at:]
+        closing = closing_bracket(tokens, n + 1)
+        if closing is not None and _is(text[token.start : tokens[closing].end + 1], wanted):
+            at = closing + 1
+            yield n, at
+
+
+def closing_bracket(tokens: Sequence[Token], opening: int) -> int | None:
+    """The place of the bracket that closes another one; None if there is none."""
+    depth = 0
+    for n in range(opening, len(tokens)):
+        depth += (tokens[n].token_type in _OPEN) - (tokens[n].token_type in _CLOSE)
+        if depth == 0:
+            return n
+    return None
 
 
 def replace_columns(text: str, by: Mapping[str, str]) -> str:
@@ -71,22 +90,6 @@ def replace_columns(text: str, by: Mapping[str, str]) -> str:
 
 def _tokens(text: str) -> list[Token]:
     return list(sqlglot.tokenize(text, read="spark"))
-
-
-def _call_end(tokens: list[Token], n: int) -> int | None:
-    """Where the call ends whose name is this token; None if it is no name of a call."""
-    if tokens[n + 1].token_type is not TokenType.L_PAREN or not tokens[n].text.isidentifier():
-        return None
-    depth = 0
-    for place, token in _from(tokens, n + 1):
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
-        if depth == 0:
-            return place
-    return None
-
-
-def _from(tokens: list[Token], first: int) -> Iterator[tuple[int, Token]]:
-    return enumerate(tokens[first:], first)
 
 
 def _is(call: str, wanted: Callable[[exp.Expression], bool]) -> bool:

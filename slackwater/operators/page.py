@@ -178,6 +178,10 @@ class Pages(Protocol):
         """The same page with a step to be done to its rows."""
         ...
 
+    def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
+        """The numbers of the rows that meet a condition of Spark SQL; QueryError if it fails on one of them."""
+        ...
+
     def load(self, saved: dict[str, Any]) -> Page:
         """The page that `Page.save` spoke of."""
         ...

@@ -10,9 +10,10 @@ import polars as pl
 from slackwater.aggregates.types import is_number
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
+from slackwater.operators.page import Pages
 from slackwater.operators.prod import Prod
 from slackwater.plan.ask import Ask
-from slackwater.plan.condition import matching_groups
+from slackwater.plan.condition import check_condition_text
 from slackwater.plan.node import PlanNode, answering, first_aggregates, walk
 from slackwater.plan.nodes import WindowNode, answering_window
 from slackwater.progress.time import TimeDomain
@@ -104,12 +105,12 @@ def check_sideline(plan: PlanNode) -> None:
         )
 
 
-def read_prod(plan: PlanNode, asked: Ask) -> Prod:
-    """The prod, in ticks."""
+def read_prod(plan: PlanNode, asked: Ask, pages: Pages) -> Prod:
+    """The prod, in ticks; `pages` tries its condition."""
     until, where, at = asked.until, asked.where, asked.at
     top = prodded_window(plan, "prod()")
     if where is not None:
-        check_condition(top, where)
+        check_condition(top, where, pages)
     if at is not None:
         if until is not None:
             raise QueryError(
@@ -139,12 +140,13 @@ def prodded_window(plan: PlanNode, what: str) -> WindowNode:
     return window
 
 
-def check_condition(plan: WindowNode, where: str) -> None:
+def check_condition(plan: WindowNode, where: str, pages: Pages) -> None:
     """Refuse a condition on anything but the group columns."""
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:
-        matching_groups(groups.clear(1), where)  # some things are found out only on a row
+        check_condition_text(where)
+        pages.matching(groups.clear(1), where)  # some mistakes show only on a row
     except QueryError as error:
         raise QueryError(
             f"prod(where={where!r}): {error}; write a plain condition on the group columns "

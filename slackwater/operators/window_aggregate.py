@@ -28,7 +28,6 @@ from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.shared_fold import SharedFold
-from slackwater.plan.condition import matching_groups
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
@@ -231,7 +230,7 @@ class WindowAggregate(Unary):
         merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
-        return matching_groups(merged, prod.where, self._node.kernel.keys)
+        return merged[self._pages.matching(merged.select(self._node.kernel.keys), prod.where)]
 
     def _span(self) -> tuple[int, int] | None:
         return self._panes.span()

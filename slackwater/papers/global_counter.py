@@ -27,7 +27,7 @@ from slackwater.progress.bounds.user_settings import (
     spread,
     wall,
 )
-from slackwater.progress.policies import ENVIRONMENT, POLICIES, Policy, read_pair
+from slackwater.progress.policies import ENVIRONMENT, POLICIES, Policy, as_lengths, read_pair
 from slackwater.progress.sources import Ints, per_source, whole
 from slackwater.progress.time import Span, TimeDomain
 
@@ -211,6 +211,7 @@ POLICIES.append(
         (*ENVIRONMENT, "counted"),
         "GLOBAL COUNTER (10 MS, 40 MS)",
         read_pair,
+        written=lambda policy: as_lengths(policy.processing),
         module="sw.papers",
     )
 )

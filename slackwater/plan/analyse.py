@@ -7,7 +7,8 @@ result has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +72,11 @@ class Analysis:
         return self._types.stored(name).names
 
     def _analyse(self, query: L.Logical, as_rows: bool) -> Analysed:
-        return _ANALYSERS[type(query)](self, query, as_rows)
+        try:
+            return _ANALYSERS[type(query)](self, query, as_rows)
+        except QueryError as error:
+            error.nodes.append(query)
+            raise
 
     def _scan(self, query: L.Scan, as_rows: bool) -> Analysed:
         return Analysed(*self._types.stream(query.stream))
@@ -153,8 +158,11 @@ class Analysis:
     def _aggregate(self, query: L.Aggregate, as_rows: bool) -> Analysed:
         if not query.aggregates:
             raise QueryError("agg() needs at least one aggregate, as in agg(n='count(*)')")
-        rows, spec = self.window(self.rows_of(query.inputs[0]), query.window)
-        groups = self.groups(rows, query.groups)
+        rows = self.rows_of(query.inputs[0])
+        with _in_clause("window"):
+            rows, spec = self.window(rows, query.window)
+        with _in_clause("groups"):
+            groups = self.groups(rows, query.groups)
         _check_names([g.name for g in groups] + [name for name, _ in query.aggregates], "agg")
         made, expressions = self._aggregates(rows.relation, query)
         node, relation = rows.node, rows.relation
@@ -257,6 +265,16 @@ class Analysis:
         return replace(mine, name=name, of=stream.declared)
 
 
+@contextmanager
+def _in_clause(clause: str) -> Iterator[None]:
+    """Note on mistakes in which clause of a query they are."""
+    try:
+        yield
+    except QueryError as error:
+        error.clause = error.clause or clause
+        raise
+
+
 #: Checks a logical node and gives its plan; with `as_rows`, that of rows before another window.
 Analyser = Callable[[Analysis, Any, bool], Analysed]
 #: What checks each kind of logical node.
@@ -273,7 +291,7 @@ _ANALYSERS: dict[type[Any], Analyser] = {
 
 
 def register(kind: type[Any], analyser: Analyser) -> None:
-    """Say how a kind of logical node is checked; it has `inputs`, and compares by value."""
+    """Say how a kind of logical node is checked."""
     _ANALYSERS[kind] = analyser
 
 

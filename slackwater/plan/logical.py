@@ -5,8 +5,9 @@ They hold the user's words. Whether these make sense is for `analyse` to say.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,8 +21,21 @@ NOW = "now"
 Column = tuple[str | None, str]
 
 
+class Logical:
+    """What every kind of logical node answers. Kinds compare by value."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def inputs(self) -> tuple[Logical, ...]: ...
+
+    def written_names(self) -> list[str] | None:
+        """The columns that a user has named, in small letters; None where a star or a function stands for them."""
+        return None
+
+
 @dataclass(frozen=True)
-class Scan:
+class Scan(Logical):
     """The rows of a declared stream."""
 
     stream: str
@@ -33,23 +47,32 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Where:
+class Where(Logical):
     """The rows that meet a condition."""
 
     inputs: tuple[Logical, ...]
     condition: str
 
+    def written_names(self) -> list[str] | None:
+        """Those of the rows."""
+        return self.inputs[0].written_names()
+
 
 @dataclass(frozen=True)
-class Select:
+class Select(Logical):
     """The rows with other columns; `*` stands for all there are."""
 
     inputs: tuple[Logical, ...]
     columns: tuple[Column, ...]
 
+    def written_names(self) -> list[str] | None:
+        """Those of the columns."""
+        names = _names(self.columns)
+        return None if "*" in names else names
+
 
 @dataclass(frozen=True, eq=False)
-class Map:
+class Map(Logical):
     """What a Python function makes of each row."""
 
     inputs: tuple[Logical, ...]
@@ -59,10 +82,14 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Union:
-    """The rows of all inputs, columns by name; their number is any from two on."""
+class Union(Logical):
+    """The rows of two inputs or more, columns by name."""
 
     inputs: tuple[Logical, ...]
+
+    def written_names(self) -> list[str] | None:
+        """Those of the first input."""
+        return self.inputs[0].written_names()
 
 
 @dataclass(frozen=True)
@@ -78,7 +105,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(Logical):
     """The groups of each window, and what is computed of each."""
 
     inputs: tuple[Logical, ...]
@@ -87,9 +114,13 @@ class Aggregate:
     aggregates: tuple[tuple[str, Any], ...]
     """Names and Spark SQL: an aggregate, or an expression over aggregates."""
 
+    def written_names(self) -> list[str] | None:
+        """Those of the groups, then those of the aggregates."""
+        return _names((*self.groups, *self.aggregates))
+
 
 @dataclass(frozen=True)
-class Join:
+class Join(Logical):
     """The pairs of rows of two inputs that meet within their windows; see `Query.join`."""
 
     inputs: tuple[Logical, ...]
@@ -103,7 +134,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class JoinStored:
+class JoinStored(Logical):
     """The rows together with those of a stored relation."""
 
     inputs: tuple[Logical, ...]
@@ -115,4 +146,5 @@ class JoinStored:
     """The columns of the relation that take part, with their names here; all of them if this is empty."""
 
 
-Logical = Scan | Where | Select | Map | Union | Join | JoinStored | Aggregate
+def _names(columns: Iterable[Column]) -> list[str]:
+    return [(text if name is None else name).strip("`").lower() for name, text in columns]

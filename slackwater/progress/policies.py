@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from datetime import timedelta
 from typing import Any, Literal
 
 from slackwater.errors import QueryError
@@ -11,10 +13,30 @@ from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
-from slackwater.progress.bounds.skew_policy import skew
+from slackwater.progress.bounds.skew_policy import Skew, Timed, skew
+from slackwater.progress.bounds.user_settings import Named
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
+
+
+def as_lengths(written: Any) -> Any:
+    """Microseconds of the wall clock as lengths of time, alone, in pairs and by name."""
+    if isinstance(written, Named):
+        return Named(tuple((name, as_lengths(value)) for name, value in written.items))
+    if isinstance(written, tuple):
+        return tuple(map(as_lengths, written))
+    return written if written is None else timedelta(microseconds=written)
+
+
+def _skew_bounds(policy: Skew) -> Any:
+    """Bounds by pairs of sources; a matrix of one bound for a stream that is one source."""
+
+    def bound(written: Any) -> Any:
+        return (as_lengths(written.t), written.delta) if isinstance(written, Timed) else written
+
+    bounds = {pair: [bound(each) for each in several] for pair, several in policy.bounds}
+    return [[bounds.get(("", ""), [])]] if policy.sources is None else bounds
 
 
 @dataclass(frozen=True)
@@ -26,11 +48,38 @@ class Policy:
     options: tuple[str, ...]
     example: str
     read: Callable[[Any], Any] = lambda setting: setting
-    """SQL knows lists only; makes of them what the policy takes."""
+    """Turns what SQL gives, in which pairs are lists, into the main setting."""
+    main: Literal["value", "column", "stream"] = "value"
+    """What SQL reads as the main setting: a value, an expression, or the name of a stream."""
+    written: Callable[[Any], Any] | None = None
+    """The main setting of a policy, if it is not its first field. A length of wall-clock time is a timedelta."""
     tried: Literal["for each target", "once"] | None = None
     """Whether `tune` tries the policy: with each share that may be lost, or without."""
     module: str = "sw"
     """Where a user's program finds `make`."""
+
+    @property
+    def gives(self) -> str:
+        """The name of the class of the policies that `make` gives."""
+        return str(inspect.signature(self.make).return_annotation)
+
+    def settings(self, policy: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The main setting of a policy, if it has one, and the options that have been set.
+
+        >>> POLICIES[0].settings(bounded("20 seconds", timeout="1 minute"))
+        (['20 seconds'], {'timeout': datetime.timedelta(seconds=60)})
+        """
+        first, *_ = by_name = {field.name: field for field in fields(policy)}
+        parameters = inspect.signature(self.make).parameters
+        options = {}
+        for name in self.options:
+            value, assumed = getattr(policy, name), by_name[name].default
+            if value == (parameters[name].default if assumed is MISSING and not value else assumed):
+                continue
+            options[name] = as_lengths(value) if name in WALL_CLOCK else value
+        if self.written is not None:
+            return [self.written(policy)], options
+        return ([] if first in self.options else [getattr(policy, first)]), options
 
 
 def read_pair(written: Any) -> Any:
@@ -62,6 +111,9 @@ def _entry(entry: Any) -> Any:
 #: Options of all policies of S1's environments.
 ENVIRONMENT = ("latency", "timeout", "unit", "groups", "ordered")
 
+#: Options whose fields are microseconds of the wall clock.
+WALL_CLOCK = ("after", "every", "latency", "timeout", "tmax", "unit")
+
 #: The policies that users can name. Those of other rooms add themselves.
 POLICIES: list[Policy] = [
     Policy(("BOUNDED",), bounded, ("timeout", "idle"), "BOUNDED 20 SECONDS"),
@@ -72,8 +124,9 @@ POLICIES: list[Policy] = [
         ("alpha", "tmax", "unit", "timeout", "adaptive", "groups", "initial"),
         "LEARNED 10 MINUTES ALPHA 0.5",
         tried="once",
+        written=lambda policy: as_lengths(policy.window) if policy.timed else policy.window,
     ),
-    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto"),
+    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto", main="column"),
     Policy(
         ("SENSORS",),
         sensors,
@@ -86,12 +139,14 @@ POLICIES: list[Policy] = [
         (*ENVIRONMENT, "sources", "indirect"),
         "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
         _skews,
+        written=_skew_bounds,
     ),
     Policy(
         ("BEHIND",),
         behind,
         ("by", "after", "latency", "own"),
         "BEHIND orders BY 30 SECONDS LATENCY 5 SECONDS OWN (BOUNDED 10 SECONDS)",
+        main="stream",
     ),
 ]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
 
 from sqlglot import Token, TokenType
 
-from slackwater.errors import SqlError, did_you_mean
+from slackwater.errors import QueryError, SqlError, did_you_mean
 from slackwater.sql.source import Source, Span, span_of
 
+T = TypeVar("T")
 #: The longest token that an error repeats.
 _SHOWN = 40
 #: So many parentheses may stand before a SELECT.
@@ -47,8 +49,7 @@ class Cursor:
 
     def raw_at(self, ahead: int) -> str:
         """The token so many tokens ahead as it was written; empty behind the end."""
-        at = self.at + ahead
-        return self.source.raw(self.tokens[at]) if at < len(self.tokens) else ""
+        return self.source.raw_of(self.tokens, self.at + ahead)
 
     def sees(self, *words: str) -> bool:
         """Whether these words come next."""
@@ -119,11 +120,36 @@ class Cursor:
             raise self.error(f"{what} is empty", [token])
         return token.text
 
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """Take one thing or several, with commas between."""
+        things = [read()]
+        while self.accept_symbol(","):
+            things.append(read())
+        return things
+
+    def choice(self, choices: Iterable[str], what: str = "") -> str:
+        """Take one of some words; `what` describes them in the error."""
+        words = {choice.upper(): choice for choice in choices}
+        if self.word not in words:
+            self.expected(what or f"one of {', '.join(words.values())}", words.values())
+        return words[self.source.word(self.next())]
+
     # --- errors
 
     def error(self, message: str, tokens: Sequence[Token] | None = None) -> SqlError:
         """An error at some tokens, or at the next one."""
         return self.source.error(span_of(list(tokens)) if tokens else self.here(), message)
+
+    @contextmanager
+    def located(self, begin: int | None = None, what: str = "") -> Iterator[None]:
+        """Give mistakes a place: the tokens that are read inside, or all from `begin` on; `what` comes first."""
+        begin = self.at if begin is None else begin
+        try:
+            yield
+        except SqlError:
+            raise
+        except QueryError as error:
+            raise self.error(f"{what}{error}", self.tokens[begin : self.at]) from None
 
     def here(self) -> Span:
         """Where the next token is, or the end of the text."""

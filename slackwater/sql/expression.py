@@ -10,6 +10,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError
 
 from slackwater.aggregates.parse import is_aggregate
+from slackwater.aggregates.user_text import calls
 from slackwater.columns import PLAIN_NAME
 from slackwater.errors import SqlError, did_you_mean
 from slackwater.plan.spark_sql import SparkSQL
@@ -88,34 +89,7 @@ class Expression:
     @cached_property
     def aggregates(self) -> list[tuple[int, int]]:
         """The aggregate calls in it, each as first and one past the last token; not those inside others."""
-        found, at = [], 0
-        while at < len(self.tokens):
-            end = self._call_end(at)
-            if end is not None and self._is_aggregate(at, end):
-                found.append((at, end))
-                at = end
-            else:
-                at += 1
-        return found
-
-    def _is_aggregate(self, at: int, end: int) -> bool:
-        try:
-            return is_aggregate(_tree(self.source, self.tokens[at:end]))
-        except ParseError:
-            return False  # a word before a parenthesis that is no function, such as IN
-
-    def _call_end(self, at: int) -> int | None:
-        if at + 1 >= len(self.tokens) or self.source.raw(self.tokens[at + 1]) != "(":
-            return None
-        if not self.source.word(self.tokens[at]):
-            return None
-        depth = 0
-        for n in range(at + 1, len(self.tokens)):
-            raw = self.source.raw(self.tokens[n])
-            depth += (raw == "(") - (raw == ")")
-            if depth == 0:
-                return n + 1
-        return None
+        return list(calls(self.source.text, self.tokens, is_aggregate))
 
     def find(self, words: Sequence[Token]) -> list[tuple[int, int]]:
         """Where these tokens stand in it."""
@@ -128,8 +102,7 @@ class Expression:
 
     def _is_part_of_name(self, at: int, size: int) -> bool:
         """Whether a dot joins it to more, as in `a.b`, or it names a function."""
-        before = self.source.raw(self.tokens[at - 1]) if at else ""
-        behind = self.source.raw(self.tokens[at + size]) if at + size < len(self.tokens) else ""
+        before, behind = (self.source.raw_of(self.tokens, n) for n in (at - 1, at + size))
         return before == "." or (size == 1 and behind in (".", "("))
 
     def edited(self, at: int, end: int, words: str) -> Expression:
@@ -146,18 +119,23 @@ class Expression:
         inside = tuple(edit for edit in self.edits if _inside(edit[0], span))
         return Expression(self.source, self.tokens[at:end], inside)
 
+    @cached_property
+    def _tree(self) -> exp.Expression | None:
+        parsed = SparkSQL().parser().parse_into(exp.Condition, list(self.tokens), self.source.text)
+        return parsed[0] if parsed and isinstance(parsed[0], exp.Expression) else None
+
     @property
     def is_whole(self) -> bool:
         """Whether it is an expression of Spark SQL."""
         try:
-            return _tree(self.source, self.tokens) is not None
+            return self._tree is not None
         except (ParseError, RecursionError):
             return False
 
     def check(self, what: str) -> None:
         """Refuse what is no expression of Spark SQL."""
         try:
-            if _tree(self.source, self.tokens) is None:
+            if self._tree is None:
                 raise self.source.error(self.span, f"expected {what}")
         except ParseError as error:
             raise _explained(self.source, self.tokens, error) from None
@@ -180,39 +158,15 @@ class Expression:
     def qualifiers(self, names: Collection[str] | None = None) -> list[int]:
         """Tokens that a dot and a name, or a star, follow: those with one of these names, or all."""
         known = None if names is None else {name.lower() for name in names}
-        found = [n for n in range(len(self.tokens) - 2) if self._is_dotted(n)]
-        return [n for n in found if known is None or self.tokens[n].text.lower() in known]
+        dotted = [n for n, _ in self.columns if self.source.raw_of(self.tokens, n + 1) == "."]
+        return [n for n in dotted if known is None or self.tokens[n].text.lower() in known]
 
-    def _is_dotted(self, at: int) -> bool:
-        return (
-            at + 2 < len(self.tokens)
-            and self._is_first_name(at)
-            and self.source.raw(self.tokens[at + 1]) == "."
-            and (self._is_name(at + 2) or self.source.raw(self.tokens[at + 2]) == "*")
-        )
-
-    def _is_first_name(self, at: int) -> bool:
-        return self._is_name(at) and (at == 0 or self.source.raw(self.tokens[at - 1]) != ".")
-
-    def _is_name(self, at: int) -> bool:
-        token = self.tokens[at]
-        return bool(self.source.word(token)) or token.token_type is TokenType.IDENTIFIER
-
+    @cached_property
     def columns(self) -> list[tuple[int, str]]:
-        """Tokens that name a column without a qualifier, with the name; those that cannot be read are left out."""
-        try:
-            tree = _tree(self.source, self.tokens)
-        except (ParseError, RecursionError):
-            return []
-        found = [] if tree is None else tree.find_all(exp.Column)
-        names = {(c.parts[0] if c.parts else c).name.lower() for c in found}
-        return [
-            (n, token.text)
-            for n, token in enumerate(self.tokens)
-            if token.text.lower() in names
-            and self._is_first_name(n)
-            and not (n + 1 < len(self.tokens) and self.source.raw(self.tokens[n + 1]) == "(")
-        ]
+        """The columns: the first token of each, and its text; none if the expression cannot be read."""
+        found = self._tree.find_all(exp.Column) if self.is_whole and self._tree is not None else ()
+        starts = {part.meta["start"] for column in found for part in column.parts[:1] if "start" in part.meta}
+        return [(n, token.text) for n, token in enumerate(self.tokens) if token.start in starts]
 
 
 def is_name(text: str) -> bool:
@@ -307,12 +261,6 @@ def _refuse_subquery(cursor: Cursor) -> None:
     if sees_subquery(cursor):
         cursor.at += 1
         raise cursor.error(NO_SUBQUERY)
-
-
-def _tree(source: Source, tokens: Sequence[Token]) -> exp.Expression | None:
-    parsed = SparkSQL().parser().parse_into(exp.Condition, list(tokens), source.text)
-    found = parsed[0] if parsed else None
-    return found if isinstance(found, exp.Expression) else None
 
 
 def _explained(source: Source, tokens: Sequence[Token], error: ParseError) -> SqlError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType
 
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
@@ -150,9 +150,7 @@ def _condition(cursor: Cursor, cross: bool) -> tuple[Expression | None, tuple[Ex
         return None, ()
     if cursor.accept("USING"):
         cursor.expect_symbol("(")
-        names = [_one_name(cursor)]
-        while cursor.accept_symbol(","):
-            names.append(_one_name(cursor))
+        names = cursor.listed(lambda: _one_name(cursor))
         cursor.expect_symbol(")")
         _refuse_bracket(cursor)
         return None, tuple(names)
@@ -222,15 +220,14 @@ def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) ->
     if cursor.raw_at(1) == "(" and cursor.word:
         return _call(cursor, scope, places, query)
     name = _dotted(cursor)
-    rows_of_name = scope.query(name)
-    if isinstance(rows_of_name, L.Scan):
-        rows_of_name = places.put(L.Scan(rows_of_name.stream), Place(span()))
-    if rows_of_name is not None:
-        return Side(rows_of_name, span(), (name,))
-    try:
+    view = scope.view(name)
+    if view is not None:
+        return Side(view, span(), (name,))
+    stream = scope.stream(name)
+    if stream is not None:
+        return Side(places.put(L.Scan(stream), Place(span())), span(), (name,))
+    with cursor.located(begin):
         table = scope.table(name)
-    except QueryError as error:
-        raise cursor.source.error(span(), str(error)) from None
     if table is None:
         known = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)

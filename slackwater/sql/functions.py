@@ -27,12 +27,10 @@ def read_create_function(cursor: Cursor) -> CreateFunction:
 
 def read_import(cursor: Cursor, *arguments: str) -> Callable[..., Any]:
     """A function by its import path, which takes these arguments."""
-    path = cursor.text("the function, as in 'package.module:function',")
-    try:
+    with cursor.located():
+        path = cursor.text("the function, as in 'package.module:function',")
         function = imported(path)
         check_function(function, repr(path), *arguments)
-    except QueryError as error:
-        raise cursor.error(str(error), [cursor.tokens[cursor.at - 1]]) from None
     return function
 
 

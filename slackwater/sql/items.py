@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import Token
@@ -47,14 +47,6 @@ class Item:
         """The name before the star of `x.*`."""
         return self.tokens[0] if self.expression is None and len(self.tokens) > 1 else None
 
-    def without_qualifier(self, names: Collection[str], source: Source) -> Item:
-        """The same without the relation's name before columns."""
-        if self.qualifier is not None and self.qualifier.text.lower() not in [name.lower() for name in names]:
-            raise not_called(self.qualifier, source)
-        if self.expression is None:
-            return self
-        return replace(self, expression=self.expression.without_qualifier(names))
-
 
 def not_called(name: Token, source: Source) -> SqlError:
     """What is said of a name that no relation has."""
@@ -86,6 +78,10 @@ def items_of_join(items: Sequence[Item], query: JoinQuery, source: Source) -> li
     A column that several sides have is called as on its own side, unless another entry is called so too.
     """
     if query.names is None:
+        known = [name.lower() for side in query.relations.sides for name in side.names]
+        for item in items:
+            if item.qualifier is not None and item.qualifier.text.lower() not in known:
+                raise not_called(item.qualifier, source)
         return [i if i.expression is None else replace(i, expression=query.resolved(i.expression)) for i in items]
     made = list[Item]()
     for item in items:

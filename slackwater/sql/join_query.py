@@ -36,7 +36,7 @@ class _Rows:
 class JoinQuery:
     """A FROM with several relations."""
 
-    found: From
+    relations: From
     scope: Scope
     places: Places
     names: Names | None = None
@@ -49,7 +49,7 @@ class JoinQuery:
     def __post_init__(self) -> None:
         self._check()
         self.names = self._names()
-        self._conditions = [[] for _ in self.found.joins]
+        self._conditions = [[] for _ in self.relations.joins]
 
     # --- what it is made of
 
@@ -60,11 +60,11 @@ class JoinQuery:
 
     @property
     def _joins(self) -> list[tuple[int, Joined]]:
-        return list(enumerate(self.found.joins, start=1))
+        return list(enumerate(self.relations.joins, start=1))
 
     @property
     def _streams(self) -> list[Side]:
-        return [side for side in self.found.sides if not isinstance(side.rows, Stored)]
+        return [side for side in self.relations.sides if not isinstance(side.rows, Stored)]
 
     @property
     def window(self) -> WrittenWindow | None:
@@ -72,11 +72,13 @@ class JoinQuery:
         return self._streams[0].window if len(self._streams) == 1 else None
 
     def _check(self) -> None:
-        error, sides = self.places.source.error, self.found.sides
+        error, sides = self.places.source.error, self.relations.sides
+        if len(sides) == 1:
+            return
         if not self._streams:
             raise error(sides[0].span, STORED_ALONE)
         called = dict[str, Side]()
-        tests = [joined.side for joined in self.found.joins if joined.test is not None]
+        tests = [joined.side for joined in self.relations.joins if joined.test is not None]
         for side in sides:
             if side.name is not None and side.name.lower() in called and not any(side is test for test in tests):
                 raise error(side.span, f"two relations are called {side.name}; give this one an alias, as in AS y")
@@ -99,11 +101,13 @@ class JoinQuery:
                 )
 
     def _names(self) -> Names | None:
-        columns = [self._columns(side.rows) for side in self.found.sides]
+        if not self.relations.joins:
+            return None
+        columns = [self._columns(side.rows) for side in self.relations.sides]
         known = [c for c in columns if c is not None]
         if len(known) < len(columns):
             return None
-        names = Names(self.places.source, self.found.sides, known)
+        names = Names(self.places.source, self.relations.sides, known)
         left = [0]
         for n, joined in self._joins:
             if joined.how in ("semi", "anti"):
@@ -116,9 +120,9 @@ class JoinQuery:
 
     def _columns(self, rows: L.Logical | Stored) -> list[str] | None:
         if not isinstance(rows, Stored):
-            return self.scope.catalogue.columns(rows)
+            return self.scope.columns(rows)
         if not rows.columns:
-            return self.scope.catalogue.table(rows.table)
+            return self.scope.columns_of_table(rows.table)
         return [text.strip("`") if name is None else name for name, text in rows.columns]
 
     # --- expressions
@@ -132,12 +136,12 @@ class JoinQuery:
     ) -> Expression:
         """An expression in terms of the joined rows; see `Names.resolved`."""
         if self.names is None:
-            return expression.without_qualifier([side.name for side in self.found.sides if side.name is not None])
+            return expression.without_qualifier([name for side in self.relations.sides for name in side.names])
         return self.names.resolved(expression, self.seen if seen is None else seen, first, aliases)
 
     def take_conditions(self, where: Sequence[Expression]) -> list[Expression]:
         """Give conditions of WHERE to the joins with a comma whose sides they speak of; the others come back."""
-        if self.names is None or not any(joined.listed for joined in self.found.joins):
+        if self.names is None or not any(joined.listed for joined in self.relations.joins):
             return list(where)
         parts = [part for condition in where for part in conjuncts(condition)]
         others = [part for part in parts if not self._take(part, self.names)]
@@ -148,17 +152,19 @@ class JoinQuery:
             return False
         sides = names.sides_of(part, self.seen)
         last = max(sides, default=0)
-        if len(sides) < 2 or not self.found.joins[last - 1].listed:
+        if len(sides) < 2 or not self.relations.joins[last - 1].listed:
             return False
-        if any(later.how in ("right", "full") for later in self.found.joins[last:]):
+        if any(later.how in ("right", "full") for later in self.relations.joins[last:]):
             return False  # such a join keeps rows whose left side is missing
         self._conditions[last - 1].append(part)
         return True
 
     # --- nodes
 
-    def rows(self) -> L.Logical:
-        """The joined rows."""
+    def rows(self) -> L.Logical | Stored:
+        """The joined rows; a stored relation only if it is alone."""
+        if not self.relations.joins:
+            return self.relations.first.rows
         first, joins = self._side(0), self._joins
         if isinstance(first, Stored):
             joined, joins = self._swapped(), joins[1:]
@@ -169,7 +175,7 @@ class JoinQuery:
                 )
             made = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
         else:
-            made = _Rows(first, self.found.first.window, self.found.first)
+            made = _Rows(first, self.relations.first.window, self.relations.first)
         for n, joined in joins:
             side = self._side(n)
             made = self._stored(made, side, n, joined) if isinstance(side, Stored) else self._join(made, side, n)
@@ -177,7 +183,7 @@ class JoinQuery:
 
     def _side(self, n: int) -> L.Logical | Stored:
         """A side with its columns under the names of the joined rows."""
-        side = self.found.sides[n]
+        side = self.relations.sides[n]
         columns = None if self.names is None else self.names.projection(n)
         if columns is None:
             return side.rows
@@ -188,7 +194,7 @@ class JoinQuery:
     def _swapped(self) -> Joined:
         """The first join as the stream says it, where a stored relation stands before it."""
         self.swapped = True
-        joined = self.found.joins[0]
+        joined = self.relations.joins[0]
         if joined.how not in ("inner", "right"):
             word = joined.how.upper()
             raise self.places.source.error(
@@ -209,7 +215,7 @@ class JoinQuery:
         return _Rows(self.places.put(node, self._place(left, joined)), left.window, left.side)
 
     def _join(self, left: _Rows, right: L.Logical, n: int) -> _Rows:
-        joined = self.found.joins[n - 1]
+        joined = self.relations.joins[n - 1]
         windows = tuple(None if w is None else w.window for w in (left.window, joined.side.window))
         node = L.Join((left.rows, right), (windows[0], windows[1]), self._on(n), joined.how)
         return _Rows(self.places.put(node, self._place(left, joined)), None, joined.side)
@@ -222,7 +228,7 @@ class JoinQuery:
 
     def _on(self, n: int) -> str | tuple[str, ...] | None:
         """The condition of a join, in terms of the columns of both sides."""
-        joined = self.found.joins[n - 1]
+        joined = self.relations.joins[n - 1]
         if joined.using:
             return tuple(self._used(written, n) for written in joined.using)
         seen = [*(side for side in self.seen if side < n), n]

@@ -196,7 +196,7 @@ class Names:
     ) -> Iterator[tuple[int, Column]]:
         """The columns without a qualifier."""
         known = {alias.lower() for alias in aliases}
-        for at, name in expression.columns():
+        for at, name in expression.columns:
             own = None if first is None else self._of[first].get(name.lower())
             found = [own] if own is not None else self._visible(seen, name.lower())
             if at in dotted or name.lower() in known or not found:

@@ -106,24 +106,19 @@ class _Statements:
         while (clause := end_clause(self.cursor)) is not None:
             self.cursor.expect(*clause.words)
             query = clause.read(self.cursor, query)
-        asked, aside = None, None
+        emit, aside = None, None
         while self.cursor.word in ("EMIT", "SIDELINE"):
-            begin = self.cursor.at
-            try:
+            with self.cursor.located():
                 if self.cursor.accept("EMIT"):
-                    if asked is not None:
+                    if emit is not None:
                         raise QueryError("EMIT is written twice; leave one of them out")
-                    asked = self._emit()
+                    emit = self._emit()
                 else:
                     self.cursor.expect("SIDELINE", "RATIO")
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
-            except QueryError as error:
-                if hasattr(error, "line"):
-                    raise
-                raise self.cursor.error(str(error), self.cursor.tokens[begin : self.cursor.at]) from None
         source, tokens = self.cursor.source, self.cursor.tokens[start : self.cursor.at]
         return S.Select(
-            query, asked, aside, places, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
+            query, emit, aside, places, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
         )
 
     def _emit(self) -> Early:
@@ -147,15 +142,12 @@ class _Statements:
     def _insert(self) -> S.Insert:
         cursor = self.cursor
         cursor.expect("INTO")
-        sink = self._sink()
-        late, name = None, None
+        sink, late = self._sink(), None
         if cursor.accept("LATE"):
             cursor.accept("INTO")
             late = cursor.text("a folder for late rows")
-        if cursor.accept("AS"):
-            name = cursor.name("a name for the query")
-        self._must_see_query()
-        return S.Insert(self._select(), sink, late, name)
+        name = cursor.name("a name for the query") if cursor.accept("AS") else None
+        return S.Insert(self._query(), sink, late, name)
 
     def _sink(self) -> str | S.SinkFunction | None:
         cursor = self.cursor
@@ -165,67 +157,57 @@ class _Statements:
             return read_import(cursor, "DataFrame", "commit_id")
         return cursor.text("a folder, MEMORY or FUNCTION 'module:function',")
 
-    def _must_see_query(self) -> None:
+    def _query(self) -> S.Select:
         if not self.cursor.sees_query():
             self.cursor.expected("SELECT", ("SELECT", "WITH"))
+        return self._select()
 
     # --- definitions
 
     def _create(self) -> S.Statement:
         cursor = self.cursor
-        again = cursor.accept("OR", "REPLACE")
-        if cursor.accept("VIEW"):
-            name = cursor.name("a name for the view")
-            cursor.expect("AS")
-            self._must_see_query()
-            select = self._select()
-            if select.early is not None or select.sideline is not None:
-                raise cursor.error("a view says what to compute; write EMIT where the query starts")
-            self.scope = self.scope.with_view(name, select.query)
-            return S.CreateView(name, select, again)
-        if again:
+        replaces = cursor.accept("OR", "REPLACE")
+        if replaces and not cursor.sees("VIEW"):
             cursor.expected("VIEW; only views can be replaced", ("VIEW",))
-        if cursor.accept("STREAM"):
-            stream = read_create_stream(cursor)
-            self.scope = self.scope.with_stream(stream.name)
-            return stream
-        if cursor.accept("TABLE"):
-            table = read_create_table(cursor)
-            self.scope = self.scope.with_table(table.name)
-            return table
-        if cursor.accept("FUNCTION"):
-            function = read_create_function(cursor)
-            self.scope = self.scope.with_function(function.name, function.function)
-            return function
-        cursor.expected("STREAM, TABLE, VIEW or FUNCTION", ("STREAM", "TABLE", "VIEW", "FUNCTION"))
+        match cursor.choice(("STREAM", "TABLE", "VIEW", "FUNCTION"), "STREAM, TABLE, VIEW or FUNCTION"):
+            case "STREAM":
+                stream = read_create_stream(cursor)
+                self.scope = self.scope.with_stream(stream.name)
+                return stream
+            case "TABLE":
+                table = read_create_table(cursor)
+                self.scope = self.scope.with_table(table.name)
+                return table
+            case "FUNCTION":
+                function = read_create_function(cursor)
+                self.scope = self.scope.with_function(function.name, function.function)
+                return function
+        name = cursor.name("a name for the view")
+        cursor.expect("AS")
+        select = self._query()
+        if select.early is not None or select.sideline is not None:
+            raise cursor.error("a view says what to compute; write EMIT where the query starts")
+        self.scope = self.scope.with_view(name, select.query)
+        return S.CreateView(name, select, replaces)
 
     # --- acts
 
     def _explain(self) -> S.Explain:
-        cursor, format = self.cursor, "TEXT"
-        if cursor.accept("FORMAT"):
-            format = cursor.word
-            if format not in _FORMATS:
-                cursor.expected("TEXT, MERMAID or SVG", _FORMATS)
-            cursor.at += 1
-        if cursor.sees_query():
-            return S.Explain(self._select(), None, _FORMATS[format])
-        return S.Explain(None, self._query_name(), _FORMATS[format])
+        format = (
+            _FORMATS[self.cursor.choice(_FORMATS, "TEXT, MERMAID or SVG")]
+            if self.cursor.accept("FORMAT")
+            else "text"
+        )
+        if self.cursor.sees_query():
+            return S.Explain(self._select(), None, format)
+        return S.Explain(None, self._query_name(), format)
 
     def _show(self) -> S.Show:
-        if self.cursor.accept("STREAMS"):
-            return S.Show("streams")
-        if self.cursor.accept("QUERIES"):
-            return S.Show("queries")
-        if self.cursor.accept("VIEWS"):
-            return S.Show("views")
-        if self.cursor.accept("TABLES"):
-            return S.Show("tables")
-        if self.cursor.accept("RESULTS"):
-            self.cursor.expect("OF")
-            return S.Show("results", self._query_name())
-        known = ("STREAMS", "TABLES", "QUERIES", "VIEWS", "RESULTS OF")
-        self.cursor.expected(f"one of {', '.join(known)}", known)
+        word = self.cursor.choice(("STREAMS", "TABLES", "QUERIES", "VIEWS", "RESULTS"))
+        if word != "RESULTS":
+            return S.Show(word.lower())
+        self.cursor.expect("OF")
+        return S.Show("results", self._query_name())
 
     def _query_name(self) -> str:
         return self.cursor.name("the name of a query")
@@ -260,19 +242,16 @@ class _Statements:
 
     def _set(self) -> S.SetSession:
         cursor = self.cursor
-        if cursor.word.lower() not in _SETTINGS:
-            cursor.expected(f"one of {', '.join(_SETTINGS)}", _SETTINGS)
-        name = cursor.source.word(cursor.next()).lower()
+        name = cursor.choice(_SETTINGS)
         cursor.expect_symbol("=")
-        value = cursor.text(f"the {name}")
-        choices = SETTINGS.get(name)
-        if choices is not None and value not in choices:
-            hint = did_you_mean(value, choices)
-            wrong = f"there is no {choices.kind} {value!r}{hint}; there are {', '.join(sorted(choices))}"
-            raise cursor.error(wrong, cursor.tokens[cursor.at - 1 : cursor.at])
-        if name == "max_wait":
-            try:
+        with cursor.located(what="max_wait: " if name == "max_wait" else ""):
+            value = cursor.text(f"the {name}")
+            choices = SETTINGS.get(name)
+            if choices is not None and value not in choices:
+                hint = did_you_mean(value, choices)
+                raise QueryError(
+                    f"there is no {choices.kind} {value!r}{hint}; there are {', '.join(sorted(choices))}"
+                )
+            if name == "max_wait":
                 microseconds(value)
-            except QueryError as error:
-                raise cursor.error(f"max_wait: {error}", cursor.tokens[cursor.at - 1 : cursor.at]) from None
         return S.SetSession(name, value)

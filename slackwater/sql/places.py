@@ -39,40 +39,26 @@ class Places:
         return node
 
     def check(self, query: L.Logical, analysis: Analysis) -> None:
-        """Refuse what `analyse` refuses, step by step, each mistake at its place."""
-        self._check(query, analysis, as_rows=False, above=None)
-
-    def _check(self, query: L.Logical, analysis: Analysis, as_rows: bool, above: Place | None) -> None:
-        """Check the inputs first. A view has no place here: then the place of the node above is given."""
-        _, place = self._nodes.get(id(query), (query, above))
-        rows = isinstance(query, (L.Aggregate, L.Join, L.JoinStored))
-        for input in query.inputs:
-            self._check(input, analysis, as_rows or rows, place)
-        span = None if place is None else place.whole
+        """Refuse what `analyse` refuses, and show where it was written."""
         try:
-            if isinstance(query, L.Aggregate):
-                below = analysis.rows_of(query.inputs[0])
-                span = span if place is None else place.window or span
-                below, _ = analysis.window(below, query.window)
-                span = span if place is None else place.groups or span
-                analysis.groups(below, query.groups)
-                span = None if place is None else place.whole
-            analysis.of(query, as_rows)
+            analysis.of(query)
         except SqlError:
             raise
         except QueryError as error:
-            if place is None or span is None:
+            # The nodes of a view were written elsewhere: the mistake is shown where the view is used.
+            found = [self._nodes[id(node)][1] for node in error.nodes if id(node) in self._nodes]
+            if not found:
                 raise
-            raise self._at(place, span, error) from None
+            raise self._at(found[0], error) from None
 
-    def _at(self, place: Place, span: Span, error: QueryError) -> SqlError:
+    def _at(self, location: Place, error: QueryError) -> SqlError:
         """The error at the column that it names, or at the name in quotes that stands in the text."""
-        message = str(error)
-        named = next((s for words, s in place.parts.items() if message.startswith(words)), None)
-        if message.startswith("group_by") and place.groups is not None:
-            named = place.groups
-        span = named or span
-        return placed(self.source, span, message)
+        message, groups = str(error), location.groups
+        span = next((s for words, s in location.parts.items() if message.startswith(words)), None)
+        if groups is not None and message.startswith("group_by"):
+            span = groups
+        by_clause = {"window": location.window, "groups": groups}.get(error.clause)
+        return placed(self.source, span or by_clause or location.whole, message)
 
 
 def placed(source: Source, span: Span, message: str) -> SqlError:

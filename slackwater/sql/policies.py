@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import re
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.behind import behind
-from slackwater.progress.bounds.punctuated import punctuated
+from slackwater.progress.bounds.skew import Pair, TuplePair
+from slackwater.progress.bounds.skew_policy import Tuples
+from slackwater.progress.bounds.user_settings import Named
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.policies import POLICIES, Policy, read_pair
+from slackwater.progress.time import TimeDomain, microseconds
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.values import read_value, sees_value, text_literal
@@ -30,22 +35,22 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
         cursor.expected(f"a disorder policy ({', '.join(known)})", [p.words[0] for p in POLICIES])
     cursor.expect(*policy.words)
     main = list[Any]()
-    if policy.make is punctuated:
+    if policy.main == "column":
         stops = (*stops, *(option.upper() for option in policy.options))
         main.append(read_expression(cursor, "the column of punctuations", stops).text)
-    elif policy.make is behind:
+    elif policy.main == "stream":
         what = "the stream that it is behind, as in BEHIND orders BY 30 SECONDS"
         main.append(cursor.text(what) if cursor.is_text else cursor.name(what))
     elif sees_value(cursor):
         main.append(read_value(cursor))
     options = _options(cursor, policy)
-    written = cursor.tokens[begin : cursor.at]
-    try:
-        return policy.make(*(policy.read(setting) for setting in main), **options)
-    except QueryError as error:
-        raise cursor.error(str(error), written) from None
-    except (TypeError, AttributeError, ValueError):
-        raise cursor.error(f"this policy cannot be read; write for example {policy.example}", written) from None
+    with cursor.located(begin):
+        try:
+            return policy.make(*map(policy.read, main), **options)
+        except (TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, QueryError):
+                raise
+            raise QueryError(f"this policy cannot be read; write for example {policy.example}") from None
 
 
 def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
@@ -67,60 +72,54 @@ def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
 
 # --- written back
 
+#: A length of time or a share that needs no quotes.
 _BARE = re.compile(r"\d+(\.\d+)?( ?[a-z]+|%)")
+#: Writes main settings that are not values.
+_MAIN: dict[str, Callable[[Any], str]] = {"column": str, "stream": text_literal}
 
 
 def policy_sql(policy: Disorder) -> str:
-    """A policy as SQL says it, from the one line that it says of itself.
+    """A policy as SQL says it.
 
     >>> from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
     >>> policy_sql(drop_ratio(0.01, stretch="10 minutes"))
     'DROP RATIO 0.01 STRETCH 10 minutes'
     """
-    try:
-        call = ast.parse(policy.describe(), mode="eval").body
-    except SyntaxError:
-        raise QueryError(f"{policy.describe()} is too long to be written as SQL") from None
-    return _call(call)
+    entry = next((p for p in POLICIES if p.gives == type(policy).__name__), None)
+    if entry is None:
+        raise QueryError(f"disorder={policy.describe()}: this policy has no words in SQL; add it to POLICIES")
+    main, options = entry.settings(policy)
+    words = [*entry.words, *map(_MAIN.get(entry.main, _written), main)]
+    return " ".join([*words, *(f"{name.upper()} {_written(value)}" for name, value in options.items())])
 
 
-def _call(call: ast.expr) -> str:
-    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-    entry = next(p for p in POLICIES if p.make.__name__ == call.func.id)
-    words, options = [*entry.words], list[str]()
-    if call.args and entry.make is punctuated:
-        words.append(str(ast.literal_eval(call.args[0])))
-    else:
-        words += [_written(argument) for argument in call.args]
-    for option in call.keywords:
-        if option.arg in _POLICIES:
-            options += [str(option.arg).upper(), f"({_call(option.value)})"]
-        elif option.arg in entry.options:
-            options += [str(option.arg).upper(), _written(option.value)]
-        else:
-            words.append(_written(option.value))
-    return " ".join([*words, *options])
+def _written(value: Any) -> str:
+    """The setting of a policy as SQL says it."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case str():
+            return value if _BARE.fullmatch(value) else text_literal(value)
+        case int() | float() | Decimal():
+            return str(value)
+        case timedelta():
+            return TimeDomain.TIMESTAMP.show_span(microseconds(value)) if value else "0"
+        case Fraction() if Fraction(str(float(value))) == value:
+            return str(float(value))
+        case Named():
+            return _listed(f"{text_literal(name)} = {_written(entry)}" for name, entry in value.items)
+        case dict():
+            return _listed(f"{' TO '.join(map(text_literal, pair))} = {_written(e)}" for pair, e in value.items())
+        case list() | tuple():
+            return _listed(map(_written, value))
+        case Pair():
+            return f"({value.t}, {value.delta})"
+        case Tuples() | TuplePair():
+            return f"TUPLES ({value.n}, {_written(value.delta)})"
+    if hasattr(value, "tracker"):
+        return f"({policy_sql(value)})"
+    raise QueryError(f"the setting {value!r} of a policy has no SQL; write the query in Python")
 
 
-def _written(value: ast.expr) -> str:
-    if isinstance(value, ast.Constant):
-        text = value.value
-        if isinstance(text, bool):
-            return str(text).upper()
-        return text if isinstance(text, str) and _BARE.fullmatch(text) else _constant(text)
-    if isinstance(value, ast.Dict):
-        pairs = zip(value.keys, value.values, strict=True)
-        return f"({', '.join(f'{_name(key)} = {_written(entry)}' for key, entry in pairs)})"
-    if isinstance(value, ast.Call):
-        return f"TUPLES ({', '.join(_written(a) for a in value.args)})"
-    assert isinstance(value, (ast.Tuple, ast.List))
-    return f"({', '.join(_written(e) for e in value.elts)})"
-
-
-def _constant(value: object) -> str:
-    return text_literal(value) if isinstance(value, str) else f"{value}"
-
-
-def _name(key: ast.expr | None) -> str:
-    found = ast.literal_eval(key) if key is not None else ""
-    return " TO ".join(text_literal(name) for name in ((found,) if isinstance(found, str) else found))
+def _listed(words: Iterable[str]) -> str:
+    return f"({', '.join(words)})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan import logical as L
@@ -20,51 +19,6 @@ class MapFunction:
     schema: str
 
 
-class Catalogue(Protocol):
-    """What is known of rows that are there; joins ask for it, to tell the columns of their sides apart."""
-
-    def columns(self, rows: L.Logical) -> list[str] | None:
-        """The columns of some rows; None where they cannot be known, or not yet."""
-        ...
-
-    def table(self, name: str) -> list[str] | None:
-        """The columns of a stored relation; None if there is none of this name."""
-        ...
-
-
-class Unknown:
-    """Knows nothing yet: what a text is read with before the streams that it creates are there."""
-
-    def columns(self, rows: L.Logical) -> list[str] | None:
-        """None."""
-        return None
-
-    def table(self, name: str) -> list[str] | None:
-        """None."""
-        return None
-
-
-class OfAnalysis:
-    """What analysis knows."""
-
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
-
-    def columns(self, rows: L.Logical) -> list[str] | None:
-        """None for rows in which there is a mistake; it is told when the whole query is checked."""
-        try:
-            return self._analysis.columns(rows)
-        except QueryError:
-            return None
-
-    def table(self, name: str) -> list[str] | None:
-        """None for an unknown name."""
-        try:
-            return self._analysis.table(name)
-        except UnknownTableError:
-            return None
-
-
 @dataclass(frozen=True)
 class Scope:
     """What is known where a query stands. Names are found in any capitals, unless two differ only in them."""
@@ -74,7 +28,8 @@ class Scope:
     functions: Mapping[str, MapFunction] = field(default_factory=dict)
     tables: frozenset[str] = frozenset()
     """Stored relations that were given a name here."""
-    catalogue: Catalogue = field(default_factory=Unknown, compare=False)
+    analysis: Analysis | None = field(default=None, compare=False)
+    """What knows columns; None while a text is read whose streams are not there yet."""
 
     def with_stream(self, name: str) -> Scope:
         """The same with another stream."""
@@ -92,20 +47,35 @@ class Scope:
         """The same with a function."""
         return replace(self, functions={**self.functions, name: function})
 
-    def query(self, name: str) -> L.Logical | None:
-        """The rows that a name stands for; None for an unknown one."""
+    def view(self, name: str) -> L.Logical | None:
+        """The query of the view of this name; None for an unknown one."""
         view = _found(name, self.views)
-        if view is not None:
-            return self.views[view]
-        stream = _found(name, self.streams)
-        return None if stream is None else L.Scan(stream)
+        return None if view is None else self.views[view]
+
+    def stream(self, name: str) -> str | None:
+        """The stream of this name, in its own capitals; None for an unknown one."""
+        return _found(name, self.streams)
 
     def table(self, name: str) -> str | None:
         """The stored relation of this name; None for an unknown one."""
         named = _found(name, self.tables)
         if named is not None:
             return named
-        return None if self.catalogue.table(name) is None else name
+        return None if self.columns_of_table(name) is None else name
+
+    def columns(self, rows: L.Logical) -> list[str] | None:
+        """The columns of some rows; None if they are not known yet, or have a mistake, which is reported later."""
+        try:
+            return None if self.analysis is None else self.analysis.columns(rows)
+        except QueryError:
+            return None
+
+    def columns_of_table(self, name: str) -> list[str] | None:
+        """The columns of a stored relation; None if they are not known, or there is none of this name."""
+        try:
+            return None if self.analysis is None else self.analysis.table(name)
+        except UnknownTableError:
+            return None
 
     def function(self, name: str) -> MapFunction | None:
         """The function of this name; None for an unknown one."""

@@ -21,7 +21,7 @@ from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
-from slackwater.sql.subquery import Asked, read_where
+from slackwater.sql.subquery import SubQuery, read_where
 from slackwater.sql.union import check_order
 from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
 
@@ -40,26 +40,14 @@ _NEEDS_WINDOW = (
 
 
 @dataclass(frozen=True)
-class _Written:
+class Clauses:
     """What was written between SELECT and the end of the query."""
 
     items: Sequence[Item]
-    found: From
-    where: Sequence[Expression]
-    asked: Sequence[Asked]
-    groups: Sequence[Expression]
-    having: Expression | None
-    window: WrittenWindow | None
-
-
-@dataclass(frozen=True)
-class Clauses:
-    """The same in terms of the rows, joins done."""
-
-    items: Sequence[Item]
-    rows: L.Logical | Stored
+    relations: From
     where: Sequence[Expression]
     """Conditions that a row meets."""
+    subqueries: Sequence[SubQuery]
     groups: Sequence[Expression]
     having: Expression | None
     window: WrittenWindow | None
@@ -120,7 +108,7 @@ class SelectReader:
         self._cursor.expect("SELECT")
         clauses = self._clauses()
         self._refuse_rest()
-        return self._logical(clauses, span_of(self._cursor.tokens[begin : self._cursor.at]))
+        return self._logical(*self._resolved(clauses), span_of(self._cursor.tokens[begin : self._cursor.at]))
 
     def _inner(self) -> L.Logical | Stored:
         made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read_relation()
@@ -142,97 +130,72 @@ class SelectReader:
 
     # --- clauses
 
-    def _written(self) -> _Written:
+    def _clauses(self) -> Clauses:
         cursor = self._cursor
         if cursor.sees("DISTINCT"):
             raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
         items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
-        found = read_from(cursor, self._scope, self._places, self._inner)
-        clause = self._window(None)
-        where, asked = read_where(cursor) if cursor.accept("WHERE") else ([], [])
-        clause = self._window(clause)
+        relations = read_from(cursor, self._scope, self._places, self._inner)
+        window = self._window(None)
+        where, subqueries = read_where(cursor) if cursor.accept("WHERE") else ([], [])
+        window = self._window(window)
         groups = self._groups() if cursor.accept("GROUP BY") else []
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
-        return _Written(items, found, where, asked, groups, having, self._window(clause))
+        return Clauses(items, relations, where, subqueries, groups, having, self._window(window))
 
-    def _clauses(self) -> Clauses:
-        """The clauses in terms of the rows."""
-        written = self._written()
-        tests = [self._test(asked) for asked in written.asked]
-        found = replace(written.found, joins=(*written.found.joins, *tests))
-        if found.joins:
-            return self._joined(JoinQuery(found, self._scope, self._places), written)
-        names = found.first.names
-        window = self._only_window(found.first.window, written.window)
-        window, plain = self._spark_window(window, [group.without_qualifier(names) for group in written.groups])
-        return Clauses(
-            [item.without_qualifier(names, self._cursor.source) for item in written.items],
-            found.first.rows,
-            [part.without_qualifier(names) for part in written.where],
-            plain,
-            None if written.having is None else written.having.without_qualifier(names),
-            window,
-        )
-
-    def _joined(self, query: JoinQuery, written: _Written) -> Clauses:
-        """The clauses in terms of the joined rows."""
-        others = query.take_conditions(written.where)
+    def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | Stored]:
+        """The clauses in terms of the rows, and the rows."""
+        tests = [self._test(subquery) for subquery in clauses.subqueries]
+        relations = replace(clauses.relations, joins=(*clauses.relations.joins, *tests))
+        query = JoinQuery(relations, self._scope, self._places)
+        where = query.take_conditions(clauses.where)
         rows = query.rows()
-        shown = items_of_join(written.items, query, self._cursor.source)
-        aliases = [item.alias for item in shown if item.alias is not None]
-        groups = [query.resolved(group, aliases=aliases) for group in written.groups]
-        window = self._only_window(query.window, written.window)
-        window, plain = self._spark_window(window, groups)
-        return Clauses(
-            shown,
-            rows,
-            [query.resolved(part) for part in others],
-            plain,
-            None if written.having is None else query.resolved(written.having, aliases=aliases),
-            window,
-        )
+        items = items_of_join(clauses.items, query, self._cursor.source)
+        aliases = [item.alias for item in items if item.alias is not None]
+        groups = [query.resolved(group, aliases=aliases) for group in clauses.groups]
+        window, plain = self._spark_window(self._only_window(query.window, clauses.window), groups)
+        having = None if clauses.having is None else query.resolved(clauses.having, aliases=aliases)
+        where = [query.resolved(condition) for condition in where]
+        return Clauses(items, relations, where, (), plain, having, window), rows
 
     # --- sub-queries in WHERE
 
-    def _test(self, asked: Asked) -> Joined:
-        """A sub-query as a side of a join: its only relation, or the whole of it where it has more to say."""
+    def _test(self, subquery: SubQuery) -> Joined:
+        """A sub-query as a side of a join: its only relation, or the whole of it if it has more clauses."""
         source = self._cursor.source
-        reader = SelectReader(Cursor(source, asked.query), self._scope, self._places, self._depth + 1)
-        inner = reader._simple()
+        reader = SelectReader(Cursor(source, subquery.query), self._scope, self._places, self._depth + 1)
+        simple = reader._simple()
         item: Expression | str | None = None
-        if inner is not None:
-            side, where, items = inner.found.first, inner.where, inner.items
+        if simple is not None:
+            side, where, items = simple.relations.first, simple.where, simple.items
             item = items[0].expression
         else:
             reader._cursor.at = 0
             rows = reader.read()
-            side, where = Side(rows, span_of(list(asked.query))), []
+            side, where = Side(rows, span_of(list(subquery.query))), []
             items = reader._first_items
             item = items[0].name
-        if asked.value is not None and (len(items) != 1 or item is None):
+        if subquery.value is not None and (len(items) != 1 or item is None):
             span = Span(items[0].span.start, items[-1].span.end)
             raise source.error(span, "IN compares with one column; name it in the sub-query")
-        return Joined(side, asked.how, asked.span, test=Test(asked.value, item, where))
+        return Joined(side, subquery.how, subquery.span, test=Test(subquery.value, item, where))
 
-    def _simple(self) -> _Written | None:
+    def _simple(self) -> Clauses | None:
         """A sub-query over one relation, whose rows are rows of it; None for another."""
         if not self._cursor.accept("SELECT"):
             return None
-        written = self._written()
-        plain = [item.expression for item in written.items if item.expression is not None]
-        more = [*written.found.joins, *written.asked, *written.groups, *(a for e in plain for a in e.aggregates)]
-        whole = written.having is None and written.window is None and self._cursor.token is None
-        return written if whole and not more else None
+        clauses = self._clauses()
+        aggregates = [a for i in clauses.items if i.expression is not None for a in i.expression.aggregates]
+        more = [*clauses.relations.joins, *clauses.subqueries, *clauses.groups, *aggregates]
+        whole = clauses.having is None and clauses.window is None and self._cursor.token is None
+        return clauses if whole and not more else None
 
     def _groups(self) -> list[Expression]:
         cursor = self._cursor
         if cursor.word in ("ALL", "CUBE", "ROLLUP", "GROUPING SETS") and cursor.raw_at(1) in ("", "(", ";"):
             raise cursor.error(f"GROUP BY {cursor.word} is not there yet; name the columns")
-        groups = [read_expression(cursor, "a column or expression to group by")]
-        while cursor.accept_symbol(","):
-            groups.append(read_expression(cursor, "a column or expression to group by"))
-        return groups
+        return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
 
     def _window(self, before: WrittenWindow | None) -> WrittenWindow | None:
         """S5's WINDOW clause, wherever it stands behind FROM."""
@@ -276,8 +239,7 @@ class SelectReader:
 
     # --- nodes
 
-    def _logical(self, clauses: Clauses, span: Span) -> L.Logical | Stored:
-        rows = clauses.rows
+    def _logical(self, clauses: Clauses, rows: L.Logical | Stored, span: Span) -> L.Logical | Stored:
         if isinstance(rows, Stored):
             return self._stored(rows, clauses)
         for condition in clauses.where:

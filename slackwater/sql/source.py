@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,6 +47,10 @@ class Source:
     def raw(self, token: Token) -> str:
         """A token as it was written, with its quotes."""
         return self.text[token.start : token.end + 1]
+
+    def raw_of(self, tokens: Sequence[Token], at: int) -> str:
+        """The token at a place as it was written; empty outside of the tokens."""
+        return self.raw(tokens[at]) if 0 <= at < len(tokens) else ""
 
     def word(self, token: Token) -> str:
         """A token's word in capitals; empty for numbers, symbols and what is quoted."""

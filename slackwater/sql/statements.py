@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from slackwater.errors import SqlError
 from slackwater.estimates.early import Early
@@ -58,36 +58,6 @@ class Insert(Written):
 
 
 @dataclass(frozen=True)
-class CreateStream(Written):
-    """`CREATE STREAM …`."""
-
-    name: str
-    columns: str | None
-    """Spark's words for the schema."""
-    format: str
-    options: tuple[tuple[str, str], ...]
-    where: str | None
-    time: str | Internal | Latent
-    source: str | None
-    disorder: Disorder | None
-    """None for a stream of prods, which moves no time."""
-    arrival: str | None
-    """The column of arrival, for a replay."""
-    page: str | None
-    trigger: str | None
-    prods: bool
-    places: StreamPlaces
-
-
-@dataclass(frozen=True)
-class StreamPlaces:
-    """Where the clauses of a stream or a table were written, by their words."""
-
-    source: Source
-    clauses: dict[str, Span]
-
-
-@dataclass(frozen=True)
 class CreateTable(Written):
     """`CREATE TABLE …`: a stored relation."""
 
@@ -95,9 +65,25 @@ class CreateTable(Written):
     columns: str | None
     """Spark's words for the schema."""
     format: str
-    options: tuple[tuple[str, str], ...]
-    where: str | None
-    places: StreamPlaces
+    spans: Mapping[str, Span] = field(compare=False, repr=False)
+    """Where the clauses were written, by their words."""
+    options: tuple[tuple[str, str], ...] = ()
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateStream(CreateTable):
+    """`CREATE STREAM …`."""
+
+    time: str | Internal | Latent = ""
+    source: str | None = None
+    disorder: Disorder | None = None
+    """None for a stream of prods, which moves no time."""
+    arrival: str | None = None
+    """The column of arrival, for a replay."""
+    page: str | None = None
+    trigger: str | None = None
+    prods: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +116,8 @@ class Explain(Written):
 class Show(Written):
     """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
 
-    what: Literal["streams", "tables", "queries", "views", "results"]
+    what: str
+    """What to show, in small letters."""
     query: str | None = None
     """Of which query the results are wanted."""
 

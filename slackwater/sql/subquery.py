@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from sqlglot import Token
 
+from slackwater.aggregates.user_text import closing_bracket
 from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import NO_SUBQUERY, Expression, cut, sees_subquery
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Span, span_of
 
 
 @dataclass(frozen=True)
-class Asked:
+class SubQuery:
     """`value [NOT] IN (…)`, or `[NOT] EXISTS (…)` without a value."""
 
     value: Expression | None
@@ -27,20 +28,20 @@ class Asked:
         return "anti" if self.negated else "semi"
 
 
-def read_where(cursor: Cursor) -> tuple[list[Expression], list[Asked]]:
-    """What stands behind WHERE: conditions of a row, and what is asked of sub-queries."""
+def read_where(cursor: Cursor) -> tuple[list[Expression], list[SubQuery]]:
+    """What stands behind WHERE: conditions of a row, and sub-queries."""
     whole = Expression(cursor.source, cut(cursor, "a condition", (), queries=True))
     if _first_query(whole) is None:
         whole.check("a condition")
         return [whole], []
-    plain, asked = list[Expression](), list[Asked]()
+    plain, subqueries = list[Expression](), list[SubQuery]()
     for part in conjuncts(whole):
         if _first_query(part) is None:
             part.check("a condition")
             plain.append(part)
         else:
-            asked.append(_asked(part))
-    return plain, asked
+            subqueries.append(_subquery(part))
+    return plain, subqueries
 
 
 def _first_query(expression: Expression) -> int | None:
@@ -52,17 +53,17 @@ def _first_query(expression: Expression) -> int | None:
     return None
 
 
-def _asked(part: Expression) -> Asked:
+def _subquery(part: Expression) -> SubQuery:
     source, tokens = part.source, part.tokens
     at = _first_query(part)
     assert at is not None
     words = [source.word(token) for token in tokens[:at]]
-    if not _closes(source, tokens, at):
+    if closing_bracket(tokens, at) != len(tokens) - 1:
         raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
     negated = words[:1] == ["NOT"]
     begin = 1 if negated else 0
     if words[begin:] == ["EXISTS"]:
-        return Asked(None, negated, tokens[at + 1 : -1], part.span)
+        return SubQuery(None, negated, tokens[at + 1 : -1], part.span)
     if words[-1:] != ["IN"]:
         raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
     end = at - 1
@@ -74,15 +75,4 @@ def _asked(part: Expression) -> Asked:
     value.check("a value before IN")
     if source.raw(value.tokens[0]) == "(" and any(source.raw(token) == "," for token in value.tokens):
         raise source.error(value.span, "IN compares one value with a sub-query; write EXISTS (SELECT … WHERE …)")
-    return Asked(value, negated, tokens[at + 1 : -1], part.span)
-
-
-def _closes(source: Source, tokens: tuple[Token, ...], at: int) -> bool:
-    """Whether the parenthesis at a place is closed by the last token."""
-    depth = 0
-    for n in range(at, len(tokens)):
-        raw = source.raw(tokens[n])
-        depth += (raw == "(") - (raw == ")")
-        if depth == 0:
-            return n == len(tokens) - 1
-    return False
+    return SubQuery(value, negated, tokens[at + 1 : -1], part.span)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import did_you_mean
 from slackwater.progress.bounds.skew_policy import tuples
 from slackwater.progress.time import UNITS, Span, is_unit, microseconds
 from slackwater.sql.cursor import Cursor
@@ -162,17 +164,17 @@ def _skip(cursor: Cursor) -> None:
 def _is_unit(cursor: Cursor) -> bool:
     if is_unit(cursor.word) or cursor.word in _NO_LENGTH:
         return True
-    hint = did_you_mean(cursor.word, UNITS) if len(cursor.word) > 3 else ""
+    # An option such as SOURCES may follow a number, too.
+    near = difflib.get_close_matches(cursor.word.lower(), UNITS, n=1, cutoff=0.75)
+    hint = did_you_mean(cursor.word, near) if len(cursor.word) > 3 else ""
     if hint:
         raise cursor.error(f"unknown unit {cursor.raw_at(0)}{hint}")
     return False
 
 
 def _checked(cursor: Cursor, begin: int, text: str) -> str:
-    try:
+    with cursor.located(begin):
         microseconds(text)
-    except QueryError as error:
-        raise cursor.error(str(error), cursor.tokens[begin : cursor.at]) from None
     return text
 
 
@@ -184,6 +186,19 @@ def text_literal(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def span_sql(span: Span) -> str:
+    """A length of time, or a number of a time that is one, as SQL reads it.
+
+    >>> span_sql("10 minutes"), span_sql("1.5"), span_sql(5)
+    ('10 minutes', "'1.5'", '5')
+    """
+    if isinstance(span, timedelta):
+        return f"{microseconds(span)} microseconds"
+    if not isinstance(span, str):
+        return str(span)
+    return span if span[:1].isdigit() and not _PLAIN.fullmatch(span) else text_literal(span)
 
 
 def quoted(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +10,16 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.policies import read_policy
+from slackwater.sql.policies import policy_sql, read_policy
 from slackwater.sql.source import Source, Span, span_of
-from slackwater.sql.values import read_count, read_span, share_text
+from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
-_WORDS = ("RANGE", "ROWS", "NOW", "SLIDE", "OFFSET", "WATTR", "DRATIO", "DISORDER")
 _NOT_YET = ("UNBOUNDED", "PARTITION", "SESSION", "CUMULATE")
+#: Words behind a number of rows.
+_ROWS = ("TUPLES", "TUPLE", "ROWS", "ROW")
 #: What Spark and Flink call the time of a result.
 _RESULT_TIMES = ("window", "window_time")
 #: Flink's table functions.
@@ -35,48 +38,34 @@ def read_bracket(cursor: Cursor) -> WrittenWindow:
     """`[RANGE 10 MINUTES, SLIDE 2 MINUTES, …]`; an equals sign may stand behind each word."""
     begin = cursor.at
     cursor.expect_symbol("[")
-    found = dict[str, Any]()
+    settings = dict[str, Any]()
     while True:
-        _setting(cursor, found)
+        _setting(cursor, settings)
         if cursor.accept_symbol("]"):
-            break
+            return WrittenWindow(L.Window(**settings), span_of(cursor.tokens[begin : cursor.at]))
         if not cursor.accept_symbol(","):
             cursor.expected("',' or ']'")
-    return WrittenWindow(L.Window(**found), span_of(cursor.tokens[begin : cursor.at]))
 
 
-def _setting(cursor: Cursor, found: dict[str, Any]) -> None:
-    word, begin = cursor.word, cursor.at
-    if word in _NOT_YET:
-        raise cursor.error(f"windows with {word} are not there yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]")
-    if word not in _WORDS:
-        cursor.expected(f"one of {', '.join(_WORDS)}", _WORDS)
-    cursor.at += 1
+def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
+    begin = cursor.at
+    if cursor.word in _NOT_YET:
+        raise cursor.error(
+            f"windows with {cursor.word} are not there yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
+        )
+    word = cursor.choice(_SETTINGS)
     if word not in ("DISORDER", "NOW"):
         cursor.accept_symbol("=")
-    key, value = _read(cursor, word)
-    if key in found:
+    key, read = _SETTINGS[word]
+    if word == "RANGE" and cursor.word_at(1) in _ROWS:
+        key, value = "rows", read_count(cursor, "how many tuples, as in RANGE 100 TUPLES")
+        cursor.at += 1
+    else:
+        value = read(cursor)
+    if key in settings:
         twice = "a window has one length" if key in ("range", "rows") else f"{word} is there twice"
         raise cursor.error(f"{twice}; leave one of them out", cursor.tokens[begin : cursor.at])
-    found[key] = value
-
-
-def _read(cursor: Cursor, word: str) -> tuple[str, Any]:
-    if word == "ROWS":
-        return "rows", read_count(cursor, "how many rows, as in ROWS 100")
-    if word == "NOW":
-        return "range", L.NOW
-    if word == "RANGE" and cursor.word_at(1) in ("TUPLES", "TUPLE", "ROWS", "ROW"):
-        rows = read_count(cursor, "how many tuples, as in RANGE 100 TUPLES")
-        cursor.at += 1
-        return "rows", rows
-    if word == "WATTR":
-        return "wattr", read_expression(cursor, "the attribute that windows go by").text
-    if word == "DISORDER":
-        return "disorder", read_policy(cursor, ())
-    if word == "DRATIO":
-        return "disorder", _dratio(cursor)
-    return word.lower(), read_span(cursor, f"a length, as in {word} 10 MINUTES")
+    settings[key] = value
 
 
 def _dratio(cursor: Cursor) -> Disorder:
@@ -87,6 +76,37 @@ def _dratio(cursor: Cursor) -> Disorder:
     except QueryError as error:
         hint = "; S4's best effort is DISORDER CONTROL 0%" if float(share.rstrip("%")) == 0 else ""
         raise cursor.error(f"{error}{hint}", cursor.tokens[begin : cursor.at]) from None
+
+
+def _length(word: str) -> Callable[[Cursor], Length]:
+    return lambda cursor: read_span(cursor, f"a length, as in {word} 10 MINUTES")
+
+
+#: The words of a bracket: the field of a window that each sets, and what reads it.
+_SETTINGS: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
+    "RANGE": ("range", _length("RANGE")),
+    "ROWS": ("rows", lambda cursor: read_count(cursor, "how many rows, as in ROWS 100")),
+    "NOW": ("range", lambda cursor: L.NOW),
+    "SLIDE": ("slide", _length("SLIDE")),
+    "OFFSET": ("offset", _length("OFFSET")),
+    "WATTR": ("wattr", lambda cursor: read_expression(cursor, "the attribute that windows go by").text),
+    "DRATIO": ("disorder", _dratio),
+    "DISORDER": ("disorder", lambda cursor: read_policy(cursor, ())),
+}
+
+
+def window_sql(window: L.Window) -> str:
+    """The words between the brackets.
+
+    >>> window_sql(L.Window("1 hour", slide="10 minutes"))
+    'RANGE 1 hour, SLIDE 10 minutes'
+    """
+    if window.range == L.NOW:
+        return "NOW"
+    words = [word for word in _SETTINGS if word not in ("NOW", "DRATIO")]
+    values = {word: getattr(window, _SETTINGS[word][0]) for word in words}
+    write: dict[str, Callable[[Any], str]] = {"ROWS": str, "WATTR": str, "DISORDER": policy_sql}
+    return ", ".join(f"{word} {write.get(word, span_sql)(v)}" for word, v in values.items() if v is not None)
 
 
 def read_table_function(cursor: Cursor, function: str, begin: int) -> WrittenWindow:
@@ -120,17 +140,16 @@ def spark_window(expression: Expression) -> WrittenWindow | None:
     read_expression(cursor, "the time column")
     column = expression.part(begin, cursor.at).text
     wattr = None if column.lower() in _RESULT_TIMES else column
-    lengths = []
-    while cursor.accept_symbol(","):
-        lengths.append(read_span(cursor, "a length, as in '10 minutes'"))
+    lengths = list[Length]()
+    if cursor.accept_symbol(","):
+        lengths = cursor.listed(lambda: read_span(cursor, "a length, as in '10 minutes'"))
     cursor.expect_symbol(")")
     if cursor.token is not None or not 1 <= len(lengths) <= 3:
         raise expression.source.error(
             expression.span, "write window(time, length), with a slide and a start if you like, by itself"
         )
-    slide = lengths[1] if len(lengths) > 1 else lengths[0]
-    offset = lengths[2] if len(lengths) > 2 else None
-    return WrittenWindow(L.Window(lengths[0], slide, offset, wattr=wattr), expression.span)
+    size, slide, offset = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
+    return WrittenWindow(L.Window(size, slide, offset[0] if offset else None, wattr=wattr), expression.span)
 
 
 def two_windows(source: Source, second: WrittenWindow) -> QueryError:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
@@ -14,10 +15,10 @@ from slackwater.plan.join import kind_of
 from slackwater.progress.time import Span, TimeDomain, microseconds
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import is_name, read_column
-from slackwater.sql.policies import policy_sql
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Source
-from slackwater.sql.values import quoted, text_literal
+from slackwater.sql.values import quoted, span_sql
+from slackwater.sql.window import window_sql
 from slackwater.windows.sideline import Sideline
 
 #: The words of each kind of join before JOIN.
@@ -32,7 +33,7 @@ def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline:
     >>> print(to_sql(counted, Scope()))
     SELECT g, count(*) AS n FROM s [RANGE 1 hour, SLIDE 10 minutes] WHERE x > 0 GROUP BY g
     """
-    words = [_Writer(scope).select(query)]
+    words = [_Writer(scope).select(query).text]
     if early is not None:
         words += ["EMIT EARLY", *_early(early)]
     if sideline is not None:
@@ -40,90 +41,139 @@ def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline:
     return " ".join(words)
 
 
+@dataclass(frozen=True)
+class _Select:
+    """A SELECT that is being written; its clauses are filled from the rows upwards."""
+
+    source: Callable[[L.Window | None], str]
+    """What stands behind FROM, given a window for the first relation."""
+    columns: str = "*"
+    window: str = ""
+    where: str = ""
+    groups: str = ""
+    union: str = ""
+    """The whole text, if this is a UNION ALL."""
+    join: str = ""
+    """The kind of the last join in FROM."""
+    scans: frozenset[L.Scan] = frozenset()
+    """The streams at the left ends of the sides of a join."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it gives the rows of FROM as they are."""
+        return self.columns == "*" and not (self.where or self.union)
+
+    @property
+    def streams(self) -> frozenset[L.Scan]:
+        """The streams that are sides of the join in FROM; none if other clauses follow it."""
+        return self.scans if self.is_plain else frozenset()
+
+    @property
+    def text(self) -> str:
+        """As SQL."""
+        clauses = f"{self.source(None)}{self.window}{self.where}{self.groups}"
+        return self.union or f"SELECT {self.columns} FROM {clauses}"
+
+    @property
+    def relation(self) -> str:
+        """As a relation of another query."""
+        return self.source(None) if self.is_plain and not self.join else f"({self.text})"
+
+    def chain(self, window: L.Window | None) -> str:
+        """As the left side of a join; a window belongs to the first relation."""
+        # Columns that a semi or anti join hides must not meet those of later sides.
+        alone = not self.is_plain or self.join in ("semi", "anti")
+        return self.relation_in(window) if alone else self.source(window)
+
+    def relation_in(self, window: L.Window | None) -> str:
+        """As a relation with a window."""
+        return self.relation + _bracket(window)
+
+
 class _Writer:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    def select(self, query: L.Logical) -> str:
-        if isinstance(query, L.Union):
-            return " UNION ALL ".join(self._side(side) for side in query.inputs)
-        if isinstance(query, L.Aggregate):
-            return self._aggregate(query)
-        columns = "*"
-        rows: L.Logical = query
-        if isinstance(query, L.Select):
-            columns, rows = ", ".join(_column(c) for c in query.columns), query.inputs[0]
-        rows, where = _filtered(rows)
-        return f"SELECT {columns} FROM {self._from(rows)}{where}"
+    def select(self, query: L.Logical) -> _Select:
+        """The SELECT of a query."""
+        writer = _WRITERS.get(type(query))
+        if writer is None:
+            raise QueryError(f"{type(query).__name__} has no SQL; write the query in Python")
+        return writer(self, query)
 
-    def _aggregate(self, query: L.Aggregate) -> str:
+    def _over(self, query: L.Logical, filtered: bool) -> _Select:
+        """The SELECT of a query's input, to be filled; `filtered`: it may have a WHERE."""
+        select = self.select(query.inputs[0])
+        plain = replace(select, where="") if filtered else select
+        return select if plain.is_plain else _Select(lambda window: select.relation_in(window))
+
+    def _scan(self, query: L.Scan) -> _Select:
+        return _Select(lambda window: quoted(query.stream) + _bracket(window), scans=frozenset((query,)))
+
+    def _where(self, query: L.Where) -> _Select:
+        return replace(self._over(query, filtered=False), where=f" WHERE {query.condition}")
+
+    def _columns(self, query: L.Select) -> _Select:
+        return replace(self._over(query, filtered=True), columns=", ".join(map(_column, query.columns)))
+
+    def _map(self, query: L.Map) -> _Select:
+        rows = self.select(query.inputs[0])
+        table = "TABLE " * bool(rows.streams and not rows.join)
+        call = f"{self._function(query)}({table}{rows.relation})"
+        return _Select(lambda window: call + _bracket(window))
+
+    def _union(self, query: L.Union) -> _Select:
+        sides = [self.select(side) for side in query.inputs]
+        texts = [f"SELECT * FROM ({side.union})" if side.union else side.text for side in sides]
+        union = " UNION ALL ".join(texts)
+        return _Select(lambda window: f"({union}){_bracket(window)}", union=union)
+
+    def _aggregate(self, query: L.Aggregate) -> _Select:
         groups = [_named(column) for column in query.groups]
-        columns = [_column((name, text)) for name, text in (*groups, *query.aggregates)]
-        rows, where = _filtered(query.inputs[0])
-        by = f" GROUP BY {', '.join(text for _, text in groups)}" if groups else ""
-        word = " WINDOW" if isinstance(rows, (L.Join, L.JoinStored)) else ""
-        window = f"{word} [{_window(query.window)}]"
-        return f"SELECT {', '.join(columns)} FROM {self._from(rows)}{window}{where}{by}"
+        select = self._over(query, filtered=True)
+        return replace(
+            select,
+            columns=", ".join(_column((name, text)) for name, text in (*groups, *query.aggregates)),
+            window=f"{' WINDOW' * bool(select.join)} [{window_sql(query.window)}]",
+            groups=f" GROUP BY {', '.join(text for _, text in groups)}" if groups else "",
+        )
 
-    def _side(self, side: L.Logical) -> str:
-        """A side of a union; one that is a union itself stays one."""
-        return f"SELECT * FROM ({self.select(side)})" if isinstance(side, L.Union) else self.select(side)
+    def _join(self, query: L.Join) -> _Select:
+        left, right = map(self.select, query.inputs)
+        windows = query.windows if query.within is None else _windows_within(query.within)
+        twice = not right.join and left.streams & right.streams
+        other = f"({right.text})" if twice else right.relation
+        rest = self._words(query, other + _bracket(windows[1]), [self._scope.columns(query.inputs[1])])
+        inline = f"{left.chain(windows[0])} {rest}"
 
-    def _from(self, rows: L.Logical) -> str:
-        return self._chain(rows, None) if isinstance(rows, (L.Join, L.JoinStored)) else self._relation(rows)
+        def source(window: L.Window | None) -> str:
+            return inline if window is None else f"(SELECT * FROM {inline}){_bracket(window)}"
 
-    def _chain(self, rows: L.Logical, window: L.Window | None) -> str:
-        """Joins from left to right; a window belongs to the stream at the begin."""
-        inline = isinstance(rows, L.JoinStored) or (isinstance(rows, L.Join) and window is None)
-        if not isinstance(rows, (L.Join, L.JoinStored)) or not inline:
-            return self._relation(rows) + _bracket(window)
-        left = rows.inputs[0]
-        if isinstance(rows, L.Join):
-            window, other_window = rows.windows if rows.within is None else _windows_within(rows.within)
-        if isinstance(left, (L.Join, L.JoinStored)) and kind_of(left.how) in ("semi", "anti"):
-            before = self._relation(left) + _bracket(window)  # what it hides must not meet what comes behind
-        else:
-            before = self._chain(left, window)
-        if isinstance(rows, L.Join):
-            right = rows.inputs[1]
-            twice = isinstance(right, L.Scan) and right in _scans(left)
-            other = f"({self.select(right)})" if twice else self._relation(right)
-            other += _bracket(other_window)
-        else:
-            other = self._stored(rows)
-        condition = self._condition(rows)
-        how = "CROSS" if not condition else _KINDS[kind_of(rows.how)]
-        return " ".join(word for word in (before, how, "JOIN", other, condition) if word)
+        return _Select(source, join=kind_of(query.how), scans=left.streams | right.streams)
 
-    def _stored(self, rows: L.JoinStored) -> str:
-        table = rows.table if "`" in rows.table else quoted(rows.table)
-        columns = ", ".join(_column(c) for c in rows.columns)
-        return f"(SELECT {columns} FROM {table})" if columns else table
+    def _join_stored(self, query: L.JoinStored) -> _Select:
+        left = self.select(query.inputs[0])
+        table = query.table if "`" in query.table else quoted(query.table)
+        columns = ", ".join(map(_column, query.columns))
+        names = [n or sql.strip("`") for n, sql in query.columns] or self._scope.columns_of_table(query.table)
+        rest = self._words(query, f"(SELECT {columns} FROM {table})" if columns else table, [names])
+        how = kind_of(query.how)
+        return _Select(lambda window: f"{left.chain(window)} {rest}", join=how, scans=left.streams)
 
-    def _condition(self, rows: L.Join | L.JoinStored) -> str:
-        on = rows.on
+    def _words(self, query: L.Join | L.JoinStored, other: str, columns: list[list[str] | None]) -> str:
+        """The words of a join from its kind to its condition; `columns` are those of the right side."""
+        condition = self._condition(query, [self._scope.columns(query.inputs[0]), *columns])
+        how = _KINDS[kind_of(query.how)] if condition else "CROSS"
+        return " ".join(word for word in (how, "JOIN", other, condition) if word)
+
+    def _condition(self, query: L.Join | L.JoinStored, sides: list[list[str] | None]) -> str:
+        on = query.on
         if on is None:
-            return "" if kind_of(rows.how) == "inner" else "ON true"
-        if isinstance(on, str) and is_name(on.strip()) and self._both_have(rows, on.strip()):
-            on = (on.strip().strip("`"),)
+            return "" if kind_of(query.how) == "inner" else "ON true"
+        name = on.strip().strip("`") if isinstance(on, str) and is_name(on.strip()) else None
+        if name is not None and all(name.lower() in [c.lower() for c in side or ()] for side in sides):
+            on = (name,)
         return f"ON {on}" if isinstance(on, str) else f"USING ({', '.join(map(quoted, on))})"
-
-    def _both_have(self, rows: L.Join | L.JoinStored, name: str) -> bool:
-        known = self._scope.catalogue
-        sides = [known.columns(side) for side in rows.inputs]
-        if isinstance(rows, L.JoinStored):
-            sides.append([n or sql.strip("`") for n, sql in rows.columns] or known.table(rows.table))
-        return all(name.strip("`").lower() in [c.lower() for c in side or ()] for side in sides)
-
-    def _relation(self, rows: L.Logical) -> str:
-        if isinstance(rows, L.Scan):
-            return quoted(rows.stream)
-        if isinstance(rows, L.Map):
-            return f"{self._function(rows)}({self._table(rows.inputs[0])})"
-        return f"({self.select(rows)})"
-
-    def _table(self, rows: L.Logical) -> str:
-        return f"TABLE {quoted(rows.stream)}" if isinstance(rows, L.Scan) else self._relation(rows)
 
     def _function(self, node: L.Map) -> str:
         for name, known in self._scope.functions.items():
@@ -132,9 +182,19 @@ class _Writer:
         raise QueryError("a map() has no name in SQL; give its function one with CREATE FUNCTION")
 
 
-def _scans(rows: L.Logical) -> list[L.Logical]:
-    """The streams at the begin of each side of some joins."""
-    return [rows] if not isinstance(rows, (L.Join, L.JoinStored)) else [s for r in rows.inputs for s in _scans(r)]
+#: Writes a logical node as a SELECT.
+NodeWriter = Callable[[_Writer, Any], _Select]
+#: What writes each kind of logical node.
+_WRITERS: dict[type[L.Logical], NodeWriter] = {
+    L.Scan: _Writer._scan,
+    L.Where: _Writer._where,
+    L.Select: _Writer._columns,
+    L.Map: _Writer._map,
+    L.Union: _Writer._union,
+    L.Join: _Writer._join,
+    L.JoinStored: _Writer._join_stored,
+    L.Aggregate: _Writer._aggregate,
+}
 
 
 def _windows_within(within: tuple[Span, Span]) -> tuple[L.Window, L.Window]:
@@ -153,13 +213,7 @@ def _longer(length: Span) -> Span:
 
 
 def _bracket(window: L.Window | None) -> str:
-    return "" if window is None else f" [{_window(window)}]"
-
-
-def _filtered(rows: L.Logical) -> tuple[L.Logical, str]:
-    if isinstance(rows, L.Where):
-        return rows.inputs[0], f" WHERE {rows.condition}"
-    return rows, ""
+    return "" if window is None else f" [{window_sql(window)}]"
 
 
 def _named(column: L.Column) -> L.Column:
@@ -177,34 +231,12 @@ def _column(column: L.Column) -> str:
     return text if name is None else f"{text} AS {quoted(name)}"
 
 
-def _window(window: L.Window) -> str:
-    if window.range == L.NOW:
-        return "NOW"
-    settings: Iterable[tuple[str, object]] = (
-        ("RANGE", _span(window.range)),
-        ("ROWS", window.rows),
-        ("SLIDE", _span(window.slide)),
-        ("OFFSET", _span(window.offset)),
-        ("WATTR", window.wattr),
-        ("DISORDER", None if window.disorder is None else policy_sql(window.disorder)),
-    )
-    return ", ".join(f"{word} {value}" for word, value in settings if value is not None)
-
-
-def _span(span: Span | None) -> str | None:
-    if span is None or isinstance(span, (int, float, Decimal)):
-        return None if span is None else str(span)
-    if isinstance(span, timedelta):
-        return f"{microseconds(span)} microseconds"
-    return span if span[:1].isdigit() and not span.replace(".", "", 1).isdecimal() else text_literal(span)
-
-
 def _early(early: Early) -> list[str]:
     words = []
     if isinstance(early.at, Fraction):
         words.append(f"AT {_percent(float(early.at))}")
     elif early.at is not None:
-        words.append(f"AT {_span(early.at)}")
+        words.append(f"AT {span_sql(early.at)}")
     words += [] if early.every is None else [f"EVERY {TimeDomain.TIMESTAMP.show_span(early.every)}"]
     words += [] if early.accuracy is None else [f"ACCURACY {_percent(early.accuracy)}"]
     words += [] if early.coverage == 0.9 else [f"COVERAGE {_percent(early.coverage)}"]

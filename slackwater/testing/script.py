@@ -33,7 +33,7 @@ from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.stores import ArrowStores
 from slackwater.testing.stream_spec import RowsLike, StreamSpec, read_specs, sql_plan
-from slackwater.testing.types import SampleRelation, SampleTypes
+from slackwater.testing.types import SampleRelation, SampleTypes, matching_rows
 from slackwater.windows.sideline import Sideline
 
 
@@ -128,6 +128,10 @@ class ArrowPages:
         if isinstance(step, JoinTable):
             return page.joined(step, self._tables[step.table])
         return page.with_step(step)
+
+    def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
+        """As polars answers it; a cast that fails gives null, as in Spark."""
+        return matching_rows(groups, where)
 
     def load(self, saved: dict[str, Any]) -> ArrowPage:
         """The page again."""

@@ -17,7 +17,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.scope import OfAnalysis, Scope
+from slackwater.sql.scope import Scope
 from slackwater.testing.types import SampleRelation, SampleTypes
 
 #: Rows as a test writes them.
@@ -85,7 +85,7 @@ def sql_plan(text: str, specs: Mapping[str, StreamSpec], tables: Mapping[str, pl
     """The plan of one SELECT over these streams and tables."""
     types = SampleTypes({name: spec.node(name) for name, spec in specs.items()}, tables)
     analysis = Analysis(types)
-    scope = Scope(frozenset(specs), tables=frozenset(tables), catalogue=OfAnalysis(analysis))
+    scope = Scope(frozenset(specs), tables=frozenset(tables), analysis=analysis)
     statements = parse(text, scope).statements
     if len(statements) != 1 or not isinstance(statements[0], S.Select):
         raise QueryError("Script.from_sql takes one SELECT; sinks, early answers and streams are the script's")

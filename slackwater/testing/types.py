@@ -10,12 +10,15 @@ from functools import cache
 
 import polars as pl
 import pyarrow as pa
+import sqlglot
 from polars.exceptions import PanicException
+from sqlglot import exp
 
 from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.relation import no_column
+from slackwater.plan.spark_sql import SparkSQL
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.expression import expression, with_spark_types
 
@@ -71,8 +74,8 @@ class SampleRelation:
 
     def where(self, condition: str, what: str = "where") -> SampleRelation:
         """The same shape."""
-        named = [pl.col(c).alias(w) for w in _WORD.findall(condition) for c in self.names if _other_case(c, w)]
-        kind = SampleRelation(self.frame.with_columns(named)).type_of(condition, what)
+        rows = self.frame.with_columns(_in_other_case(condition, self.names))
+        kind = SampleRelation(rows).type_of(condition, what)
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             raise QueryError(f"{what} {condition!r}: this is {kind}, not a condition")
         return self
@@ -139,9 +142,26 @@ class SampleRelation:
         return sql, TimeDomain.TIMESTAMP if stamps else TimeDomain.SEQUENCE
 
 
-def _other_case(column: str, word: str) -> bool:
-    """Whether a word names a column in other capitals, as Spark allows."""
-    return column != word and column.lower() == word.lower()
+def matching_rows(frame: pl.DataFrame, condition: str) -> pl.Series:
+    """The numbers of the rows that meet a condition; a cast that fails gives null, as in Spark."""
+    with _explained(frame, "condition", condition):
+        try:
+            tree = sqlglot.parse_one(f"({condition}\n)", dialect=SparkSQL)
+        except sqlglot.errors.SqlglotError as error:
+            raise QueryError(f"condition {condition!r}: {str(error).splitlines()[0]}") from None
+        for cast in list(tree.find_all(exp.Cast)):
+            cast.replace(exp.TryCast(**cast.args))
+        named = frame.with_columns(_in_other_case(condition, frame.columns))
+        met = named.with_columns(__met=pl.sql_expr(tree.sql(comments=False)))["__met"]
+    if met.dtype not in (pl.Boolean, pl.Null):
+        raise QueryError(f"condition {condition!r}: this is {met.dtype}, not a condition")
+    return met.fill_null(False).arg_true()
+
+
+def _in_other_case(text: str, columns: Iterable[str]) -> list[pl.Expr]:
+    """Columns that a text names in other capitals, as Spark allows, under these names."""
+    words = dict.fromkeys(_WORD.findall(text))
+    return [pl.col(c).alias(w) for w in words for c in columns if c != w and c.lower() == w.lower()]
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ ROWS = pl.DataFrame({"t": [0], "level": [0.0]})
 
 
 @dataclass(frozen=True)
-class Standby:
+class Standby(L.Logical):
     """The rows of the first input; of the second, those of pages that the first is `patience` behind."""
 
     inputs: tuple[Any, Any]

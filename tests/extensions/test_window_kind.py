@@ -41,7 +41,7 @@ FIRST, LAST, SESSION = "__first", "__last", "__session"
 
 
 @dataclass(frozen=True)
-class Sessions:
+class Sessions(L.Logical):
     inputs: tuple[Any, ...]
     gap: Span
     groups: tuple[L.Column, ...]

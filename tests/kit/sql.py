@@ -16,7 +16,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.scope import MapFunction, OfAnalysis, Scope
+from slackwater.sql.scope import MapFunction, Scope
 from slackwater.testing.types import SampleRelation, SampleTypes
 from tests.kit.streams import SAMPLE
 
@@ -67,7 +67,7 @@ SCOPE = Scope(
     frozenset(TYPES.streams),
     functions={"twice": MapFunction(twice, "x DOUBLE")},
     tables=frozenset({"carriers"}),
-    catalogue=OfAnalysis(Analysis(TYPES)),
+    analysis=Analysis(TYPES),
 )
 
 
@@ -86,7 +86,7 @@ def logical(text: str) -> L.Logical:
 def plan(text: str, types: SampleTypes = TYPES) -> PlanNode:
     """Its plan, checked step by step."""
     analysis = Analysis(types)
-    scope = SCOPE if types is TYPES else Scope(frozenset(types.streams), catalogue=OfAnalysis(analysis))
+    scope = SCOPE if types is TYPES else Scope(frozenset(types.streams), analysis=analysis)
     found = select(text, scope)
     found.places.check(found.query, analysis)
     return analysis.of(found.query).node

@@ -134,7 +134,7 @@ class WatchedRun:
     def prod(self, until: object = None, where: str | None = None) -> None:
         if not self.active:
             raise RunError(f"query {self.name!r} has been stopped")
-        prod = replace(read_prod(self.plan, Ask(until, where)), query=self.name)
+        prod = replace(read_prod(self.plan, Ask(until, where), self._script.pages), query=self.name)
         executor = self._script.loop.executor
 
         def ask() -> None:

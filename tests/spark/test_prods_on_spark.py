@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.plan.condition import matching_groups
+from slackwater.plan.condition import check_condition_text
 from tests.kit.kept_rows import KeptRows
 from tests.kit.traffic_on_spark import READINGS, q3_4, readings, said, traffic
 
@@ -260,6 +260,19 @@ def test_conditions_choose_the_groups_that_sparks_own_filter_chooses(spark: Spar
     frame = spark.sql(GROUPS)
     answered = frame.select("k", *(F.expr(sql).alias(str(place)) for place, sql in enumerate(CONDITIONS))).toArrow()
     groups = pl.DataFrame(frame.toArrow())
-    for place, sql in enumerate(CONDITIONS):
-        chosen = [r["k"] for r in answered.select(["k", str(place)]).to_pylist() if r[str(place)]]
-        assert (sql, matching_groups(groups, sql)["k"].to_list()) == (sql, chosen)
+    with sw.Session(spark) as session:
+        for place, sql in enumerate(CONDITIONS):
+            chosen = [r["k"] for r in answered.select(["k", str(place)]).to_pylist() if r[str(place)]]
+            check_condition_text(sql)
+            met = groups[session._running.pages.matching(groups, sql)]
+            assert (sql, met["k"].to_list()) == (sql, chosen)
+            assert met.schema == groups.schema
+
+
+@pytest.mark.parametrize(
+    "where", ["ts = TIMESTAMP 'x'", "x = 1", "k", "k = 'O'Hare'", "g REGEXP '('", "max(k) > 0"]
+)
+def test_a_condition_that_is_none_is_refused(spark: SparkSession, where: str) -> None:
+    groups = pl.DataFrame(spark.sql(GROUPS).toArrow())
+    with sw.Session(spark) as session, pytest.raises(sw.QueryError):
+        session._running.pages.matching(groups, where)

@@ -90,9 +90,28 @@ def test_every_policy_of_the_package_has_its_words() -> None:
     assert functions == {entry.make.__name__ for entry in POLICIES}
 
 
-def test_a_policy_that_is_shown_in_part_cannot_be_written_back() -> None:
-    with pytest.raises(sw.QueryError, match="too long to be written as SQL"):
-        policy_sql(sw.sensors({f"s{n}": n for n in range(12)}))
+@pytest.mark.parametrize(
+    "made",
+    [
+        sw.sensors({f"it's {n}": n for n in range(12)}, latency={f"it's {n}": "1 second" for n in range(12)}),
+        sw.sensors("2 seconds", rate={"a": 0.99, "b": (5, "1 second")}, unit="1 second", indirect=False),
+        sw.learned(500, tmax="1 minute", unit="2 seconds", timeout="1 hour", initial="3 seconds"),
+        sw.behind("5 seconds", by="1 minute", after="1 second", own=sw.bounded("2 minutes", idle="1 hour")),
+        sw.skew([[[(0, 5), (1, 9)]]], latency=3, timeout="1 minute"),
+        sw.skew({("a", "b"): sw.tuples(3, 0)}, sources=["a", "b", "c"], groups=2, timeout=1),
+        sw.papers.disorder_control(0, timeout="1 minute"),
+        sw.papers.max_delay(timeout="90 seconds"),
+        sw.bounded("1.5"),
+    ],
+)
+def test_every_setting_is_written_back(made: Disorder) -> None:
+    assert policy(policy_sql(made)) == made
+
+
+@pytest.mark.parametrize("made", [sw.learned(window=None), sw.learned(timeout=None)])
+def test_a_setting_without_words_cannot_be_written(made: Disorder) -> None:
+    with pytest.raises(sw.QueryError, match="the setting None of a policy has no SQL"):
+        policy_sql(made)
 
 
 def test_a_policy_can_be_copied_into_a_program() -> None:

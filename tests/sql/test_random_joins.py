@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.plan.analyse import Analysis
-from slackwater.sql.scope import OfAnalysis, Scope
+from slackwater.sql.scope import Scope
 from slackwater.windows.spec import WindowSpec
 from tests.kit.joins import Lived, Row, alive, join, rows_of
 from tests.kit.oracle import recompute
@@ -24,7 +24,7 @@ from tests.kit.sql import select
 from tests.kit.streams import Stream, bounded_streams
 from tests.kit.streams_of_samples import CODES, streams
 
-SCOPE = Scope(frozenset("abc"), tables=frozenset({"codes"}), catalogue=OfAnalysis(Analysis(streams())))
+SCOPE = Scope(frozenset("abc"), tables=frozenset({"codes"}), analysis=Analysis(streams()))
 
 
 def of(rows: pl.DataFrame, name: str, range: int) -> list[Lived]:

@@ -65,9 +65,11 @@ class Controls:
                 continue
 
             def send(query: str | None, asked: Asked, control: Control = control) -> int:
-                prods = fitting(control, [r for r in self._runs().values() if r._play is play], query, asked)
+                runs, executor = [r for r in self._runs().values() if r._play is play], self._loop.executor
+                assert executor.pages is not None
+                prods = fitting(control, runs, query, asked, executor.pages)
                 for prod in prods:
-                    self._loop.executor.prod(prod)
+                    executor.prod(prod)
                 return len(prods)
 
             operator = ProdStream(label, control.columns, send)

@@ -20,7 +20,7 @@ from slackwater.spark.api.sql_streams import declare_stream, declare_table
 from slackwater.spark.backend.relation import FrameRelation
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.scope import OfAnalysis, Scope
+from slackwater.sql.scope import Scope
 from slackwater.sql.write import to_sql
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Interpreter:
             self._created.views,
             self._created.functions,
             frozenset(session._catalogue.tables),
-            OfAnalysis(session._analysis),
+            session._analysis,
         )
 
     def run(self, text: str) -> Any:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StringType
 
 from slackwater.errors import QueryError
 from slackwater.events import decision
+from slackwater.operators.page import Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import check_condition, prodded_window
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
@@ -102,13 +103,13 @@ def _ticks(name: str, df: DataFrame, column: str, what: str) -> tuple[str, TimeD
     return ticks, domain
 
 
-def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked) -> list[Prod]:
+def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked, pages: Pages) -> list[Prod]:
     """A prod for each of the running queries that are asked."""
     mine = (run for run in runs if run.active and query in (None, run.name))
-    return [prod for run in mine if (prod := _prod(control, run, asked)) is not None]
+    return [prod for run in mine if (prod := _prod(control, run, asked, pages)) is not None]
 
 
-def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
+def _prod(control: Control, run: Run, asked: Asked, pages: Pages) -> Prod | None:
     """The prod for a query; None if it does not fit."""
     try:
         top = prodded_window(run.plan, "role='prods'")
@@ -120,7 +121,7 @@ def _prod(control: Control, run: Run, asked: Asked) -> Prod | None:
         return None
     try:
         if asked.where is not None:
-            check_condition(top, asked.where)
+            check_condition(top, asked.where, pages)
     except QueryError as error:
         decision("prod.refused", query=run.name, where=asked.where, error=error)
         return None

@@ -307,7 +307,7 @@ class Running:
         """Ask a query for an answer now."""
         if not run.active:
             raise RunError(f"query {run.name!r} has {'been stopped' if run.exception() is None else 'failed'}")
-        prod = replace(read_prod(run.plan, asked), query=run.name)
+        prod = replace(read_prod(run.plan, asked, self.pages), query=run.name)
 
         def ask() -> None:
             self.loop.executor.prod(prod)

@@ -93,8 +93,7 @@ def _must_exist(stream: CreateStream | CreateTable, path: str) -> None:
 
 
 def _error(stream: CreateStream | CreateTable, clause: str, message: str) -> SqlError:
-    spans = stream.places.clauses
-    return placed(stream.places.source, spans.get(clause, spans["FROM"]), message)
+    return placed(stream.script, stream.spans.get(clause, stream.spans["FROM"]), message)
 
 
 def _first_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,7 @@ from slackwater.spark.backend.locations.files import MOST_FILES
 from slackwater.spark.backend.locations.registry import is_reference
 from slackwater.spark.backend.memory_budget import MemoryBudget
 from slackwater.spark.backend.one_task import MOST_PARTS, SideBySide, reader_of
+from slackwater.spark.backend.relation import NUMBER, numbers_of_rows
 from slackwater.spark.backend.repeatable import rows_made
 from slackwater.spark.backend.scan import can_join, joined, load, of_results, of_rows
 from slackwater.spark.backend.spark_page import SparkPage
@@ -104,6 +106,11 @@ class SparkPages:
         """Rows of the driver as Spark's."""
         self.room.lend(rows.nbytes)
         return self.spark.createDataFrame(rows, schema)
+
+    def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
+        """As Spark answers it, in the driver alone: rows of the driver are filtered without a job."""
+        rows = self.spark.createDataFrame(groups.with_columns(pl.int_range(pl.len()).alias(NUMBER)).to_arrow())
+        return pl.Series(numbers_of_rows(rows, where), dtype=pl.UInt32)
 
     def new(self, kind: str) -> StorageDir:
         """A place for one page or one set of rows."""

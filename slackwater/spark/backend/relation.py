@@ -35,6 +35,9 @@ from slackwater.plan.relation import no_column
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, TimeDomain
 from slackwater.spark.storage.types import arrow_of
 
+#: The number of a row of the driver.
+NUMBER = "__number"
+
 # PySpark logs every such error at length; ours say it in the user's words.
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -222,6 +225,12 @@ class FrameRelation:
     def schema(self) -> pa.Schema:
         """Arrow types of the columns; null for those that Arrow has no type for, which cannot be results."""
         return pa.schema([(f.name, arrow_of(f.dataType) or pa.null()) for f in self.frame.schema.fields])
+
+
+def numbers_of_rows(frame: DataFrame, condition: str) -> list[int]:
+    """The numbers of the rows that meet a condition."""
+    with _explained(frame, "condition", condition):
+        return [row[0] for row in frame.where(condition).select(NUMBER).collect()]
 
 
 def _no_union(name: str, kinds: set[str]) -> QueryError:

@@ -78,7 +78,7 @@ class CallableSink:
 
     def _prod(self, plan: PlanNode, asked: Ask) -> Prod | None:
         try:
-            return read_prod(plan, asked)
+            return read_prod(plan, asked, self._pages)
         except QueryError as error:
             if not self.refused:
                 _log.warning("a prod that a sink's function gave back is left out, as are others: %s", error)
