@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -137,7 +137,7 @@ class Graph:
     """Operators by label, in the order they were added: feeders first."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: Mapping[str, Node] = {}
         """Other threads look labels up in it: it is replaced, never changed."""
         self.clocks: list[Clock] = []
         """The clocks that operators go by, each once."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 
@@ -64,7 +64,7 @@ class Running:
         heartbeat_scope: Heartbeats | None = None,
         batch_pages: bool = True,
     ) -> None:
-        self.runs: dict[str, Run] = {}
+        self.runs: Mapping[str, Run] = {}
         """Replaced, never changed: all threads go through it."""
         self._starting = threading.Lock()
         """Two threads may start queries."""
@@ -84,9 +84,9 @@ class Running:
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
         self.controls = Controls(self.loop, lambda: self.runs)
-        self._inputs: dict[str, Declared] = {}
-        """The streams that queries read, by the names of their sources."""
-        self._open: set[str] = set()
+        self._inputs: Mapping[str, Declared] = {}
+        """The streams that queries read, by the names of their sources. Replaced, never changed, too."""
+        self._open: frozenset[str] = frozenset()
         """Live streams that are read as rows come, not only by `run_available`."""
         self.is_working_off = False
         """Whether `run_available` is under way."""
@@ -256,7 +256,7 @@ class Running:
     def read(self, available_now: bool = False) -> list[str]:
         """Have the open streams read, or all of them for what there is now; streams of prods last."""
         wanted = self.live_streams()
-        self._open = set() if available_now else self._open & wanted
+        self._open = frozenset() if available_now else self._open & wanted
         names = sorted(wanted if available_now else self._open)
         for name in names:
             readers = [r for r in self.runs.values() if r.active and name in r.streams]

@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -123,8 +123,8 @@ class Session(SpeaksSql):
         pages.streams = self._catalogue.frame
         pages.room = MemoryBudget(read_size(memory, "memory"), read_size(disk, "disk"))
         self._analysis = Analysis(self._catalogue)
-        self._tables: dict[str, DataFrame] = {}
-        """Stored relations as the user gave them."""
+        self._tables: Mapping[str, DataFrame] = {}
+        """Stored relations as the user gave them. Replaced, never changed: several threads may use a session."""
         self._stopped = False
         self._pages: list[LivePage] = []
         try:
@@ -202,13 +202,13 @@ class Session(SpeaksSql):
         Tables and views of Spark have one already. Its rows are read anew for each page; `df.cache()` keeps them.
         """
         check_table(name, df, list(self._catalogue))
-        self._tables[name] = df
-        self._catalogue.tables[name] = moved_to(self._running.pages.spark, df)
+        self._tables = {**self._tables, name: df}
+        self._catalogue.register(name, df)
 
     def _stored(self, df: DataFrame) -> str:
         """The name of a static DataFrame; a new one where it has none."""
         rows = self._catalogue.tables
-        known = next((name for name, of in self._tables.items() if of is df), None)
+        known = next((name for name, table in self._tables.items() if table is df), None)
         if known is None:
             known = next(n for k in count(1) if (n := f"table{k}") not in rows and n not in self._catalogue)
             self.register_table(known, df)
