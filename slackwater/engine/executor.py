@@ -15,7 +15,6 @@ from slackwater.engine.admission import Admission, Ticket
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.commit import Commits, Refused
 from slackwater.engine.cycle import Cycle
-from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.figures import figures, rows_before_sinks
 from slackwater.engine.graph import Feed, Graph, Node
@@ -23,6 +22,7 @@ from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
 from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
+from slackwater.engine.settings import EngineSettings
 from slackwater.errors import RunError
 from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page, Pages
@@ -31,9 +31,7 @@ from slackwater.operators.sink import Sink
 from slackwater.operators.source import needs_at
 from slackwater.operators.taking import OneByOne, Taking, Together
 from slackwater.progress.clock import Clock
-from slackwater.scheduling.fifo import Fifo
-from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
-from slackwater.scheduling.strategy import Act, Strategy
+from slackwater.scheduling.strategy import Act
 
 #: In seconds: no thread can wait for some centuries, and to look once a day costs nothing.
 LONGEST_SLEEP = 86_400.0
@@ -46,24 +44,20 @@ class Executor:
         self,
         clock: Clock,
         journal: Journal | None = None,
-        strategy: Strategy | None = None,
         pages: Pages | None = None,
-        quiet_streams: Enabling | None = None,
-        heartbeat_scope: Heartbeats | None = None,
-        batch_pages: bool = False,
+        settings: EngineSettings | None = None,
     ) -> None:
-        """With `batch_pages`, waiting pages of a stream are taken as one."""
+        settings = settings or EngineSettings()
         self.graph = Graph()
         self.clock = clock
         self.pages = pages
-        self._batch_pages = batch_pages
+        self._batch_pages = settings.batch_pages
         self._backlog = Backlog(self.graph, pages)
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
-        self._inputs = InputManager(self.graph, heartbeat_scope or OperatorLevel())
-        chosen = strategy or Fifo()
-        self._cycle = Cycle(self.graph, self._admission, self._backlog, chosen, self._inputs, quiet_streams)
+        self._inputs = InputManager(self.graph, settings.heartbeat_scope)
+        self._cycle = Cycle(self.graph, self._admission, self._backlog, self._inputs, settings)
         self.between: Callable[[], None] = lambda: None
         """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None

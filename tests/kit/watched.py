@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.engine.records import History
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.operators.prod_request import read_prod
@@ -65,7 +66,7 @@ class WatchedScript:
         executor = Executor(self.clock, pages=ArrowPages())
         self._queries = [WatchedRun(self, name, plan) for name, plan in plans.items()]
         for query in self._queries:
-            add_query(executor, query.name, query.plan, query.sink, Settings(early=early))
+            add_query(executor, query.name, query.plan, query.sink, QuerySettings(early=early))
         self.loop = Loop(executor)
         self.loop.call(lambda: None)
         self._number = -1

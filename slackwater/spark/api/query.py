@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Never
 
 from pyspark.sql import Column, DataFrame
 
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
@@ -221,7 +222,8 @@ class Query:
         """
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
-        return self.session._open().start(self, sink, late, name, hold, early, sideline, ordered)
+        settings = QuerySettings(early=early, sideline=sideline, ordered=ordered)
+        return self.session._open().start(self, sink, late, name, hold, settings)
 
     def describe(self) -> str:
         """The plan as text, one line a step."""

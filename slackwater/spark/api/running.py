@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 
-from slackwater.engine.build import Settings, add_query, source_label
-from slackwater.engine.enabling import Enabling
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
+from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError, RunError
-from slackwater.estimates.early import Early
 from slackwater.events import decision, event
 from slackwater.operators.prod_request import check_settings, read_prod
 from slackwater.operators.sink import Output
@@ -25,8 +24,6 @@ from slackwater.plan.columns import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import SystemClock
-from slackwater.scheduling.heartbeats import Heartbeats
-from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
 from slackwater.spark.api.journal_queries import JournalQueries
@@ -44,7 +41,6 @@ from slackwater.spark.sinks.parquet_sink import ParquetSink
 from slackwater.spark.sinks.sinks import SinkLike, make_sink
 from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
-from slackwater.windows.sideline import Sideline
 
 _log = logging.getLogger(__name__)
 
@@ -58,11 +54,8 @@ class Running:
         pages: SparkPages,
         place: StorageDir,
         journal: FileJournal | None,
-        strategy: Strategy | None,
+        settings: EngineSettings,
         resident_limit: int,
-        quiet_streams: Enabling | None = None,
-        heartbeat_scope: Heartbeats | None = None,
-        batch_pages: bool = True,
     ) -> None:
         self.runs: Mapping[str, Run] = {}
         """Replaced, never changed: all threads go through it."""
@@ -73,7 +66,7 @@ class Running:
         self._noted = JournalQueries(journal)
         self._resident_limit = resident_limit
         self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages, quiet_streams, heartbeat_scope, batch_pages)
+        executor = Executor(self._clock, journal, pages, settings)
         pages.counts_pairs = executor.counts_rows
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)
@@ -102,11 +95,9 @@ class Running:
         late: SinkLike,
         name: str | None,
         hold: bool,
-        early: Early | None,
-        sideline: Sideline | None,
-        ordered: bool,
+        settings: QuerySettings,
     ) -> Run:
-        """Start a query; an error leaves everything as it was."""
+        """Start a query by the settings that its user chose; an error leaves everything as it was."""
         self.loop.check_outside()
         with self._starting:
             plan, label = query._plan, self._label(name)
@@ -114,7 +105,7 @@ class Running:
                 self.controls.refuse(stream.name)
             if any(run.active and run.query is query for run in self.runs.values()):
                 raise RunError("this query has been started already; stop its run first, or build the query again")
-            check_settings(plan, early, sideline, late)
+            check_settings(plan, settings.early, settings.sideline, late)
             replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
@@ -122,8 +113,14 @@ class Running:
             play = self._play(label) if replayed else None
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
-            clock = None if play is None else play.clock
-            settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
+            settings = replace(
+                settings,
+                late=late_output,
+                resident_limit=self._resident_limit,
+                clock=None if play is None else play.clock,
+                labels=known,
+                reserved=reserved,
+            )
             self.runs = {**self.runs, label: run}
             try:
                 self._add(run, output, settings)
@@ -159,7 +156,7 @@ class Running:
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
         return self.plays.next(known.values(), sources)
 
-    def _add(self, run: Run, output: Output, settings: Settings) -> None:
+    def _add(self, run: Run, output: Output, settings: QuerySettings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
         self._inputs = {**self._inputs, **{stream.name: self._input(stream) for stream in streams_of(run.plan)}}
         self.controls.attach(run._play)

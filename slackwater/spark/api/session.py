@@ -13,15 +13,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.dashboard import LivePage
-from slackwater.engine.enabling import Enabling
+from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.records import History
+from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings
 from slackwater.errors import QueryError, RunError
 from slackwater.events import event
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
-from slackwater.scheduling.heartbeats import Heartbeats
+from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.heartbeats import Heartbeats, operator_level
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
@@ -85,7 +87,7 @@ class Session(SpeaksSql):
         self,
         spark: SparkSession | None = None,
         journal: str | os.PathLike[str] | None = None,
-        resident_limit: int = 256 * 2**20,
+        resident_limit: int = RESIDENT_LIMIT,
         strategy: Strategy | None = None,
         sync: bool = True,
         quiet_streams: Enabling | None = None,
@@ -95,18 +97,13 @@ class Session(SpeaksSql):
         disk: str | int = DISK,
         storage: str | os.PathLike[str] | None = None,
     ) -> None:
-        if strategy is not None and not isinstance(strategy, Strategy):
-            known = "sw.fifo() or sw.chain(max_wait='10 seconds')"
-            raise QueryError(f"strategy={strategy!r}: write strategy= with {known}")
-        if quiet_streams is not None and not isinstance(quiet_streams, Enabling):
-            raise QueryError(
-                f"quiet_streams={quiet_streams!r}: write sw.on_demand(), or sw.papers.periodic('1 second')"
-            )
-        if heartbeat_scope is not None and (
-            isinstance(heartbeat_scope, type) or not hasattr(heartbeat_scope, "labels")
-        ):
-            levels = "sw.operator_level() or sw.memory_aware()"
-            raise QueryError(f"heartbeat_scope={heartbeat_scope!r}: write heartbeat_scope= with {levels}")
+        settings = EngineSettings(
+            fifo() if strategy is None else strategy,
+            on_demand() if quiet_streams is None else quiet_streams,
+            operator_level() if heartbeat_scope is None else heartbeat_scope,
+            batch_pages,
+        )
+        _check_settings(settings)
         self.spark = spark if spark is not None else embedded()
         given = shared_place(self.spark, journal, storage)
         self._journal = None if journal is None else open_journal(StorageDir.of(journal), sync)
@@ -128,17 +125,7 @@ class Session(SpeaksSql):
         self._stopped = False
         self._pages: list[LivePage] = []
         try:
-            self._running = Running(
-                self._catalogue,
-                pages,
-                self._place,
-                self._journal,
-                strategy,
-                resident_limit,
-                quiet_streams,
-                heartbeat_scope,
-                batch_pages,
-            )
+            self._running = Running(self._catalogue, pages, self._place, self._journal, settings, resident_limit)
         except BaseException:
             self._close()
             raise
@@ -339,3 +326,20 @@ class Session(SpeaksSql):
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+
+
+def _check_settings(settings: EngineSettings) -> None:
+    """Refuse what is no strategy, no enabling or no level of heartbeats."""
+    strategy, quiet, scope = settings.strategy, settings.quiet_streams, settings.heartbeat_scope
+    for name, value, fits, known in (
+        ("strategy", strategy, isinstance(strategy, Strategy), "sw.fifo() or sw.chain(max_wait='10 seconds')"),
+        ("quiet_streams", quiet, isinstance(quiet, Enabling), "sw.on_demand() or sw.papers.periodic('1 second')"),
+        (
+            "heartbeat_scope",
+            scope,
+            hasattr(scope, "labels") and not isinstance(scope, type),
+            "sw.operator_level() or sw.memory_aware()",
+        ),
+    ):
+        if not fits:
+            raise QueryError(f"{name}={value!r}: write {name}= with {known}")
