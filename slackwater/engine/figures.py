@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from slackwater.engine.graph import Graph, Node
 from slackwater.operators.operator import MAIN
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
-#: Figures that every operator has.
-ENGINE_FIGURES = (
-    *("runs", "run_seconds", "rows_in", "rows_out", "last_run", "cost", "selectivity", "growth"),
-    *("heartbeat", "heartbeats", "registers"),
-    *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
-    *("strategy", "chain", "slope", "unit", "charted"),
-)
+
+class EngineFigures(TypedDict):
+    """What the engine publishes of every operator, beside what the operator says of itself."""
+
+    heartbeat: int
+    """How far time has come behind it."""
+    heartbeats: dict[str, int]
+    """The same by port."""
+    registers: list[int]
+    """How far time has come on each of its inputs."""
+    queued: int
+    queued_rows: int
+    queued_bytes: int
+    held: int
+    rows_in: int
+    rows_out: int
+    runs: int
+    run_seconds: float
+    last_run: int
+    cost: float | None
+    selectivity: float | None
+    growth: float | None
+    strategy: str
+    chain: list[str]
+    slope: float | None
+    unit: str
+    charted: dict[str, float | None]
+    level: str
+    label: list[str]
+    queries: list[str]
+    about: str
+    feeds: list[str]
 
 
 def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:

@@ -15,6 +15,7 @@ from slackwater.plan.node import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.metric_types import Metrics
+from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
 from slackwater.spark.sinks.memory_sink import MemorySink
@@ -50,6 +51,7 @@ class Run:
         self._resumable = False
         """Whether the journal keeps what it takes to go on in a later session."""
         self._running = running
+        self._figures = RunFigures(name, plan, sink, running.pages)
         self._last: Metrics | None = None
         self._ended = threading.Event()
         self._error: RunError | None = None
@@ -135,7 +137,13 @@ class Run:
         policy says of itself (`policy`), what was lost and to which sources and windows, state, queues, time in
         Spark. Those of a query that has ended stay as they were. docs/metrics.md says what each of them means.
         """
-        return self._running.metrics(self) if self._last is None else self._last
+        return self._current_metrics() if self._last is None else self._last
+
+    def _current_metrics(self) -> Metrics:
+        """From what the executor's thread has published."""
+        running = self._running
+        now = (running.clock if self._play is None else self._play.clock).now()
+        return self._figures.at(running.loop.history.latest, now, running.controls.sources(self._play))
 
     def explain(self, format: Format = "text", chart: bool = False) -> str:
         """The operators of the query, each with its heartbeat, what waits before it and what it costs.
@@ -202,7 +210,7 @@ class Run:
     def _end(self, error: BaseException | None = None) -> None:
         """It has been stopped, or has failed: perhaps at the last results, while it was being stopped."""
         if self.active:
-            self._last = self._running.metrics(self)
+            self._last = self._current_metrics()
         if isinstance(error, RunError):
             self._error = error
         elif error is not None:

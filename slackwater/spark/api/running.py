@@ -27,8 +27,6 @@ from slackwater.progress.clock import SystemClock
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
 from slackwater.spark.api.journal_queries import JournalQueries
-from slackwater.spark.api.metric_types import Metrics
-from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
 from slackwater.spark.api.prod_streams import Control
 from slackwater.spark.api.query import Query
@@ -65,8 +63,8 @@ class Running:
         self.pages = pages
         self._noted = JournalQueries(journal)
         self._resident_limit = resident_limit
-        self._clock = SystemClock()
-        executor = Executor(self._clock, journal, pages, settings)
+        self.clock = SystemClock()
+        executor = Executor(self.clock, journal, pages, settings)
         pages.counts_pairs = executor.counts_rows
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)
@@ -293,12 +291,7 @@ class Running:
         names = dict.fromkeys(name for run in runs for name in run.streams)
         return [replay for name in names if (replay := self._inputs[name].replay) is not None]
 
-    # --- figures and prods
-
-    def metrics(self, run: Run) -> Metrics:
-        """Figures of a query, from what the executor's thread has published."""
-        now = (self._clock if run._play is None else run._play.clock).now()
-        return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run._play))
+    # --- prods
 
     def prod(self, run: Run, asked: Ask) -> None:
         """Ask a query for an answer now."""
