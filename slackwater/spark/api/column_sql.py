@@ -6,13 +6,15 @@ Spark's own text of a Column, such as `>(x, 1)`, is for people: Spark does not r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from slackwater.errors import QueryError
 from slackwater.sql.values import quoted
+
+V = TypeVar("V")
 
 #: What stands between two values, by the name that Spark gives the function.
 _BETWEEN = {
@@ -44,6 +46,11 @@ def pairs_of(
         sql_of(column, step) if isinstance(column, Column) else (None, text_of(step, column)) for column in columns
     ]
     return (*pairs, *((name, text_of(step, value, name)) for name, value in named.items()))
+
+
+def unwrapped(step: str, value: V | Column) -> V | str:
+    """The Spark SQL of a Column; all else as it is."""
+    return sql_of(value, step)[1] if isinstance(value, Column) else value
 
 
 def text_of(step: str, value: object, name: str | None = None) -> str:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import Column
 
 from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
@@ -14,6 +15,7 @@ from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.await_end import await_end
+from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
@@ -158,15 +160,15 @@ class Run:
             return explain_charts(figures["operators"], format)
         return explain(figures["operators"], self.name, format, figures["strategy"], figures["choices"])
 
-    def prod(self, until: object = None, where: str | None = None, at: object = None) -> None:
+    def prod(self, until: object = None, where: str | Column | None = None, at: object = None) -> None:
         """Ask for early answers of the open windows now, from what has arrived (S5). They go to the query's sink.
 
         Args:
             until: only windows that end by then: a time of the stream, a datetime or text for timestamps.
-            where: only groups that meet this condition on the group columns.
+            where: only groups that meet this condition on the group columns: Spark SQL text, or a Column.
             at: only windows that contain this time (S5's "timestamp = t").
         """
-        self._running.prod(self, Ask(until, where, at))
+        self._running.prod(self, Ask(until, unwrapped("prod", where), at))
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query or all its streams have ended, at most for `timeout` seconds; whether they have.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.dashboard import LivePage
 from slackwater.engine.enabling import Enabling, on_demand
@@ -27,6 +27,7 @@ from slackwater.scheduling.heartbeats import Heartbeats, operator_level
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
+from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.declare import check_frame, check_table, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.notebook import session_html, session_line
@@ -138,10 +139,10 @@ class Session(SpeaksSql):
         name: str,
         df: DataFrame,
         *,
-        time: str | Internal | Latent,
-        source: str | None = None,
+        time: str | Column | Internal | Latent,
+        source: str | Column | None = None,
         disorder: Disorder | None = None,
-        arrival: str | None = None,
+        arrival: str | Column | None = None,
         page: str = "10 seconds",
         trigger: str | None = None,
         role: str | None = None,
@@ -154,7 +155,7 @@ class Session(SpeaksSql):
         Args:
             name: the stream's name, for SQL and for the journal.
             df: the rows: a streaming DataFrame, or a static one together with `arrival`.
-            time: the column, or Spark SQL expression, of application time: a timestamp, a date, a whole number or a
+            time: the column of application time, as Spark SQL or a Column: a timestamp, a date, a whole number or a
                 decimal of at most 18 digits. Or sw.internal(): the clock's when a page is let in. Or sw.latent():
                 the clock's when a window takes it.
             source: the column that says who sent a row, where many send into one stream.
@@ -171,14 +172,16 @@ class Session(SpeaksSql):
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
         check_frame(name, df)
+        clock: str | Internal | Latent = unwrapped("time", time)
+        source, arrival = unwrapped("source", source), unwrapped("arrival", arrival)
         rows = moved_to(self._running.pages.spark, df)
         if check_role(name, role, {"disorder": disorder, "source": source}):
-            control = read_control(name, rows, time, arrival)
+            control = read_control(name, rows, clock, arrival)
             declared = Declared(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
             self._catalogue.declare(declared)
             self._running.control(control, declared)
         else:
-            node = stream_node(name, rows, time, source, disorder)
+            node = stream_node(name, rows, clock, source, disorder)
             self._catalogue.check_behind(node, not df.isStreaming)
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
