@@ -197,7 +197,7 @@ class QueryBuild:
         return self.part(place, feeds, node, lambda label: Extend(label, node.step, self.pages))
 
     def map(self, node: MapNode, above: Above) -> Feed:
-        """With a sideline it goes by the windows of one query, so no other query shares it."""
+        """With a sideline it depends on the windows of one query, so no other query shares it."""
         sideline, specs, feeds = self._settings.sideline, _specs(above)[::-1], self._feeds(node, above)
         owner = self._name if sideline is not None else None
         return self.part(self.place("map"), feeds, node, lambda label: Map(label, node, specs, sideline), owner)

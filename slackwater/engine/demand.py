@@ -59,7 +59,7 @@ class Demand:
         self._due: dict[Node, float] = {}
         """When an asked source may have something new to say; it is not in here if that may be now."""
         self._listeners: dict[str, list[Node]] = {}
-        """The sources that go by what comes to another, by its label."""
+        """The sources whose time depends on pages of another, by its label."""
 
     def ask(self, admission: int, lull: bool) -> bool:
         """Ask the sources that operators wait for; whether one had something to say.

@@ -11,14 +11,14 @@ from slackwater.progress.punctuation import Punctuation
 
 
 class EngineFigures(TypedDict):
-    """What the engine publishes of every operator, beside what the operator says of itself."""
+    """What the engine publishes of every operator, beside the operator's own figures."""
 
     heartbeat: int
-    """How far time has come behind it."""
+    """The time up to which it has given all its rows."""
     heartbeats: dict[str, int]
     """The same by port."""
     registers: list[int]
-    """How far time has come on each of its inputs."""
+    """The time up to which each of its inputs has given all rows."""
     queued: int
     queued_rows: int
     queued_bytes: int
@@ -44,7 +44,7 @@ class EngineFigures(TypedDict):
 
 
 def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
-    """Rows of sinks and of the steps before them, by operator: a filter's reader counts what the filter left."""
+    """Rows of sinks and of the steps before them, by operator: a sink knows what a filter before it has left."""
     found: dict[str, dict[str, int]] = {}
     for node in graph:
         if not isinstance(node.operator, Sink):
@@ -65,7 +65,7 @@ def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
 
 
 def figures(node: Node) -> dict[str, Any]:
-    """What waits before it, and how far time has come behind it."""
+    """What waits before it, and its heartbeat."""
     said = node.times.get(MAIN, Punctuation.NONE)
     if not node.outputs and not node.is_source and node.feeds:
         said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink

@@ -1,4 +1,4 @@
-"""Spark SQL as a user writes it: text, or a `Column` of PySpark, of which the text is made by its tree (Spark 4).
+"""Spark SQL as a user writes it: text, or a `Column` of PySpark, whose tree is written as text (Spark 4).
 
 Spark's own text of a Column, such as `>(x, 1)`, is for people: Spark does not read it back.
 """
@@ -16,25 +16,25 @@ from slackwater.sql.values import quoted
 
 V = TypeVar("V")
 
-#: What stands between two values, by the name that Spark gives the function.
+#: SQL operators between two values, by the name that Spark gives the function.
 _BETWEEN = {
     **{sign: sign for sign in ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^")},
     **{"==": "=", "and": "AND", "or": "OR", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE"},
 }
 _BEFORE = {"!": "NOT", "not": "NOT", "negative": "-", "~": "~"}
 _AFTER = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
-#: Of a Column that is refused, this many characters are shown.
+#: Characters of a refused Column that an error shows.
 _SHOWN = 60
 #: The object of Spark that makes expressions of column nodes.
 _CONVERTER = "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$"
 
 
-#: What a join goes by: columns of both sides, or a condition.
+#: `on=` of a join: columns of both sides, or a condition.
 On = str | Column | Sequence[str] | Sequence[Column] | None
 
 
 def attribute_of(on: str | Column | None) -> str | None:
-    """The attribute that windows go by."""
+    """`on=` of a window, as Spark SQL."""
     return None if on is None else text_of("window", on)
 
 
@@ -113,7 +113,7 @@ class _Text:
         self._step, self._column = step, column
 
     def of(self, node: Any, whole: bool = False) -> str:
-        """The text of a node; one that is a part of another stands in parentheses where it must."""
+        """The text of a node; in parentheses where it is a part of another and needs them."""
         kind = _kind(node)
         if kind == "SqlExpression":
             return str(node.expression()) if whole else f"({node.expression()})"

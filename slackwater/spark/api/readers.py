@@ -31,7 +31,7 @@ class Readers:
         """Replaced, never changed, too."""
 
     def read(self, declared: Declared, columns: set[str], spooling: bool, available_now: bool) -> None:
-        """Have a stream read with these columns, from where its checkpoint stands."""
+        """Read a stream with these columns, from its checkpoint on."""
         name = declared.node.name
         with self._changing:
             ingest = self._ingests.get(name)

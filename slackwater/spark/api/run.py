@@ -1,4 +1,4 @@
-"""A running query: its results, its figures, how it stands, and the way to stop it."""
+"""A running query: its results, its figures, its status, and how to stop it."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How it stands: "waiting", "running", "finished", "stopped" or "failed".
+        """One of "waiting", "running", "finished", "stopped" and "failed".
 
         "waiting": nothing is read for it now, because it was started with `hold=True`, or is a replay before
         `session.run_available()`, or all there was has been read. "running": its stream is being read.
-        "finished": its replay has come to its end. "stopped": by `stop()`. "failed": `exception()` says why.
+        "finished": its replay has ended. "stopped": by `stop()`. "failed": `exception()` says why.
         """
         self._running.look_after_readers()
         if not self.active:
@@ -135,9 +135,9 @@ class Run:
     def metrics(self) -> Metrics:
         """The figures of the run, by name.
 
-        Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
-        policy says of itself (`policy`), what was lost and to which sources and windows, state, queues, time in
-        Spark. Those of a query that has ended stay as they were. docs/metrics.md says what each of them means.
+        Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), figures of the
+        disorder policy (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
+        Those of a query that has ended stay as they were. docs/metrics.md explains each of them.
         """
         return self._current_metrics() if self._last is None else self._last
 
@@ -152,8 +152,8 @@ class Run:
 
         Args:
             format: "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture).
-            chart: give the progress charts of the query instead (S2), as text or as a picture: what is left of a
-                row behind each operator, and after how much work.
+            chart: give the progress charts of the query instead (S2), as text or as a picture: how much of a row
+                each operator leaves, and after how much work.
         """
         figures = self.metrics()
         if chart:
@@ -196,7 +196,7 @@ class Run:
         self._running.stop_run(self)
 
     def flush(self) -> None:
-        """Make all rows visible that the Parquet sinks have; `stop()` and `session.run_available()` do so too."""
+        """Write all rows that the Parquet sinks hold; `stop()` and `session.run_available()` do so, too."""
         for rows, output in (("results", self.sink), ("late rows", self._late)):
             if isinstance(output, ParquetSink):
                 try:

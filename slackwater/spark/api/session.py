@@ -51,9 +51,9 @@ _unstopped: set[Session] = set()
 
 @atexit.register
 def stop_at_exit() -> None:
-    """A program may end without `stop()`: what was done is committed and shown all the same.
+    """Commit and write what was done when a program ends without `stop()`.
 
-    Else Spark would find half of the program gone, in the middle of a batch, and say so with many words.
+    Otherwise Spark would lose half of the program in the middle of a batch, and log long errors.
     """
     for session in list(_unstopped):
         try:
@@ -211,7 +211,7 @@ class Session(SpeaksSql):
         return list(self._running.runs.values())
 
     def _open(self) -> Running:
-        """What runs the queries, as long as the session has not been stopped."""
+        """What runs the queries; refused after `stop()`."""
         self._check()
         return self._running
 
@@ -239,7 +239,7 @@ class Session(SpeaksSql):
             progress: a function that is called after each replayed page, with a dict: its `stream`, its number
                 `page`, its `rows`, and the replay's `clock` in microseconds. True shows a bar.
             speed: how many seconds of a replay pass in one: 60 plays an hour in a minute. Without it the clock
-                stands while a page is worked on, and answers do not depend on how long work takes.
+                does not move while a page is worked on, so answers do not depend on how long work takes.
         """
         self._check()
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
