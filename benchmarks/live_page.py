@@ -98,8 +98,8 @@ class Load:
         for _ in range(int(150 * self._rate / self._every)):
             self.rest(self.page())
         history, executor = self._script.history, self._script.loop.executor
-        full = range(MOST_SNAPSHOTS)
-        self._script.loop.call(lambda: history.past.extend(executor.snapshot().figures_alone() for _ in full))
+        for second in range(MOST_SNAPSHOTS):
+            self._script.loop.call(lambda second=second: history.publish(executor.snapshot(), second * 1e6))  # type: ignore[misc]
 
     def run(self, seconds: float) -> Turn:
         """Work for so long."""

@@ -4,6 +4,7 @@ from slackwater import papers
 from slackwater.dashboard import LivePage
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.engine.enabling import Enabling, on_demand
+from slackwater.engine.records import History, Snapshot
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import Early, early
 from slackwater.events import log_json
@@ -38,6 +39,7 @@ __all__ = [
     "Early",
     "Enabling",
     "Heartbeats",
+    "History",
     "JournalError",
     "LivePage",
     "Metrics",
@@ -51,6 +53,7 @@ __all__ = [
     "Sideline",
     "SinkError",
     "SlackwaterError",
+    "Snapshot",
     "SqlError",
     "Strategy",
     "Stream",

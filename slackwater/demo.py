@@ -31,7 +31,7 @@ AIRPORTS = ("EWR", "JFK", "LGA")
 RANGE, SLIDE, LOST = "3 hours", "1 hour", 0.01
 #: A page costs nearly the same however few rows it has, so these two decide how long the demonstration takes.
 DAYS, PAGE = 60, "3 hours"
-#: Where somebody watches, early answers are asked for when so much of a slide has passed.
+#: Share of a slide after which early answers are asked for, where somebody watches.
 EARLY_AT = 0.75
 
 _MARK = ".slackwater-demo"
@@ -185,7 +185,7 @@ class Board:
         self._live.stop()
 
     def show(self, clock: int) -> None:
-        """Show how things stand, unless that was done a moment ago."""
+        """Show the state, unless that was done a moment ago."""
         self._clock, now = clock, time.perf_counter()
         if now - self._shown < (_LINE_EVERY if self._live is None else _DRAW_EVERY):
             return

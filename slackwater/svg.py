@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
-#: The look of pictures that stand alone.
+#: The style of pictures that are documents of their own.
 _STYLE = (
     "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b2733}.label{font-weight:bold}"
     "rect{fill:#eef4f8;stroke:#5b7f95}path{fill:none;stroke:#5b7f95}.head{fill:#5b7f95;stroke:none}"
@@ -26,7 +26,7 @@ def tag(name: str, *inside: str, **attributes: str | float) -> str:
 
 
 def text(x: float, y: float, words: str, **attributes: str | float) -> str:
-    """Words that begin at a place, or end there, or stand around it."""
+    """Words that begin at a place, end there, or are centred on it."""
     return tag("text", escape(words), x=x, y=y, **attributes)
 
 
@@ -36,7 +36,7 @@ def line(points: Iterable[tuple[float, float]], **attributes: str | float) -> st
 
 
 def document(width: float, height: float, parts: Iterable[str]) -> str:
-    """A picture that stands alone."""
+    """A picture that is a document of its own."""
     inside = "\n".join(["", tag("style", _STYLE), *parts, ""])
     xmlns, box = "http://www.w3.org/2000/svg", f"0 0 {width:.0f} {height:.0f}"
     return tag("svg", inside, xmlns=xmlns, width=round(width), height=round(height), viewBox=box)

@@ -15,6 +15,7 @@ import polars as pl
 from experiments.lab.growing_union import GrowingUnion, rows_of
 from experiments.lab.ordered_union import timestamp
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Input
 from slackwater.operators.payload import Payload
 from slackwater.operators.sink import Sink
@@ -25,6 +26,7 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
+from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
@@ -165,7 +167,9 @@ class _Run:
         self._came = self._peak = 0
         self._out: list[tuple[int, int]] = []
         self._numbers: dict[str, int] = {}
-        self._executor = executor = Executor(self._clock, None, strategy, ArrowPages(), heartbeat_scope=heartbeats)
+        self._executor = executor = Executor(
+            self._clock, None, ArrowPages(), EngineSettings(strategy or Fifo(), heartbeat_scope=heartbeats)
+        )
         streams = ["S3", *(stream for of in below.values() for stream in of.streams)]
         for stream in streams:
             executor.add(Source(stream, Increasing()))

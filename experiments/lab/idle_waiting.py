@@ -17,6 +17,7 @@ import numpy as np
 from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.union import Union
@@ -190,7 +191,7 @@ class Simulation:
 
     def __init__(self, case: Case, seconds: float, seed: int) -> None:
         self.clock = clock = ManualClock()
-        self.executor = executor = Executor(clock, quiet_streams=case.enabling)
+        self.executor = executor = Executor(clock, settings=EngineSettings(quiet_streams=case.enabling))
         self._case = case
         self._coming = arrivals(case, seconds, seed)
         self._next = next(self._coming, None)

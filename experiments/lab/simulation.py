@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -211,7 +212,7 @@ class Simulation:
         """The operator that ran last."""
         self._readers = Counter(label for of in case.operators for label in of.inputs)
         self.outcome = Outcome()
-        self._executor = Executor(self._clock, strategy=strategy)
+        self._executor = Executor(self._clock, settings=EngineSettings(strategy=strategy))
         self._executor.measure_by(lambda: self._clock.now() / 1e6)
         for stream in case.streams:
             self._executor.add(_Source(stream))

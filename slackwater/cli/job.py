@@ -78,7 +78,7 @@ def read_text(text: str, folder: Path, given: Mapping[str, str] | None = None) -
         if not isinstance(statement, S.SetSession):
             others.append(statement)
         elif others:
-            raise statement.error("SET stands before all other statements; move it to the top")
+            raise statement.error("SET comes before all other statements; move it to the top")
         else:
             settings[statement.name] = statement.value
     return Job(others, folder, settings)

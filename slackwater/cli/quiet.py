@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: What Java says at every start, whatever Spark is told; of no use to a user here.
+#: What Java writes at every start, whatever Spark's settings are; users need none of it.
 _START_NOISE = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
     b"Warning: Java versions > Java 11 can only operate in restricted mode",

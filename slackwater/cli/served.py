@@ -9,7 +9,7 @@ from slackwater.cli.follow import interrupt
 from slackwater.cli.show import say
 from slackwater.spark.api.session import Session
 
-#: Is told of a session, and gives what to do when its work has come to its end.
+#: Takes a session, and gives a function to be called when its work is done.
 Watch = Callable[[Session], Callable[[], None]]
 
 

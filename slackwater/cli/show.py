@@ -33,7 +33,7 @@ def tell_mistake(error: SlackwaterError) -> None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """End with a user's mistake told."""
+    """Print a user's mistake and end."""
     try:
         yield
     except SlackwaterError as error:
@@ -45,7 +45,7 @@ def told() -> Iterator[None]:
 
 
 def status(figures: Metrics) -> str:
-    """How a query stands, in one line."""
+    """The state of a query in one line."""
     lag = figures["lag_seconds"]
     late = f" ({figures['missing_time']:,} without a time)" if figures["missing_time"] else ""
     windows = f", {figures['windows']:,} windows, {figures['results']:,} results" if "windows" in figures else ""

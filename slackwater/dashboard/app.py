@@ -24,11 +24,11 @@ from slackwater.dashboard.watched import Watched, WatchedQuery
 from slackwater.errors import QueryError, SlackwaterError
 
 ASSETS = files("slackwater") / "dashboard" / "assets"
-#: No body of a request is longer.
+#: Bytes of the longest body of a request.
 _LONGEST_BODY = 16 * 1024
 #: Seconds in which it must have come.
 _BODY_SECONDS = 10.0
-#: So many requests may wait for the executor at once.
+#: How many requests may wait for the executor at once.
 _MOST_ASKED = 16
 
 
@@ -75,7 +75,7 @@ class Endpoints:
             self._asking.shutdown(wait=False, cancel_futures=True)
 
     def end(self) -> None:
-        """Let all readers go; called by another thread."""
+        """End the feed of all readers; called by another thread."""
         if (loop := self._loop) is not None:
             loop.call_soon_threadsafe(self.feed.end)
 

@@ -19,11 +19,11 @@ from slackwater.plan.boxes import Box
 from slackwater.plan.nodes import answering_window
 from slackwater.plan.svg import layers
 
-#: Spark is asked how a query stands at most so often.
+#: Seconds between two questions to Spark for the status of a query.
 _STATUS_EVERY = 1.0
-#: The table of operators is the longest section, and its rates are those of ten seconds: it is made this often.
+#: Seconds between two tables of operators: it is the longest section, and its rates are those of ten seconds.
 _OPERATORS_EVERY = 0.25
-#: Figures of a query that have a section of their own, are told with its streams, or are not shown.
+#: Figures of a query that have a section of their own, are shown with its streams, or are not shown.
 _APART = frozenset(
     (
         *("operators", "streams", "lateness", "lateness_shares"),
@@ -150,9 +150,9 @@ def memory(figures: Mapping[str, Any]) -> int:
 
 
 def waits_for(snapshot: Snapshot) -> dict[str, str]:
-    """The source whose time each operator goes by: back along the lowest register, again and again.
+    """The source that each operator waits for: back along the input with the lowest time, again and again.
 
-    An operator is published behind those that feed it, so that what these wait for is known.
+    Operators are published after those that feed them, so what these wait for has been found.
     """
     found: dict[str, str] = {}
     for label, of in snapshot.operators.items():
@@ -164,7 +164,7 @@ def waits_for(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each stream by each policy that a query goes by, once."""
+    """Each stream by each policy of a query over it, once."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for query, of in figures.items():
         for name, stream in of.get("streams", {}).items():
@@ -182,7 +182,7 @@ def _text(value: Any) -> bytes:
 
 
 def _other(value: Any) -> Any:
-    """What orjson does not know: a named tuple is a list, all else is told as text."""
+    """What orjson does not know: a named tuple becomes a list, all else becomes text."""
     return list(value) if isinstance(value, tuple) else str(value)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: So many connections are held. Behind them the one that has been idle for longest is closed for a new one.
+#: Most connections. For each further one, the connection that has been idle for longest is closed.
 MOST_CONNECTIONS = 256
 #: Seconds in which the head of a request must have come.
 HEAD_SECONDS = 10.0
-#: Seconds after which a reader that takes nothing is let go. A browser's tab reads also in the background.
+#: Seconds after which a reader that takes nothing is closed. A browser's tab reads in the background, too.
 READ_SECONDS = 60.0
 
 

@@ -43,7 +43,7 @@ class Figure:
         return figures.get(self.of) if isinstance(self.of, str) else self.of(figures)
 
 
-_SESSION = (Figure("paused", "gauge", "1 while the session's work stands.", "paused"),)
+_SESSION = (Figure("paused", "gauge", "1 while the session is paused.", "paused"),)
 _STREAM = (
     Figure("stream_rows", "counter", "Rows that have come.", "rows"),
     Figure("stream_pages", "counter", "Pages that have come.", "pages"),
@@ -56,7 +56,7 @@ _STREAM = (
 _QUERY = (
     Figure("query_active", "gauge", "1 while the query has neither been stopped nor failed.", "active"),
     Figure("query_lag_seconds", "gauge", "By how much the heartbeat is behind.", "lag_seconds", "seconds"),
-    Figure("query_late_rows", "counter", "Rows that some window no longer took.", "late_rows"),
+    Figure("query_late_rows", "counter", "Rows that came too late for some window.", "late_rows"),
     Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
     Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
     Figure("query_windows", "counter", "Windows that were closed.", "windows"),

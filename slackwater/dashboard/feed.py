@@ -18,15 +18,15 @@ from slackwater.engine.records import History
 _log = logging.getLogger(__name__)
 #: Seconds between two looks.
 EVERY = 0.1
-#: At least so often there is one, though nothing was published: the lag grows with the clock.
+#: Seconds after which there is a look in any case: the lag grows with the clock.
 _AT_LEAST = 1.0
-#: Looks and what is sent of them may take this share of a core; if they take long, the next one comes later.
+#: Share of a core for looking and sending. If a look takes long, the next one comes later.
 _SHARE = 0.045
-#: What some looks take more than that, others within so many seconds may take less.
+#: Seconds over which that share is a mean.
 _EVENED = 4.0
-#: So often something is sent, or the reader would take the connection for lost.
+#: Seconds after which a line is sent in any case, so that readers do not take the connection for lost.
 _ALIVE = 10.0
-#: So many may watch at once.
+#: How many may watch at once.
 MOST_READERS = 32
 
 
@@ -38,18 +38,18 @@ class Feed:
         self._history = history
         self._pool = pool
         self._sections: dict[str, tuple[int, bytes, bytes]] = {}
-        """By name: in which version it has changed, its text, and the event that tells it."""
+        """By name: the version in which it has changed, its text, and the event that sends it."""
         self._version = 0
         self._latest = b""
         """The events of the last version: most readers have all before it, and get the same bytes."""
         self._sent = 0.0
-        """When something was last told to the readers."""
+        """When something was last sent to the readers."""
         self._news = asyncio.Event()
-        """Set when there is something to tell, and then replaced: so each reader waits for the next one."""
+        """Set when there is something to send, and then replaced: so each reader waits for the next one."""
         self._wanted = asyncio.Event()
         self._published = asyncio.Event()
         self._waits = False
-        """Whether the history will tell of the next snapshot."""
+        """Whether the history will call when the next snapshot is there."""
         self.readers = 0
         self.looks = 0
         self.ending = False
@@ -100,7 +100,7 @@ class Feed:
         self._published.set()
 
     async def _look_once(self) -> float:
-        """Look and publish; a look that fails is told, and the next one comes all the same."""
+        """Look and publish. A look that fails is logged, and the next one comes as usual."""
         before = self._sections
         try:
             # A reader's first events are whole; what comes later than the figures does so within a second.

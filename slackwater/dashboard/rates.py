@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-#: Rates are those of so many seconds.
+#: Rates are means over this many seconds.
 SPAN = 10.0
-#: A look is kept if it is so many seconds after the one before.
+#: Counts are kept at most once in this many seconds.
 _APART = 1.0
 _COUNTS = ("rows_in", "rows_out", "runs", "run_seconds")
 

@@ -24,7 +24,7 @@ class WatchedQuery(Protocol):
 
     @property
     def status(self) -> str:
-        """How it stands, in a word."""
+        """Its status, in a word."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class Watched(Protocol):
 
     @property
     def paused(self) -> bool:
-        """Whether its work stands."""
+        """Whether it is paused."""
         ...
 
     def queries(self) -> Sequence[WatchedQuery]:
@@ -68,9 +68,9 @@ class Watched(Protocol):
         ...
 
     def pause(self) -> None:
-        """Let the work stand."""
+        """Pause its work."""
         ...
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Go on."""
         ...

@@ -35,7 +35,7 @@ class Admission:
         """Of the last admission."""
         self.pages = 0
         """Pages let in."""
-        self.consumed: dict[str, int] = {}
+        self.consumed: Mapping[str, int] = {}
         """Number of the last page taken, by source. Other threads read it: it is replaced, never changed."""
         self.tickets: list[Ticket] = []
 

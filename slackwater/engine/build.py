@@ -8,12 +8,12 @@ its query, because it begins with the pages that come after the query's start. I
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
@@ -53,7 +53,6 @@ from slackwater.plan.nodes import (
 )
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
-from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 
 A = TypeVar("A", bound=AggregateNode)
@@ -80,32 +79,14 @@ def _labels_of(name: str, plan: PlanNode) -> dict[int, Label]:
     return labels
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a query is run."""
-
-    late: Output | None = None
-    resident_limit: int = 256 * 2**20
-    clock: Clock | None = None
-    """That of the replay that it reads; without it, the executor's own."""
-    early: Early | None = None
-    ordered: bool = False
-    """Whether the sink gets rows in the order of time."""
-    sideline: Sideline | None = None
-    labels: dict[str, Label] = field(default_factory=dict)
-    """Labels that the journal knows the query's parts by; some may be another query's."""
-    reserved: frozenset[str] = frozenset()
-    """Labels that the journal keeps for other queries."""
-
-
 def add_query(
-    executor: Executor, name: str, plan: PlanNode, output: Output, settings: Settings | None = None
+    executor: Executor, name: str, plan: PlanNode, output: Output, settings: QuerySettings | None = None
 ) -> dict[str, Label]:
     """Add a query's operators behind its streams' sources.
 
     Gives the labels of the parts that it may share with others, by their place in the plan.
     """
-    build = QueryBuild(executor, name, plan, settings or Settings())
+    build = QueryBuild(executor, name, plan, settings or QuerySettings())
     try:
         return build.all(output)
     except BaseException:
@@ -117,7 +98,7 @@ def add_query(
 class QueryBuild:
     """The building of one query."""
 
-    def __init__(self, executor: Executor, name: str, plan: PlanNode, settings: Settings) -> None:
+    def __init__(self, executor: Executor, name: str, plan: PlanNode, settings: QuerySettings) -> None:
         self._executor = executor
         self._parts = executor.parts
         self._name = name
@@ -216,7 +197,7 @@ class QueryBuild:
         return self.part(place, feeds, node, lambda label: Extend(label, node.step, self.pages))
 
     def map(self, node: MapNode, above: Above) -> Feed:
-        """With a sideline it goes by the windows of one query, so no other query shares it."""
+        """With a sideline it depends on the windows of one query, so no other query shares it."""
         sideline, specs, feeds = self._settings.sideline, _specs(above)[::-1], self._feeds(node, above)
         owner = self._name if sideline is not None else None
         return self.part(self.place("map"), feeds, node, lambda label: Map(label, node, specs, sideline), owner)

@@ -16,12 +16,12 @@ from typing import Any
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.demand import Demand
-from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.ready import ReadyNodes
 from slackwater.engine.records import MOST_CHOICES, Choice, Ran
+from slackwater.engine.settings import EngineSettings
 from slackwater.engine.statistics import Statistics
 from slackwater.engine.waits import Waits
 from slackwater.operators.element import Element
@@ -31,7 +31,7 @@ from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
-from slackwater.scheduling.strategy import Act, Ready, Situation, Strategy
+from slackwater.scheduling.strategy import Act, Ready, Situation
 
 
 class Cycle:
@@ -42,13 +42,12 @@ class Cycle:
         graph: Graph,
         admission: Admission,
         backlog: Backlog,
-        strategy: Strategy,
         inputs: InputManager,
-        quiet_streams: Enabling | None = None,
+        settings: EngineSettings,
     ) -> None:
-        self.strategy = strategy
+        self.strategy = settings.strategy
         self._inputs = inputs
-        self.demand = Demand(graph, quiet_streams)
+        self.demand = Demand(graph, settings.quiet_streams)
         self._graph = graph
         self._admission = admission
         self._backlog = backlog
@@ -65,7 +64,7 @@ class Cycle:
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
         self._waits = Waits(lambda: self.stopwatch())
-        self.statistics = Statistics(graph, strategy, lambda: self.stopwatch())
+        self.statistics = Statistics(graph, self.strategy, lambda: self.stopwatch())
         self._ready = ReadyNodes(graph, self._record)
         self._committed = self.stopwatch()
         """When the last commit was, or work began."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from slackwater.engine.enabling import Enabling
+from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.input_manager import holding_back, measure_waiting
@@ -24,6 +24,8 @@ from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN, Wanted
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
+
+_ON_DEMAND = on_demand()
 
 
 @dataclass
@@ -38,9 +40,9 @@ class Way:
 class Demand:
     """Finds the sources that somebody waits for, and asks them."""
 
-    def __init__(self, graph: Graph, enabling: Enabling | None = None) -> None:
+    def __init__(self, graph: Graph, enabling: Enabling = _ON_DEMAND) -> None:
         self._graph = graph
-        self._enabling = enabling or Enabling()
+        self._enabling = enabling
         self._turns: dict[Clock, int] = {}
         """Of punctuation at regular intervals: the last turn of each clock."""
         self._changed = graph.observe()
@@ -57,7 +59,7 @@ class Demand:
         self._due: dict[Node, float] = {}
         """When an asked source may have something new to say; it is not in here if that may be now."""
         self._listeners: dict[str, list[Node]] = {}
-        """The sources that go by what comes to another, by its label."""
+        """The sources whose time depends on pages of another, by its label."""
 
     def ask(self, admission: int, lull: bool) -> bool:
         """Ask the sources that operators wait for; whether one had something to say.

@@ -10,9 +10,9 @@ class Enabling:
     """Which enabling timestamps are made."""
 
     asked: bool = True
-    """Whether a source answers a demand."""
+    """Whether a source answers when an operator waits for it."""
     every: int | None = None
-    """A source speaks each time that so many microseconds have passed, whether somebody waits or not."""
+    """Microseconds after which a source says how far time has passed, whether somebody waits or not."""
 
 
 def on_demand() -> Enabling:

@@ -15,7 +15,6 @@ from slackwater.engine.admission import Admission, Ticket
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.commit import Commits, Refused
 from slackwater.engine.cycle import Cycle
-from slackwater.engine.enabling import Enabling
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.figures import figures, rows_before_sinks
 from slackwater.engine.graph import Feed, Graph, Node
@@ -23,6 +22,7 @@ from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
 from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
+from slackwater.engine.settings import EngineSettings
 from slackwater.errors import RunError
 from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page, Pages
@@ -31,9 +31,7 @@ from slackwater.operators.sink import Sink
 from slackwater.operators.source import needs_at
 from slackwater.operators.taking import OneByOne, Taking, Together
 from slackwater.progress.clock import Clock
-from slackwater.scheduling.fifo import Fifo
-from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
-from slackwater.scheduling.strategy import Act, Strategy
+from slackwater.scheduling.strategy import Act
 
 #: In seconds: no thread can wait for some centuries, and to look once a day costs nothing.
 LONGEST_SLEEP = 86_400.0
@@ -46,31 +44,27 @@ class Executor:
         self,
         clock: Clock,
         journal: Journal | None = None,
-        strategy: Strategy | None = None,
         pages: Pages | None = None,
-        quiet_streams: Enabling | None = None,
-        heartbeat_scope: Heartbeats | None = None,
-        batch_pages: bool = False,
+        settings: EngineSettings | None = None,
     ) -> None:
-        """With `batch_pages`, waiting pages of a stream are taken as one."""
+        settings = settings or EngineSettings()
         self.graph = Graph()
         self.clock = clock
         self.pages = pages
-        self._batch_pages = batch_pages
+        self._batch_pages = settings.batch_pages
         self._backlog = Backlog(self.graph, pages)
         self._admission = Admission(self.graph)
         self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
-        self._inputs = InputManager(self.graph, heartbeat_scope or OperatorLevel())
-        chosen = strategy or Fifo()
-        self._cycle = Cycle(self.graph, self._admission, self._backlog, chosen, self._inputs, quiet_streams)
+        self._inputs = InputManager(self.graph, settings.heartbeat_scope)
+        self._cycle = Cycle(self.graph, self._admission, self._backlog, self._inputs, settings)
         self.between: Callable[[], None] = lambda: None
         """Called after each run: a chance to admit pages, to prod or to stop in the middle of a backlog."""
         self.on_commit: Callable[[], None] = lambda: None
-        """Called when a commit is over, before those who wait for it are told."""
+        """Called when a commit is over, before those who wait for it go on."""
         self.on_failed: Callable[[str, Exception, bool], None] | None = None
-        """Told of a query that has failed, and whether the journal keeps what it takes to go on. It has been taken
-        out and the rest goes on. Without it the error is raised, and ends all."""
+        """Called with a query that has failed and is out, and whether the journal keeps what it needs to go on.
+        The other queries go on. Without this function the error is raised, and ends all."""
         self.parts = Parts()
         self._failed: BaseException | None = None
         self.held = False
@@ -90,7 +84,7 @@ class Executor:
     ) -> Node:
         """Add an operator behind others' ports, with what the journal knows of it; `about` says what it does.
 
-        It goes by the clock of what feeds it, else by `clock` or the executor's own.
+        Its clock is that of what feeds it, else `clock`, else the executor's own.
         """
         since = self._commits.since(operator.label)
         if feeds:
@@ -107,7 +101,7 @@ class Executor:
         return node
 
     def exchange(self, operator: Operator) -> None:
-        """Let an operator go on in the place, and with the state, of the one that has its label."""
+        """Replace the operator of the same label; the new one goes on with its state."""
         if (state := self.graph.nodes[operator.label].operator.state(whole=True)) is not None:
             operator.restore([state])
         self.graph.exchange(operator)
@@ -117,19 +111,19 @@ class Executor:
         return self.graph.nodes[label].since > self._admission.number
 
     def remove(self, query: str) -> None:
-        """Take a query out for good, and the operators that work for no other; what they hold is forgotten."""
+        """Take a query out for good, with the operators that work for no other; their state is dropped."""
         self._commits.took_out(self._take_out({query}))
 
     def withdraw(self, query: str) -> None:
-        """Take a query out that could not be started: the journal knows it as before."""
+        """Take out a query that could not be started. The journal keeps what it has of it."""
         self._take_out({query})
         self._commits.changed()
 
     def retire(self, query: str) -> bool | None:
-        """Take a query out that may come back in a later process; whether it may.
+        """Take out a query that may come back in a later process; returns whether it may.
 
-        It may if no other query reads its sources: they would go on without it. None if its sink has failed at what
-        was still to be written: then `on_failed` has been told. Held, nothing has run, and nothing is committed.
+        It may if no other query reads its sources: they would go on without it. None if its sink has failed at the
+        last rows: then `on_failed` was called. An executor that is held has run nothing, and commits nothing.
         """
         if not self.held:
             self.commit()
@@ -169,12 +163,12 @@ class Executor:
         return gone
 
     def forget(self, query: str, shared: Set[str] = frozenset()) -> None:
-        """What the journal holds for a query is not wanted any more, but for what it shares with others."""
+        """Drop what the journal holds for a query, except for parts that it shares with others."""
         self._commits.forget(lambda name: name == query, shared)
         self._cycle.dirty = True
 
     def keep_only(self, queries: Set[str], shared: Set[str] = frozenset()) -> None:
-        """Of what a crash has left, only that of these queries is wanted, and the parts that they share."""
+        """Drop what a crash has left, except for that of these queries, and the parts that they share."""
         self._commits.forget(lambda name: name not in queries, shared)
 
     def taking(self) -> Taking:
@@ -219,7 +213,7 @@ class Executor:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether somebody goes by how many rows operators give: heartbeats, or the charts of a strategy."""
+        """Whether levels of heartbeats, or the charts of a strategy, need to know how many rows operators give."""
         return self.holds_back or self._cycle.strategy.charts
 
     def resume(self) -> None:
@@ -381,7 +375,7 @@ class Executor:
     # --- figures
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Figures of every operator, of what waits before it, and of how far time has come behind it."""
+        """Figures of every operator, of what waits before it, and of its heartbeat."""
         self._inputs.assign()
         level = self._inputs.heartbeats.name
         return {node.label: {**figures(node), "level": level} for node in self.graph}
@@ -391,7 +385,7 @@ class Executor:
         self._cycle.stopwatch = stopwatch
 
     def snapshot(self) -> Snapshot:
-        """The same at this instant, with what runs have cost, for other threads."""
+        """All figures at this instant, for other threads."""
         nodes, told, counted = self.graph.nodes, self._cycle.statistics.figures, rows_before_sinks(self.graph)
         figures = {
             label: {**nodes[label].measured.figures(), **counted.get(label, {}), **of, **told(label)}

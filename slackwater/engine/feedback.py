@@ -9,8 +9,8 @@ from slackwater.operators.prod import Prod
 class Feedback:
     """Keeps what was asked until the commit is over.
 
-    An early answer may ask once a page, or it would never end: between two pages a second one would say what
-    the first one said.
+    An early answer may ask once a page, or prods would never end: between two pages a second answer would repeat
+    the first.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Feedback:
         self._asked.append((emission, prod))
 
     def take(self, arrived: int) -> list[tuple[str, Prod]]:
-        """Sinks and what they want, each wish once; so many pages have arrived."""
+        """Sinks and the prods that they ask for, each once. `arrived` is the number of pages so far."""
         asked, self._asked = self._asked, []
         wanted: dict[tuple[str, Prod], None] = {}
         for emission, prod in asked:

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from slackwater.engine.graph import Graph, Node
 from slackwater.operators.operator import MAIN
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
-#: Figures that every operator has.
-ENGINE_FIGURES = (
-    *("runs", "run_seconds", "rows_in", "rows_out", "last_run", "cost", "selectivity", "growth"),
-    *("heartbeat", "heartbeats", "registers"),
-    *("queued", "queued_rows", "queued_bytes", "level", "label", "held", "queries", "about", "feeds"),
-    *("strategy", "chain", "slope", "unit", "charted"),
-)
+
+class EngineFigures(TypedDict):
+    """What the engine publishes of every operator, beside the operator's own figures."""
+
+    heartbeat: int
+    """The time up to which it has given all its rows."""
+    heartbeats: dict[str, int]
+    """The same by port."""
+    registers: list[int]
+    """The time up to which each of its inputs has given all rows."""
+    queued: int
+    queued_rows: int
+    queued_bytes: int
+    held: int
+    rows_in: int
+    rows_out: int
+    runs: int
+    run_seconds: float
+    last_run: int
+    cost: float | None
+    selectivity: float | None
+    growth: float | None
+    strategy: str
+    chain: list[str]
+    slope: float | None
+    unit: str
+    charted: dict[str, float | None]
+    level: str
+    label: list[str]
+    queries: list[str]
+    about: str
+    feeds: list[str]
 
 
 def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
-    """Rows of sinks and of the steps before them, by operator: a filter's reader counts what the filter left."""
+    """Rows of sinks and of the steps before them, by operator: a sink knows what a filter before it has left."""
     found: dict[str, dict[str, int]] = {}
     for node in graph:
         if not isinstance(node.operator, Sink):
@@ -40,7 +65,7 @@ def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
 
 
 def figures(node: Node) -> dict[str, Any]:
-    """What waits before it, and how far time has come behind it."""
+    """What waits before it, and its heartbeat."""
     said = node.times.get(MAIN, Punctuation.NONE)
     if not node.outputs and not node.is_source and node.feeds:
         said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink

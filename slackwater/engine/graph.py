@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -45,7 +45,7 @@ class Node:
     """The operator and port behind each arc that comes in; None for an inbox."""
     depth: int
     clock: Clock
-    """The wall clock that it goes by: the machine's, or that of the replay it belongs to."""
+    """Its wall clock: the machine's, or that of the replay it belongs to."""
     about: str = ""
     """What it does, for people."""
     since: int = 0
@@ -60,7 +60,7 @@ class Node:
     """Operators on no arc that are shown its pages."""
     measured: Measured = field(default_factory=Measured)
     goes_by: StreamLabel = field(default_factory=StreamLabel)
-    """The streams whose heartbeats it goes by (S1 section 7)."""
+    """The streams whose heartbeats it waits for (S1 section 7)."""
     place: int = 0
     """Nodes that were added later have a larger one."""
 
@@ -94,7 +94,7 @@ class Node:
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
 
     def last_admission(self, otherwise: int) -> int:
-        """What a source says by itself follows from its last page: it need not wait for what came after that."""
+        """What a source says by itself belongs to its last page: it need not wait for later ones."""
         taken = self.inputs[0].taken if self.is_source else None
         return otherwise if taken is None else taken.admission
 
@@ -137,10 +137,10 @@ class Graph:
     """Operators by label, in the order they were added: feeders first."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: Mapping[str, Node] = {}
         """Other threads look labels up in it: it is replaced, never changed."""
         self.clocks: list[Clock] = []
-        """The clocks that operators go by, each once."""
+        """The clocks of all operators, each once."""
         self.watching: dict[Clock, list[Node]] = {}
         """The operators that watch each clock."""
         self.managed: list[Node] = []
@@ -160,7 +160,7 @@ class Graph:
     def add(self, operator: Operator, feeds: Sequence[Feed] | None, clock: Clock, since: int = 0) -> Node:
         """Add an operator behind the ports of others; with an empty list it gets an inbox for admitted pages.
 
-        With `feeds=None` it stands on no arc. Pages of admissions before `since` do not reach it.
+        With `feeds=None` it has no arcs. Pages of admissions before `since` do not reach it.
         """
         if operator.label in self.nodes:
             raise RunError(f"there is already an operator {operator.label!r}")
@@ -187,7 +187,7 @@ class Graph:
                 node.outputs[port] = [arc for arc in arcs if arc.to is not gone]
 
     def exchange(self, operator: Operator) -> None:
-        """Let an operator go on in the place of the one that has its label."""
+        """Replace the operator that has this label."""
         self.nodes[operator.label].operator = operator
         self._arrange()
 

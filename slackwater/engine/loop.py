@@ -41,7 +41,7 @@ class Loop:
         executor.on_commit = self._publish
         executor.between = self._serve_urgent
         self.on_error: Callable[[BaseException], None] = lambda error: None
-        """Told, by the loop's thread, of the error that has ended it."""
+        """Called, by the loop's thread, with the error that has ended it."""
         self._thread = threading.Thread(target=self._work, name="slackwater-executor", daemon=True)
         self._thread.start()
 
@@ -54,7 +54,7 @@ class Loop:
         return self.post(command, urgent=True).result()  # type: ignore[return-value]
 
     def post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:
-        """Have the executor's thread do something, when it has worked off what there is; or between two runs."""
+        """Have the executor's thread do something: after the backlog, or with `urgent` between two runs."""
         self.check_outside()
         future: Future[object] = Future()
         with self._changed:
@@ -124,7 +124,7 @@ class Loop:
         self.post(lambda: setattr(self.executor, "held", False))
 
     def set_paused(self, paused: bool) -> None:
-        """Let all work stand after the run under way, or go on."""
+        """Stop all work after the run under way, or go on."""
         self.interrupt(lambda: setattr(self, "paused", paused))
 
     def pause(self, seconds: float) -> None:
@@ -147,7 +147,7 @@ class Loop:
             safe.set_exception(error)
 
     def _publish(self) -> None:
-        """Let other threads see how things stand."""
+        """Publish the figures for other threads."""
         self.history.publish(self.executor.snapshot(), time.monotonic())
 
     def _serve_urgent(self) -> None:

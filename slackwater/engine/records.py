@@ -14,11 +14,11 @@ from slackwater.operators.recent_answers import RECENT
 
 T = TypeVar("T")
 
-#: A run weighs half as much as one that is so many runs younger.
+#: Runs after which a run weighs half as much.
 _HALF_LIFE = 32
-#: So many choices are kept.
+#: How many of the last choices are kept.
 MOST_CHOICES = 64
-#: So many snapshots are kept, at least so many seconds apart.
+#: How many snapshots are kept, and how many seconds lie between two of them at least.
 MOST_SNAPSHOTS = 600
 APART_SECONDS = 1.0
 
@@ -34,7 +34,7 @@ class Ran:
     bytes_in: int
     bytes_out: int
     holding: float = 0.0
-    """Seconds of it in which work was done that would else have been left to the operators behind it."""
+    """Seconds of it spent on work that the next operators would do otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,14 @@ class Snapshot:
         return self.operators.get(label, {})
 
     def once(self, name: object, find: Callable[[], T]) -> T:
-        """What follows from the figures and is asked for again and again, as for each query of a stream."""
+        """A value found from the figures, computed once though several ask, as all queries of a stream do."""
         if name not in self._found:
             self._found[name] = find()
         found: T = self._found[name]
         return found
 
     def figures_alone(self) -> Snapshot:
-        """The same without the latest answers and what has been found: hundreds of these would be large."""
+        """The same without the latest answers and found values: hundreds of these would be large."""
         operators = {label: {k: v for k, v in of.items() if k != RECENT} for label, of in self.operators.items()}
         return Snapshot(self.at, operators, self.strategy, self.choices)
 
@@ -194,7 +194,7 @@ class History:
         self._waiting: deque[Callable[[], object]] = deque()
 
     def tell_next(self, call: Callable[[], object]) -> None:
-        """Have this called once, by the publishing thread, when the next snapshot is there; it must not wait."""
+        """Call this once when the next snapshot is there, in the publishing thread; it must not wait."""
         self._waiting.append(call)
 
     def publish(self, snapshot: Snapshot, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What operators have cost of late, told to the strategy once a statistics window (S2 section 3)."""
+"""Gives the strategy the recent costs of operators, once a statistics window (S2 section 3)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from slackwater.scheduling.strategy import Strategy
 
 #: A statistics window is this many runs, or one for each operator if there are more; the first ones are shorter.
 WINDOW = 32
-#: What charts go by.
+#: The figures that charts are made of.
 CHARTED = ("cost", "selectivity", "growth", "width")
 
 
 class Statistics:
-    """Tells the strategy when operators come or go, and once a window."""
+    """Lets the strategy learn when operators come or go, and once a window."""
 
     def __init__(self, graph: Graph, strategy: Strategy, stopwatch: Callable[[], float]) -> None:
         self._calibration = Calibration(graph, stopwatch)
@@ -28,13 +28,13 @@ class Statistics:
         self._strategy = strategy
         self._plan: Plan = {}
         self._changes = -1
-        """Of the graph, when the strategy was last told."""
+        """Of the graph, when the strategy last learned."""
         self._due = 0
-        """The number of runs at which it is told again."""
+        """The number of runs at which the strategy learns again."""
         self._window = 1
 
     def tell(self, runs: int) -> None:
-        """Tell it, if it is time: there have been so many runs."""
+        """Let the strategy learn, if enough runs have passed since it last did."""
         if self._changes != self._graph.changes:
             self._changes, self._window = self._graph.changes, 1
             self._calibration.forget_others()
@@ -92,11 +92,11 @@ def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
 
 
 def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
-    """The plan with the fixed cost of jobs where it belongs: an empty one takes so many seconds.
+    """The plan with the fixed cost of jobs where it belongs; `job` is the seconds of an empty one.
 
-    Operators that extend pages are done in the job of their reader. If a chain ends behind them, they need one of
-    their own. So the first of them has the cost of that job, and the reader has only what is left of its own. Both
-    together cost what they cost in one job. They become one chain if that frees more a second than two.
+    The job of the reader does the work of operators that extend pages. If a chain ends between them, they need a
+    job of their own. So the first of them has the cost of that job, and the reader only what is left of its own.
+    Together they cost what they cost in one job. They become one chain if that frees more a second than two.
     """
     made = dict(plan)
     for node in [n for n in graph if n.label in plan and not (n.is_source or n.operator.extends)]:

@@ -10,9 +10,9 @@ from slackwater.engine.graph import Node
 from slackwater.engine.queue import Entry
 from slackwater.scheduling.strategy import Waiting
 
-#: The pages before an operator are told in at most so many groups.
+#: The pages before an operator are described in at most this many groups.
 GROUPS = 8
-#: Admissions before the last so many count as those; a page that old goes first anyway.
+#: Older admissions than this many count as the oldest of these; a page that old goes first anyway.
 MOST = 10_000
 
 

@@ -29,7 +29,7 @@ class BySlope(Ordered):
         """The way of a stream's rows in segments."""
 
     def learn(self, plan: Plan) -> None:
-        """Chart the plan anew. An operator on the ways of several streams goes by the steepest of its segments."""
+        """Chart the plan anew. An operator on the paths of several streams has the steepest of its segments."""
         before = {label: segment.labels for label, segment in self._segments.items()}
         self._segments, self._unit = {}, unit(plan)
         for first in ways(plan).values():
@@ -48,7 +48,7 @@ class BySlope(Ordered):
         }
 
     def segment(self, label: str) -> Segment | None:
-        """The operator's segment; None for one that stands on no path, such as a sink of late rows."""
+        """The operator's segment; None for one that is on no path, such as a sink of late rows."""
         return self._segments.get(label)
 
     def ends_segment(self, label: str) -> bool:
@@ -62,7 +62,7 @@ class BySlope(Ordered):
     def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
         """How steep its segment is."""
         if picked.label not in self._slopes:
-            return "it stands on no path"
+            return "it is on no path"
         return f"its chain frees {self._slopes[picked.label]:.3g} {self._unit} a second"
 
     def rank(self, ready: Ready) -> tuple[float, int, int]:

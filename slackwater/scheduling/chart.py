@@ -132,7 +132,7 @@ def _slope(freed: float, seconds: float) -> float:
 
 @dataclass(frozen=True)
 class ProgressChart:
-    """The chart of one path: what is left of a row after so much work on it."""
+    """The chart of one path: what is left of a row after some work on it."""
 
     labels: tuple[str, ...]
     points: tuple[tuple[float, float], ...]

@@ -1,7 +1,7 @@
-"""Heartbeats in query plans (S1 section 7): the streams whose heartbeats an operator goes by.
+"""Heartbeats in query plans (S1 section 7): the streams whose heartbeats an operator waits for.
 
-Each operator has a label, a set of streams. A page may wait before it until the least of their heartbeats has come
-to the page's rows. Labels are assigned for the whole plan now and then; to go by one is a local matter.
+Each operator has a label, a set of streams. A page may wait before it until the least of their heartbeats reaches
+the page's rows. Labels are assigned for the whole plan now and then. Each operator looks at its own label alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Step:
     streams: Streams = frozenset()
     """The streams that it reads itself."""
     ordered: bool = True
-    """Whether its rows wait until time has come to them. The others take rows in any order (S1 section 7.5)."""
+    """Whether its rows wait until time has reached them. Others take rows in any order (S1 section 7.5)."""
     selectivity: float | None = None
     """Rows out for each row in; None, which counts as 1, before it is measured."""
 
@@ -42,9 +42,9 @@ Plan = Mapping[str, Step]
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The streams that an operator goes by, and whether its pages wait for all of them.
+    """The streams of an operator, and whether its pages wait for all of them.
 
-    If they do not, the operator goes by the registers of its inputs, as it does by itself.
+    If they do not, the operator looks at its own inputs alone.
     """
 
     streams: Streams = frozenset()
@@ -66,7 +66,7 @@ HEARTBEATS = Choices[Heartbeats]("heartbeat_scope", "level of heartbeats")
 
 
 class OperatorLevel:
-    """Section 7.2: each operator goes by the heartbeats of its own inputs, and no page waits for more."""
+    """Section 7.2: each operator looks at the heartbeats of its own inputs, and no page waits for more."""
 
     name: ClassVar[str] = "operator level"
 
@@ -87,7 +87,7 @@ class MemoryAware:
     AssignLabels of Figure 6. A memory link leads from each operator to its lowest ancestor such that the chain of
     both, and all between, gives no more rows than it takes. Nothing is gained where no operator on the way lets
     rows wait (section 7.5): so a link ends at the last one that does, and without one there is no link. An operator
-    that feeds several goes by the streams that the labels for all of them have in common.
+    that feeds several has the streams that the labels for all of them have in common.
     """
 
     name: ClassVar[str] = "memory-aware"
@@ -156,7 +156,7 @@ def common_streams(labels: Iterable[Streams]) -> Streams:
 
 
 def operator_level() -> OperatorLevel:
-    """No page waits: each operator goes by its own inputs. The default of `Session(heartbeat_scope=…)`."""
+    """No page waits: each operator looks at its own inputs. The default of `Session(heartbeat_scope=…)`."""
     return OperatorLevel()
 
 

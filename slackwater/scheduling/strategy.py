@@ -15,7 +15,7 @@ from slackwater.choices import Choices
 from slackwater.scheduling.chart import Segment
 from slackwater.scheduling.paths import Plan
 
-#: Answers wait for a commit; in a backlog there is one when so many seconds have gone by.
+#: Seconds between two commits in a backlog: answers wait for a commit.
 COMMIT_SECONDS = 2.0
 #: Results on their way to a sink may put it off until then.
 LATEST_COMMIT = 3.0
@@ -94,9 +94,9 @@ class Strategy(ABC):
     name: str = "custom"
     """What people call it."""
     charts: bool = False
-    """Whether it goes by what operators cost and leave, also where only samples show that."""
+    """Whether it needs what operators cost and leave, also where only samples show that."""
     watches: bool = False
-    """Whether it goes by how long pages have waited."""
+    """Whether it needs to know how long pages have waited."""
 
     @abstractmethod
     def pick(self, ready: Sequence[Ready], now: Situation) -> Ready | Act:
@@ -157,7 +157,7 @@ class Ordered(Strategy):
         return Act.COMMIT if picked.expensive and now.dirty else picked
 
     def why(self, picked: Ready | Act, ready: Sequence[Ready], now: Situation) -> str:
-        """The rule that spoke, or what the order goes by."""
+        """The rule that decided, or what the order compares."""
         if not isinstance(picked, Ready):
             if picked is Act.WAIT:
                 return "nothing is ready"
@@ -171,7 +171,7 @@ class Ordered(Strategy):
         return "nothing else is to do" if picked.spare else self.because(picked, [r for r in ready if not r.spare])
 
     def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
-        """What the order goes by."""
+        """What the order compares."""
         return ""
 
     def _senders_wait(self, now: Situation) -> bool:

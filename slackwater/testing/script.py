@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.journal import Journal
+from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.page import Page, ResultsOf
@@ -28,7 +29,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.fifo import Fifo
-from slackwater.scheduling.heartbeats import Heartbeats
+from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.stores import ArrowStores
@@ -175,11 +176,16 @@ class Script:
     ) -> None:
         self.clock = clock or ManualClock()
         self.plan = plan
-        first, kept = strategy or Fifo(commit_every), pages or ArrowPages()
-        self.executor = Executor(self.clock, journal, first, kept, quiet_streams, heartbeat_scope, batch_pages)
+        chosen = EngineSettings(
+            strategy or Fifo(commit_every),
+            quiet_streams or Enabling(),
+            heartbeat_scope or OperatorLevel(),
+            batch_pages,
+        )
+        self.executor = Executor(self.clock, journal, pages or ArrowPages(), chosen)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
-        settings = Settings(late=late, early=early, sideline=sideline, ordered=ordered)
+        settings = QuerySettings(late=late, early=early, sideline=sideline, ordered=ordered)
         add_query(self.executor, "q", plan, self.sink, settings)
         self._streams = {stream.name: stream for stream in streams_of(plan)}
         seen = {name: self.executor.consumed(source_label(name)) for name in self._streams}

@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 def test_settings_stand_first(tmp_path: Path) -> None:
     file = tmp_path / "calls.sql"
     file.write_text(f"{REPLAY}SET journal = 'state';")
-    assert "SET stands before all other statements" in invoke("run", file).stderr
+    assert "SET comes before all other statements" in invoke("run", file).stderr
 
 
 def test_a_file_says_what_runs_next(tmp_path: Path) -> None:

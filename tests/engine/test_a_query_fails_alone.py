@@ -13,8 +13,9 @@ from pyarrow import fs
 
 from slackwater import bounded
 from slackwater.aggregates.sum import CheckedSum, Sum
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.operators.page import Folded
 from slackwater.operators.payload import Payload
@@ -73,7 +74,7 @@ class House:
 
     def start(self, name: str, query: PlanNode, sink: ListSink | None = None) -> ListSink:
         sink = ListSink() if sink is None else sink
-        add_query(self.executor, name, query, sink, Settings())
+        add_query(self.executor, name, query, sink, QuerySettings())
         return sink
 
     def page(self, number: int, *times: int, stream: str = "s", kind: type[ArrowPage] = ArrowPage) -> None:

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater import bounded
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import QuerySettings
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan.node import PlanNode, with_streams
@@ -89,7 +90,7 @@ class Day:
             self.add(query)
 
     def add(self, query: Query) -> None:
-        add_query(self.executor, query.name, plan(query.stream, query.length), query.sink, Settings())
+        add_query(self.executor, query.name, plan(query.stream, query.length), query.sink, QuerySettings())
 
     def failed(self, name: str, error: Exception, resumable: bool) -> None:
         query = self.running.pop(name)

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from pyarrow import fs
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import QuerySettings
 from slackwater.operators.label import Label
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal, Noted
@@ -52,7 +53,7 @@ def executor_of(
         journal.note({}, [forgotten])
         executor.forget(forgotten, journal.shared)
     for name, output in outputs.items():
-        settings = Settings(labels=journal.check(name, "plan"), reserved=journal.reserved(name))
+        settings = QuerySettings(labels=journal.check(name, "plan"), reserved=journal.reserved(name))
         parts = add_query(executor, name, plan, output, settings)
         journal.note({name: Noted("plan", parts)})
     return executor, journal

@@ -16,6 +16,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings
 from slackwater.plan.steps import Map
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -91,7 +92,7 @@ class Burst:
     def __init__(self, strategy: Strategy, instants: list[float], plan: Any = None) -> None:
         self.sink, self.instants, self.peak, self.come = ListSink(), instants, 0, 0
         Lazy.seconds, Lazy.done = 0.0, 0
-        self.executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+        self.executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
         self.executor.measure_by(lambda: Lazy.seconds)
         add_query(self.executor, "q", plan or slow(), self.sink)
         self.executor.between = self._let_in

@@ -17,9 +17,10 @@ import slackwater
 from experiments.lab import arrivals as make
 from experiments.lab.source_trial import run_by_source
 from experiments.lab.trial import Case, Paged, run
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
+from slackwater.engine.settings import QuerySettings
 from slackwater.events import decision, decisions_of, logs_decisions
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
@@ -121,7 +122,7 @@ def test_state_that_leaves_the_driver(caplog: pytest.LogCaptureFixture, options:
     pages.stores = LargeStores()
     executor = Executor(ManualClock(), pages=pages)
     plan = arrow_plan(SAMPLE, disorder=bounded(5), n="count(*)", **options)
-    add_query(executor, "q", plan, ListSink(), Settings(resident_limit=0))
+    add_query(executor, "q", plan, ListSink(), QuerySettings(resident_limit=0))
     with logged(caplog):
         executor.admit(source_label("s"), ArrowPage(frame([[1, "a"]]), 0, 0, "t", options.get("source")))
         executor.run_until_idle()

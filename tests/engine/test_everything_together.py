@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.operators.map import Map
 from slackwater.operators.prod import Prod
 from slackwater.plan import steps
@@ -151,11 +152,13 @@ class Life:
         strategy: Strategy | None = None,
         commit_every: int = 64,
     ) -> None:
-        self.executor = Executor(ManualClock(), journal, strategy or Fifo(commit_every), ArrowPages())
+        self.executor = Executor(
+            ManualClock(), journal, ArrowPages(), EngineSettings(strategy or Fifo(commit_every))
+        )
         self.queries, self.columns = queries, ("g", "i") if policy is BY_SOURCE else ()
         for n, (query, sink) in enumerate(zip(queries, sinks, strict=True)):
             sideline = None if journal is None or query.ratio is None else sw.sideline(query.ratio)
-            add_query(self.executor, f"q{n}", query.plan(policy), sink, Settings(sideline=sideline))
+            add_query(self.executor, f"q{n}", query.plan(policy), sink, QuerySettings(sideline=sideline))
 
     def watch(self) -> None:
         """Check every early answer."""

@@ -20,6 +20,7 @@ from pyarrow import fs
 from slackwater.engine.admission import Ticket
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings
 from slackwater.errors import RunError
 from slackwater.operators.operator import MAIN, Emit, Wanted
 from slackwater.operators.page import Page
@@ -256,7 +257,7 @@ def test_pages_that_wait_are_saved_once_and_dropped_when_they_are_done(tmp_path:
 
 def test_after_a_restart_the_backlog_is_older_than_what_comes_now(tmp_path: Path) -> None:
     def begin(strategy: Strategy | None) -> tuple[Executor, list[object]]:
-        executor = Executor(ManualClock(), files(tmp_path), strategy or Fifo(1), ArrowPages())
+        executor = Executor(ManualClock(), files(tmp_path), ArrowPages(), EngineSettings(strategy or Fifo(1)))
         log: list[object] = []
         for source, label in (("a", "one"), ("b", "two")):
             executor.add(Source(source, sorted_stream()))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.testing import ArrowPage, ListSink
 from tests.kit.counted import PLAN, Broken, executor, page
@@ -82,7 +83,7 @@ def joins(folder: Path, parts: dict[str, dict[str, str]], **sinks: ListSink) -> 
     made.on_failed = lambda query, error, resumable: None
     for name, sink in sinks.items():
         others = [label for n, mine in parts.items() if n != name for label in mine.values()]
-        settings = Settings(labels=parts.get(name, {}), reserved=frozenset(others))
+        settings = QuerySettings(labels=parts.get(name, {}), reserved=frozenset(others))
         parts[name] = add_query(made, name, JOIN, sink, settings)
     return made
 
@@ -105,7 +106,7 @@ def test_a_part_that_another_query_has_too_is_not_forgotten(tmp_path: Path, fail
     del parts["q"]
     again = executor(tmp_path)
     again.forget("q", frozenset(parts["other"].values()))
-    add_query(again, "other", JOIN, sink, Settings(labels=parts["other"]))
+    add_query(again, "other", JOIN, sink, QuerySettings(labels=parts["other"]))
     come(again, "b", 0, 2)
     again.drain()
     assert [(r["t"], r["t2"]) for r in sink.rows] == [(1, 2)]

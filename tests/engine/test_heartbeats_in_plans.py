@@ -19,6 +19,7 @@ from slackwater.engine.build import add_query
 from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
+from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import Input
 from slackwater.operators.prod import Prod
 from slackwater.operators.source import Source
@@ -142,7 +143,7 @@ def test_at_the_operator_level_nothing_is_held_back() -> None:
 
 
 def test_a_query_does_not_wait_for_the_streams_of_another_with_which_it_has_a_part_in_common() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.papers.query_level())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=sw.papers.query_level()))
     alone, both = ListSink(), ListSink()
     filtered = where(A, "h >= 1")
     add_query(executor, "alone", plan(windows(filtered, 10, 10, n="count(*)")), alone)
@@ -161,7 +162,7 @@ def test_a_query_does_not_wait_for_the_streams_of_another_with_which_it_has_a_pa
 
 
 def test_just_the_streams_that_hold_a_page_back_are_asked() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.papers.query_level())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=sw.papers.query_level()))
     for source in "abc":
         executor.add(Source(source, sorted_stream()))
     executor.add(Union("union"), [(source, "main") for source in "abc"])
@@ -218,7 +219,7 @@ class Given:
 def test_a_stream_whose_pages_wait_for_those_that_wait_for_it_is_looked_at() -> None:
     """The page of b would be run only behind that of a, which is held back until b has come to it."""
     label = Label(frozenset({("a", "main"), ("b", "main")}), waits=True)
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=Given({"first": label}))
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=Given({"first": label})))
     for source in "ab":
         executor.add(Source(source, sorted_stream()))
     executor.add(Collect("first", forward=True), [("a", "main")])
@@ -236,7 +237,7 @@ def test_a_stream_whose_pages_wait_for_those_that_wait_for_it_is_looked_at() -> 
 
 def test_without_a_journal_the_sender_of_a_page_that_is_held_back_does_not_wait() -> None:
     """Its next page may be the one that lets the first go on."""
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.papers.query_level())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=sw.papers.query_level()))
     add_query(executor, "q", plan(BOTH_STREAMS), ListSink())
     ticket = executor.admit("source:a", page(5))
     assert not ticket.done
@@ -317,7 +318,7 @@ def test_a_journal_may_be_continued_at_another_level(tmp_path: Path) -> None:
 
 
 def test_labels_follow_the_selectivities_that_are_measured() -> None:
-    executor = Executor(ManualClock(), pages=ArrowPages(), heartbeat_scope=sw.memory_aware())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=sw.memory_aware()))
     for source in ("S1", "S2", "S3"):
         executor.add(Source(source, sorted_stream()))
     first = GrowingUnion("O1", growth=3)

@@ -15,6 +15,7 @@ from pyarrow import fs
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
+from slackwater.engine.settings import EngineSettings
 from slackwater.errors import RunError
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
 from slackwater.operators.page import Page
@@ -294,7 +295,7 @@ def test_a_held_loop_runs_nothing_until_all_queries_are_there(loops: Callable[..
 
     def executor(strategy: Strategy | None = None) -> Executor:
         journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
-        return Executor(ManualClock(), journal, strategy or Fifo(1), ArrowPages())
+        return Executor(ManualClock(), journal, ArrowPages(), EngineSettings(strategy or Fifo(1)))
 
     first = executor(OnlyTheSource(commit_every=1))
     for name in ("one", "two"):

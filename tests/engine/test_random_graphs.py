@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Node
 from slackwater.engine.queue import Entry
+from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.operators.extend import Extend
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
@@ -145,7 +146,10 @@ class World:
     def begin(self, backwards: bool = False) -> None:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         self.executor = Executor(
-            ManualClock(), journal, self.strategy, ArrowPages(), heartbeat_scope=self.heartbeats, batch_pages=True
+            ManualClock(),
+            journal,
+            ArrowPages(),
+            EngineSettings(self.strategy, heartbeat_scope=self.heartbeats, batch_pages=True),
         )
         running = [name for name, q in self.queries.items() if q.last is None]
         for name in reversed(running) if backwards else running:
@@ -154,7 +158,9 @@ class World:
     def build(self, name: str) -> None:
         query = self.queries[name]
         others = [q.parts.values() for n, q in self.queries.items() if n != name and q.last is None]
-        settings = Settings(labels=query.parts, reserved=frozenset(label for parts in others for label in parts))
+        settings = QuerySettings(
+            labels=query.parts, reserved=frozenset(label for parts in others for label in parts)
+        )
         query.parts = add_query(self.executor, name, query.kind.plan(self.slack), query.sink, settings)
 
     def do(self, event: tuple[str, int], number: int) -> None:
@@ -262,7 +268,10 @@ def test_a_diamond_gives_what_a_line_gives(
 ) -> None:
     """Both halves of a stream, filtered apart, united again, and once more beside the whole."""
     plan = arrow_plan(SAMPLE, *window, group_by=["g"], disorder=bounded(stream.slack), **TEXTS)
-    executor, sink = Executor(ManualClock(), None, strategy, ArrowPages(), heartbeat_scope=heartbeats), ListSink()
+    executor, sink = (
+        Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy, heartbeat_scope=heartbeats)),
+        ListSink(),
+    )
     with watched_arcs():
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
         executor.add(Extend("a", Where("g = 'a'"), executor.pages), [("source", "main")])
@@ -341,7 +350,7 @@ def test_a_quiet_source_is_asked_while_another_has_a_backlog() -> None:
         def on_page(self, page: Any, emit: Any) -> None:
             clock.advance(1_000_000)
 
-    executor = Executor(clock, strategy=sw.fifo(), pages=ArrowPages())
+    executor = Executor(clock, None, ArrowPages(), EngineSettings(strategy=sw.fifo()))
     executor._cycle.on_ran = lambda run: ran.setdefault((run.node, run.rows_in > 0), clock.now())
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(5, timeout="3 seconds"), n="count(*)")
     add_query(executor, "q", plan, ListSink())

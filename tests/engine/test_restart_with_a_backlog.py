@@ -11,9 +11,10 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.operators.payload import Payload
@@ -61,7 +62,7 @@ class Session:
         self.executor = Executor(ManualClock(), journal, pages=ArrowPages())
 
     def start(self, name: str, sink: ListSink, function: Work = work, early: Early | None = None) -> Session:
-        add_query(self.executor, name, query(function), sink, Settings(early=early))
+        add_query(self.executor, name, query(function), sink, QuerySettings(early=early))
         return self
 
     def read(self) -> Session:
@@ -183,12 +184,10 @@ def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
 
 def shared_map(folder: Path, names: list[str], function: Any, parts: dict[str, dict[str, str]]) -> Executor:
     """Queries over one map, started in this order as a session starts them, on a journal."""
-    executor = Executor(
-        ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), None, ArrowPages()
-    )
+    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), ArrowPages())
     for name in names:
         reserved = frozenset(label for n, mine in parts.items() if n != name for label in mine.values())
-        settings = Settings(labels=parts.get(name, {}), reserved=reserved)
+        settings = QuerySettings(labels=parts.get(name, {}), reserved=reserved)
         parts[name] = add_query(executor, name, query(function), ListSink(), settings)
     return executor
 
@@ -209,7 +208,7 @@ def test_a_part_that_queries_shared_must_be_shared_again(tmp_path: Path) -> None
     executor = shared_map(tmp_path, ["q1"], work, dict(parts))
     for function in (other, lambda rows: work(rows)):
         with pytest.raises(RunError, match=r"it shares q0/map0 with q1, .*start the queries as they were"):
-            add_query(executor, "q0", query(function), ListSink(), Settings(labels=parts["q0"]))
+            add_query(executor, "q0", query(function), ListSink(), QuerySettings(labels=parts["q0"]))
 
 
 def test_a_new_query_takes_no_label_that_the_journal_keeps_for_another(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from slackwater.engine.build import add_query
 from slackwater.engine.calibration import ENOUGH, SHARE, Sampled
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
+from slackwater.engine.settings import EngineSettings
 from slackwater.engine.statistics import WINDOW
 from slackwater.engine.waits import Waits
 from slackwater.plan.steps import Select, Where
@@ -49,7 +50,7 @@ def page(number: int) -> ArrowPage:
 
 def test_a_strategy_is_told_of_plans_and_of_what_they_cost() -> None:
     strategy = Learning()
-    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
     # Of the rows a tenth remains, in a tenth of the bytes.
     plan = arrow_plan(SAMPLE, 10, 10, where="h >= 9", disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
@@ -72,7 +73,7 @@ def test_a_strategy_is_told_of_plans_and_of_what_they_cost() -> None:
 
 def test_it_is_told_often_at_first_then_once_a_window() -> None:
     strategy = Learning()
-    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
     plan = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
     told = list[int]()
@@ -112,7 +113,7 @@ def sampled(pages: int, where: str = "h >= 8") -> tuple[Learning, ListSink, Exec
     """Run pages of which nothing is known before they are folded, under a clock that goes on by 1 at each look."""
     strategy, sink, seconds = Learning(), ListSink(), count(0.0)
     strategy.charts = True
-    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
     executor._cycle.stopwatch = lambda: next(seconds)
     plan = arrow_plan(SAMPLE, 10, 10, where=where, select={"t": "t"}, disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, sink)
@@ -151,7 +152,7 @@ def test_samples_take_a_small_share_of_the_time_after_the_first_ones() -> None:
 
 
 def test_only_a_strategy_with_charts_has_samples_taken() -> None:
-    executor = Executor(ManualClock(), strategy=Fifo(), pages=ArrowPages())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=Fifo()))
     add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, where="h >= 8", n="count(*)"), ListSink())
     Counted.samples = 0
     executor.admit("source:s", Counted(frame([[1, "a", 1]]), 0, 0, "t"))
@@ -226,7 +227,7 @@ def test_a_sample_shows_what_an_operator_adds_to_the_work(
     monkeypatch.setattr(Slow, "takes", takes)
     strategy = Learning()
     strategy.charts = True
-    executor = Executor(ManualClock(), strategy=strategy, pages=ArrowPages())
+    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
     executor.measure_by(lambda: Slow.clock)
     plan = arrow_plan(SAMPLE, 10, 10, where="h >= 0", select={"t": "t"}, disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
@@ -247,7 +248,10 @@ def test_waits_are_told_by_admission_oldest_first_in_a_few_groups() -> None:
             seen.extend(r for r in ready if r.label == "source:s")
             return super().pick(ready, now)
 
-    executor, seconds = Executor(ManualClock(), strategy=Watching(), pages=ArrowPages()), [0.0]
+    executor, seconds = (
+        Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=Watching())),
+        [0.0],
+    )
     executor.measure_by(lambda: seconds[0])
     add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), ListSink())
     executor.run_until_idle()

@@ -10,8 +10,9 @@ import polars as pl
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.operators.prod import Prod
 from slackwater.plan import logical as L
 from slackwater.progress.bounds.bounded import bounded
@@ -80,7 +81,10 @@ class World:
         journal = FileJournal(fs.LocalFileSystem(), self.folder, sync=False)
         pages = ArrowPages({"codes": CODES})
         self.executor = Executor(
-            ManualClock(), journal, self.strategy, pages, heartbeat_scope=self.heartbeats, batch_pages=True
+            ManualClock(),
+            journal,
+            pages,
+            EngineSettings(self.strategy, heartbeat_scope=self.heartbeats, batch_pages=True),
         )
         for name, query in self.queries.items():
             if query.last is None:
@@ -89,7 +93,9 @@ class World:
     def build(self, name: str) -> None:
         query, policies = self.queries[name], {n: bounded(s.slack) for n, s in self.streams.items()}
         others = [q.parts.values() for n, q in self.queries.items() if n != name and q.last is None]
-        settings = Settings(labels=query.parts, reserved=frozenset(label for parts in others for label in parts))
+        settings = QuerySettings(
+            labels=query.parts, reserved=frozenset(label for parts in others for label in parts)
+        )
         query.parts = add_query(self.executor, name, plan(query.kind.query, policies), query.sink, settings)
 
     def do(self, event: tuple[str, int]) -> None:

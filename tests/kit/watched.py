@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.engine.records import History
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.operators.prod_request import read_prod
@@ -22,7 +23,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.api.metrics import run_metrics
+from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.backend.memory_budget import MemoryBudget
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
@@ -65,7 +66,7 @@ class WatchedScript:
         executor = Executor(self.clock, pages=ArrowPages())
         self._queries = [WatchedRun(self, name, plan) for name, plan in plans.items()]
         for query in self._queries:
-            add_query(executor, query.name, query.plan, query.sink, Settings(early=early))
+            add_query(executor, query.name, query.plan, query.sink, QuerySettings(early=early))
         self.loop = Loop(executor)
         self.loop.call(lambda: None)
         self._number = -1
@@ -117,9 +118,9 @@ class WatchedRun:
     def __init__(self, script: WatchedScript, name: str, plan: PlanNode) -> None:
         self._script = script
         self.name, self.plan, self.sink = name, plan, ListSink()
-        self.streams = [stream.name for stream in streams_of(plan)]
         self.active, self.failure = True, ""
         self._last: dict[str, Any] | None = None
+        self._figures = RunFigures(name, plan, self.sink, NO_SPARK)
 
     @property
     def status(self) -> str:
@@ -129,7 +130,7 @@ class WatchedRun:
         if self._last is not None:
             return self._last
         now = self._script.clock.now()
-        return dict(run_metrics(self, self._script.history.latest, now, NO_SPARK, {}))  # type: ignore[arg-type]
+        return dict(self._figures.at(self._script.history.latest, now, {}))
 
     def prod(self, until: object = None, where: str | None = None) -> None:
         if not self.active:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.engine.build import Settings, add_query, source_label
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import QuerySettings
 from slackwater.operators.operator import State
 from slackwater.operators.page import Folded, PartialsTooLarge
 from slackwater.operators.pane_store import ResidentPanes
@@ -77,7 +78,7 @@ class HugePage(ArrowPage):
 def start(folder: str, sink: ListSink, slack: int, limit: int = 2**28) -> Executor:
     executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder, sync=False), pages=LargePages())
     plan = arrow_plan(SAMPLE, 7, 3, group_by=["g"], disorder=bounded(slack), n="count(*)", total="sum(x)")
-    add_query(executor, "q", plan, sink, Settings(resident_limit=limit))
+    add_query(executor, "q", plan, sink, QuerySettings(resident_limit=limit))
     return executor
 
 
@@ -129,7 +130,7 @@ def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_res
 
 def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> None:
     executor = Executor(ManualClock(), pages=ArrowPages())
-    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), Settings(resident_limit=0))
+    add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), QuerySettings(resident_limit=0))
     executor.admit("source:s", ArrowPage(frame([[1]]), 0, 0, "t"))
     with pytest.raises(MemoryError, match="q/window: more window state than the driver may hold"):
         executor.run_until_idle()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import slackwater as sw
-from slackwater.engine.build import Settings, add_query
+from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
+from slackwater.engine.settings import QuerySettings
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import SystemClock
 from slackwater.progress.time import TimeDomain
@@ -63,7 +64,7 @@ def test_early_answers_and_a_timeout_come_after_a_step_back(step: int) -> None:
     plan = arrow_plan(
         SAMPLE, "10 seconds", "10 seconds", disorder=policy, domain=TimeDomain.TIMESTAMP, n="count(*)"
     )
-    add_query(executor, "q", plan, sink, Settings(early=sw.early(every="20 seconds")))
+    add_query(executor, "q", plan, sink, QuerySettings(early=sw.early(every="20 seconds")))
     rows = frame([[START, "a"], [START + 12 * SECOND, "a"]])
     executor.admit("source:s", ArrowPage(rows, 0, machine.clock.now(), "t"))
     executor.run_until_idle()

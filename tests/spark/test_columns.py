@@ -131,3 +131,26 @@ def test_joins_and_windows_go_by_columns(spark: SparkSession) -> None:
         assert left.join(right, on=keys[0], within=5)._logical == left.join(right, on="(k = k2)", within=5)._logical
         by = rows.window(10, on=F.col("w"), disorder=sw.bounded(3))
         assert by._logical == rows.window(10, on="w", disorder=sw.bounded(3))._logical
+
+
+def test_a_stream_and_a_prod_take_columns(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(
+        pl.DataFrame(
+            {"t": [1, 12], "k": ["a", "b"], "came": [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 2}
+        ).to_arrow()
+    )
+    with sw.Session(spark) as s:
+        by_text = s.stream("text", frame, time="(t + 1)", source="upper(k)", arrival="came", disorder=sw.bounded(0))
+        by_column = s.stream(
+            "column",
+            frame,
+            time=F.col("t") + 1,
+            source=F.upper(F.col("k")),
+            arrival=F.col("came"),
+            disorder=sw.bounded(0),
+        )
+        assert by_column.describe() == by_text.describe().replace("text", "column")
+        run = by_column.window(100).group_by("k").agg(n="count(*)").start()
+        s.run_available(drain=False)
+        run.prod(where=F.col("k") == "a")
+        assert [row["k"] for row in run.results().to_pylist()] == ["a"]

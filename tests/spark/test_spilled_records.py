@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.columns import CELL
-from slackwater.engine.build import Settings
+from slackwater.engine.settings import QuerySettings
 from slackwater.operators.record_store import ResidentRecords
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.state import spilled_records
@@ -42,7 +42,7 @@ def spilling(folder: Path, cell_rows: int, limit: int = 0, most_cells: int = 2) 
         return SpilledRecords(label, resident, pages)
 
     with (
-        mock.patch.object(script_module, "Settings", partial(Settings, resident_limit=limit)),
+        mock.patch.object(script_module, "QuerySettings", partial(QuerySettings, resident_limit=limit)),
         mock.patch.object(ArrowStores, "rows", spill),
         mock.patch.object(spilled_records, "_CELL_ROWS", cell_rows),
         mock.patch.object(spilled_records, "_FEW_CHANGES", 4),

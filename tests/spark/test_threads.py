@@ -158,6 +158,59 @@ def test_a_streams_prod_comes_while_a_query_starts(spark: SparkSession, monkeypa
         assert run.metrics()["early_results"] >= 1
 
 
+def test_what_threads_share_is_replaced_and_never_changed(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    """A walk that began before the session changed ends as it began: each race, at its widest."""
+
+    def replayed(name: str, **role: Any) -> sw.Stream:
+        rows = spark.createDataFrame(times(1, 2, 15).to_arrow())
+        return s.stream(name, rows, time="t", arrival="t", page="10 seconds", **role)
+
+    def everything(number: int) -> None:
+        """All that changes what threads share: each kind of declaration, a start, work, a failure and a stop."""
+        table = spark.createDataFrame(times(1).to_arrow())
+        s.register_table(f"table{number}", table)
+        replayed(f"asks{number}", role="prods")
+        run = counted(live(s, folder, f"live{number}")).start(hold=True)
+        counted(replayed(f"past{number}", disorder=sw.bounded("1 minute"))).start()
+        counted(live(s, folder, f"bad{number}")).start(lambda rows, commit: 1 / 0, hold=True)
+        with pytest.raises(sw.RunError, match="division by zero"):
+            s.run_available()
+        run.stop()
+
+    with sw.Session(spark, journal=tmp_path / "journal") as s:
+        running = s._running
+        executor, queries = running.loop.executor, running._noted
+        shared: dict[str, Callable[[], Any]] = {
+            "queries": lambda: running.runs,
+            "inputs": lambda: running._inputs,
+            "streams that are read on": lambda: running._open,
+            "readers": lambda: running.readers._ingests,
+            "readers that stop": lambda: running.readers._stopping,
+            "streams": lambda: s._catalogue._streams,
+            "tables": lambda: s._catalogue.tables,
+            "tables as given": lambda: s._tables,
+            "streams of prods": lambda: running.controls._all,
+            "owners of prods": lambda: running.controls.owners,
+            "plays": lambda: running.plays.all,
+            "queries to be noted": lambda: queries._new,
+            "operators": lambda: executor.graph.nodes,
+            "pages taken": lambda: executor._admission.consumed,
+            "figures": lambda: running.loop.history.latest.operators,
+            "figures of the past": lambda: running.loop.history.past,
+        }
+        everything(1)
+        before = {name: list(find()) for name, find in shared.items()}
+        walks = {name: iter(find()) for name, find in shared.items()}
+        begun = {name: [next(walk)] if before[name] else [] for name, walk in walks.items()}
+        everything(2)
+        ended = {name: [*begun[name], *walk] for name, walk in walks.items()}
+        assert ended == before
+        changed = {name for name, find in shared.items() if list(find()) != before[name]}
+        assert {"queries", "inputs", "streams", "tables", "streams of prods", "plays", "operators"} <= changed
+
+
 class Turns:
     """A lock that says when a second thread waits for it."""
 

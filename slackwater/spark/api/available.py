@@ -77,7 +77,7 @@ def _run_play(running: Running, play: Play, drain: bool, progress: Progress | No
 
 @contextmanager
 def _told(running: Running) -> Iterator[None]:
-    """Work is under way; an error of the executor's thread is told as such, wherever it comes up."""
+    """Note that work is under way. An error of the executor's thread becomes a `RunError`, wherever it comes up."""
     running.is_working_off = True
     try:
         yield

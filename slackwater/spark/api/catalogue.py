@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,10 +37,10 @@ class Catalogue:
         self._spark = spark
         self._users = users
         """Knows tables and views that the user makes while the session is there."""
-        self._streams: dict[str, Declared] = {}
+        self._streams: Mapping[str, Declared] = {}
         """Replaced, never changed: the executor's thread looks streams up."""
-        self.tables: dict[str, DataFrame] = {}
-        """Stored relations that were given a name."""
+        self.tables: Mapping[str, DataFrame] = {}
+        """Stored relations that were given a name. Replaced, never changed, too."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._streams)
@@ -63,6 +63,10 @@ class Catalogue:
     def declare(self, stream: Declared) -> None:
         """Add a stream."""
         self._streams = {**self._streams, stream.node.name: stream}
+
+    def register(self, name: str, table: DataFrame) -> None:
+        """Add a stored relation."""
+        self.tables = {**self.tables, name: moved_to(self._spark, table)}
 
     def stream(self, name: str) -> tuple[StreamNode, FrameRelation]:
         """A declared stream and its rows."""

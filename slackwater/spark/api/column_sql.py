@@ -1,4 +1,4 @@
-"""Spark SQL as a user writes it: text, or a `Column` of PySpark, of which the text is made by its tree (Spark 4).
+"""Spark SQL as a user writes it: text, or a `Column` of PySpark, whose tree is written as text (Spark 4).
 
 Spark's own text of a Column, such as `>(x, 1)`, is for people: Spark does not read it back.
 """
@@ -6,7 +6,7 @@ Spark's own text of a Column, such as `>(x, 1)`, is for people: Spark does not r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -14,25 +14,27 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from slackwater.errors import QueryError
 from slackwater.sql.values import quoted
 
-#: What stands between two values, by the name that Spark gives the function.
+V = TypeVar("V")
+
+#: SQL operators between two values, by the name that Spark gives the function.
 _BETWEEN = {
     **{sign: sign for sign in ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^")},
     **{"==": "=", "and": "AND", "or": "OR", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE"},
 }
 _BEFORE = {"!": "NOT", "not": "NOT", "negative": "-", "~": "~"}
 _AFTER = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
-#: Of a Column that is refused, this many characters are shown.
+#: Characters of a refused Column that an error shows.
 _SHOWN = 60
 #: The object of Spark that makes expressions of column nodes.
 _CONVERTER = "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$"
 
 
-#: What a join goes by: columns of both sides, or a condition.
+#: `on=` of a join: columns of both sides, or a condition.
 On = str | Column | Sequence[str] | Sequence[Column] | None
 
 
 def attribute_of(on: str | Column | None) -> str | None:
-    """The attribute that windows go by."""
+    """`on=` of a window, as Spark SQL."""
     return None if on is None else text_of("window", on)
 
 
@@ -44,6 +46,11 @@ def pairs_of(
         sql_of(column, step) if isinstance(column, Column) else (None, text_of(step, column)) for column in columns
     ]
     return (*pairs, *((name, text_of(step, value, name)) for name, value in named.items()))
+
+
+def unwrapped(step: str, value: V | Column) -> V | str:
+    """The Spark SQL of a Column; all else as it is."""
+    return sql_of(value, step)[1] if isinstance(value, Column) else value
 
 
 def text_of(step: str, value: object, name: str | None = None) -> str:
@@ -106,7 +113,7 @@ class _Text:
         self._step, self._column = step, column
 
     def of(self, node: Any, whole: bool = False) -> str:
-        """The text of a node; one that is a part of another stands in parentheses where it must."""
+        """The text of a node; in parentheses where it is a part of another and needs them."""
         kind = _kind(node)
         if kind == "SqlExpression":
             return str(node.expression()) if whole else f"({node.expression()})"

@@ -27,10 +27,10 @@ class Controls:
         """`runs` gives the queries at this instant: the executor's thread asks for them, too."""
         self._loop = loop
         self._runs = runs
-        self._all: dict[str, tuple[Control, Declared]] = {}
+        self._all: Mapping[str, tuple[Control, Declared]] = {}
         """Replaced, never changed: other threads ask for figures."""
-        self.owners: dict[str, str] = {}
-        """The sources of prods by the names that the executor knows them by, as it knows queries by theirs."""
+        self.owners: Mapping[str, str] = {}
+        """The sources of prods by the names under which the executor has them. Replaced, never changed, too."""
 
     def declare(self, control: Control, declared: Declared) -> None:
         """Add a stream of prods."""
@@ -76,7 +76,7 @@ class Controls:
             owner = f"prods/{source}"
             while owner in self._runs() or owner in self.owners:
                 owner += "'"
-            self.owners[owner] = source
+            self.owners = {**self.owners, owner: source}
             self._loop.interrupt(partial(self._add, operator, owner, play))
 
     def _add(self, operator: ProdStream, owner: str, play: Play | None) -> None:

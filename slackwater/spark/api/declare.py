@@ -19,7 +19,7 @@ from slackwater.spark.backend.relation import FrameRelation, columns_of, time_in
 def check_frame(name: object, df: object) -> None:
     """Refuse what is no DataFrame of Spark, and a name under which nothing can be kept.
 
-    The journal has a folder of that name. Behind `#` stands which replay of a stream it is.
+    The journal has a folder of that name. The number of a replay follows the name after a `#`.
     """
     if not isinstance(name, str) or not name.strip() or name.startswith(".") or {"/", "#"} & set(name):
         raise QueryError(

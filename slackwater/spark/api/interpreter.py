@@ -220,7 +220,7 @@ class Interpreter:
 
 @contextmanager
 def at(statement: S.Statement) -> Iterator[None]:
-    """What is found wrong inside is told with the statement's place."""
+    """Errors inside say where the statement stands in the text."""
     try:
         yield
     except SqlError:

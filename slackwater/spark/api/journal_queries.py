@@ -7,7 +7,7 @@ the journal holds, and ends there, leaves the journal as it was.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from slackwater.errors import JournalError
 from slackwater.operators.label import Label
@@ -20,7 +20,7 @@ class JournalQueries:
     def __init__(self, journal: FileJournal | None) -> None:
         self._journal = journal
         self._own = uuid.uuid4().hex[:8]
-        self._new: dict[str, Noted] = {}
+        self._new: Mapping[str, Noted] = {}
         """Queries that have been started, to be noted when no other is missing."""
         self._over: set[str] = set()
         """Queries to be dropped then."""
@@ -69,14 +69,14 @@ class JournalQueries:
 
     def ended(self, name: str, resumable: bool) -> bool:
         """A query has been stopped or has failed; whether a later session can go on with it."""
-        self._new.pop(name, None)
+        self._new = {other: noted for other, noted in self._new.items() if other != name}
         if self._journal is None:
             return False
         if not resumable:
             self._journal.note({}, [name])
         return resumable and name in self._journal.queries
 
-    def _write(self, new: dict[str, Noted], over: set[str], started: Collection[str]) -> None:
+    def _write(self, new: Mapping[str, Noted], over: set[str], started: Collection[str]) -> None:
         if self._journal is not None:
             if self.missing(started):
                 self._new, self._over = new, over

@@ -1,4 +1,4 @@
-"""The figures of a run, field by field. What `docs/metrics.md` tells is made of the words here."""
+"""The figures of a run, field by field. The tables of `docs/metrics.md` are made of these texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ChoiceMetrics(TypedDict):
     ready: int
     """How many operators of all queries could have run."""
     why: str
-    """The rule that spoke, or what the strategy goes by."""
+    """The rule that decided, or what the strategy compares."""
 
 
 class AccuracyMetrics(TypedDict, total=False):
@@ -55,10 +55,10 @@ class AccuracyMetrics(TypedDict, total=False):
 
 
 class StreamMetrics(TypedDict, total=False):
-    """A stream, by the disorder policy that the query goes by. Spans are seconds, or numbers as the time is."""
+    """A stream, by the disorder policy of the query. Lengths of time are seconds, or numbers as the time is."""
 
     heartbeat: str
-    """No row at or below it comes any more."""
+    """All rows up to this time have come, as the policy sees it (Spark: watermark)."""
     lag_seconds: float | None
     """By how much the heartbeat is behind the clock; None where time is no timestamp, or there is none yet."""
     pages: int
@@ -68,11 +68,11 @@ class StreamMetrics(TypedDict, total=False):
     missing_time: int
     """Rows whose time is null or cannot be read."""
     ungrammatical_rows: int
-    """Rows behind the punctuation of their own source; only with `punctuated`."""
+    """Rows older than a punctuation of their own source; only with `punctuated`."""
     pages_together: int
     """How many waiting pages were last taken as one."""
     lateness: dict[str, float]
-    """How far rows come behind the largest time seen: what 50, 90, 99 and 99.9 % do not exceed, and the most."""
+    """How much older rows are than the largest time so far: what 50, 90, 99, 99.9 and 100 % do not exceed."""
     lateness_shares: list[list[float]]
     """The same as a histogram: the upper end of each bin, and its share of the rows."""
     wait: float | None
@@ -80,7 +80,7 @@ class StreamMetrics(TypedDict, total=False):
     disorder: str
     """The policy, as a user writes it."""
     policy: dict[str, Any]
-    """What the policy has to say of itself."""
+    """The policy's own figures."""
     held_back_by: dict[str, str]
     """The sources inside the stream with the lowest heartbeats, five at most, where the policy knows sources."""
 
@@ -89,11 +89,11 @@ class OperatorMetrics(TypedDict):
     """One operator."""
 
     heartbeat: str
-    """How far time has come behind it."""
+    """The time up to which it has given all its rows."""
     lag_seconds: float | None
     """By how much that is behind the clock."""
     registers: list[str]
-    """How far time has come on each of its inputs."""
+    """The time up to which each of its inputs has given all rows."""
     queued: int
     """Elements that wait before it."""
     queued_rows: int
@@ -101,7 +101,7 @@ class OperatorMetrics(TypedDict):
     queued_bytes: int
     """Their bytes."""
     held: int
-    """Pages held back until time has come to their rows."""
+    """Pages that wait until the heartbeat reaches their rows."""
     state_bytes: int
     """Bytes that it keeps."""
     rows_in: int
@@ -129,11 +129,11 @@ class OperatorMetrics(TypedDict):
     unit: str
     """In what that is counted: bytes, or rows."""
     charted: dict[str, float | None]
-    """What the chart goes by: cost, selectivity, growth, width."""
+    """What the chart is made of: cost, selectivity, growth, width."""
     level: str
     """The level of heartbeats that the session has."""
     label: list[str]
-    """The streams whose heartbeats it goes by."""
+    """The streams whose heartbeats it waits for."""
     queries: list[str]
     """The queries that it works for."""
     about: str
@@ -148,13 +148,13 @@ class Metrics(StreamMetrics, total=False):
     streams: dict[str, StreamMetrics]
     """Each stream by its name."""
     late_rows: int
-    """Rows that some window, or a join, no longer took."""
+    """Rows that came too late for some window, or for a join."""
     lost_pairs: int
-    """Pairs of a row and a window that had been answered without it."""
+    """Pairs of a row and a window whose final answer lacks the row."""
     lost_share: float
     """Their share of all pairs."""
     late_by_source: dict[str, int]
-    """The sources with most late rows, ten at most; where windows are closed by source."""
+    """The sources with most late rows, ten at most; where windows close by source."""
     lost_by_window: dict[str, int]
     """The latest windows that lost rows, by their start."""
     losses: list[Loss]
@@ -190,7 +190,7 @@ class Metrics(StreamMetrics, total=False):
     spilled_bytes: int
     """Bytes of the state in files."""
     lanes: int
-    """Parts of the state, in windows for each row that go by source."""
+    """Parts of the state, one for each source, in windows for each row."""
     slack_rows: int
     """Rows above the heartbeat, in windows for each row."""
     window_rows: int
@@ -222,7 +222,7 @@ class Metrics(StreamMetrics, total=False):
     spool_bytes: int
     """Bytes of waiting pages that it has copied to files (`Session(disk=…)`)."""
     pushed_back_seconds: float
-    """For how long senders were made to wait because there was no more room."""
+    """Seconds for which Spark's reading was held up because there was no more room."""
     strategy: str
     """What decides which operator runs next."""
     choices: list[ChoiceMetrics]

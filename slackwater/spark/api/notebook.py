@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: A kind of table.
 As = Literal["arrow", "pandas", "polars", "spark"]
-#: So many of the latest results are shown.
+#: How many of the latest results a notebook shows.
 _LATEST = 10
 
 
@@ -85,7 +85,7 @@ def query_html(query: Query) -> str:
 
 
 def run_html(run: Run) -> str:
-    """A run: how it stands, its operators drawn, and its latest results."""
+    """A run: its status, its operators drawn, and its latest results."""
     failed = f"<p><b>{escape(run.failure)}</b></p>" if run.failure else ""
     return f"<p>{escape(run_line(run))}</p>{failed}{run.explain('svg')}{_latest(run)}"
 

@@ -50,14 +50,15 @@ class Plays:
     """The plays of a session."""
 
     def __init__(self) -> None:
-        self.all: list[Play] = []
+        self.all: tuple[Play, ...] = ()
+        """Replaced, never changed: one thread may replay them while another starts a query."""
 
     def numbered(self, number: int) -> Play:
         """The play that a journal knows by this number."""
         known = next((play for play in self.all if play.number == number), None)
         if known is None:
             known = Play(number)
-            self.all.append(known)
+            self.all = (*self.all, known)
         return known
 
     def next(self, taken: Iterable[int], sources: Iterable[str]) -> Play:

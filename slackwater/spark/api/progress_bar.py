@@ -14,13 +14,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from slackwater.engine.loop import Loop
 
-#: How often live streams are looked at.
+#: Seconds between two looks at live streams.
 _EVERY = 0.25
 
 
 @contextmanager
 def bar(loop: Loop, console: Console | None = None) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar for the time inside; gives what is to be told of replayed pages."""
+    """A bar for the time inside; gives a function to be called after each replayed page."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console or Console(stderr=True), transient=True) as progress:
         task, begun, ended = progress.add_task("reading"), time.monotonic(), threading.Event()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Never
 
 from pyspark.sql import Column, DataFrame
 
+from slackwater.engine.settings import QuerySettings
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
@@ -52,7 +53,7 @@ class Query:
         return self.session._analysis.of(self._logical).node
 
     def _step(self, logical: L.Logical) -> Query:
-        """Another step, looked at now: a mistake is told where it was made."""
+        """The query with one more step. It is checked now, so that the error comes where the mistake is."""
         self.session._analysis.of(logical)
         return Query(self.session, logical, self.early, self.sideline)
 
@@ -79,7 +80,7 @@ class Query:
         return self._step(L.Select((self._logical,), pairs_of("select", columns, named)))
 
     def map(self, function: Function, schema: str) -> Query:
-        """What a Python function makes of each row, such as the answer of a model. Rows keep their time.
+        """Each row through a Python function, such as a model. Rows keep their time.
 
         Args:
             function: gets a `pyarrow.RecordBatch` of the columns so far. It gives one (or a `pyarrow.Table`) with
@@ -96,8 +97,8 @@ class Query:
     def union(self, *others: Query) -> Query:
         """The rows, or results, of this and of others together, columns by name.
 
-        All sides have the same columns, of types that go together, and the same kind of time. Rows come as they
-        arrive. Windows wait for the side that is furthest behind. Each stream keeps its own disorder policy.
+        All sides have the same columns, of types that go together, and the same kind of time. Rows are passed on as
+        they arrive. Windows wait for the side that is furthest behind. Each stream keeps its own disorder policy.
         """
         for other in others:
             if not isinstance(other, Query):
@@ -105,7 +106,7 @@ class Query:
             if other.session is not self.session:
                 raise QueryError("union(): the other query is of another session; declare its streams in this one")
         logical = L.Union((self._logical, *(other._logical for other in others)))
-        # A mistake on the way to a window is told here; what can only be rows of one is told by start().
+        # What no window can take is refused here. What a sink cannot take is refused by start().
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
 
@@ -146,13 +147,13 @@ class Query:
     ) -> Windowed:
         """The stream cut into windows of its time, or of another attribute of its rows; `agg` is next.
 
-        `window("10 minutes")` tumbles: windows lie side by side. They lie as Spark's `window()` lays them. For a
-        window that ends with each row, see `rolling`.
+        `window("10 minutes")` tumbles: windows lie side by side, and begin where those of Spark's `window()` do.
+        For a window that ends with each row, see `rolling`.
 
-        Over results of windows it is a query over a query, as in the largest of the sums of all sensors (S5's
-        Q3-4). A result is a row whose time is the last tick of its window. So a window [s, e) takes the results of
-        the windows that end in (s, e]: to compare the groups of each window with one another, give the outer window
-        the slide of this query as its size.
+        Results of windows can be windowed again, as in the largest of the sums of all sensors (S5's Q3-4). The time
+        of a result is the last tick of its window. So a window [s, e) takes the results of the windows that end in
+        (s, e]. To compare the groups of each window with one another, give the outer window the slide of this query
+        as its size.
 
         Args:
             size: the length of a window, as in "10 minutes".
@@ -221,7 +222,8 @@ class Query:
         """
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
-        return self.session._open().start(self, sink, late, name, hold, early, sideline, ordered)
+        settings = QuerySettings(early=early, sideline=sideline, ordered=ordered)
+        return self.session._open().start(self, sink, late, name, hold, settings)
 
     def describe(self) -> str:
         """The plan as text, one line a step."""
@@ -261,9 +263,8 @@ class Windowed:
     def join(self, other: Query | Windowed, on: On = None, how: str = "inner") -> Query:
         """The pairs of rows that are alive at the same time; see `Query.join`.
 
-        A row of time t finds partners for its range, until t + range; of a window of rows, until so many rows of
-        its own side have come behind it. A pair comes as soon as both rows are there; its time is that of the
-        later one.
+        A row of time t finds partners until t + range. With `rows=n` it finds partners until n more rows of its own
+        side have come. A pair is given as soon as both rows are there. Its time is that of the later row.
         """
         _check_plain(self)
         return _join(self.session, (self._logical.inputs[0], self._logical.window), other, on, how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 
 from slackwater.engine.loop import Loop
 from slackwater.spark.api.catalogue import Declared
@@ -24,13 +24,14 @@ class Readers:
         self._loop = loop
         self._pages = pages
         self._checkpoints = place.child("checkpoints")
-        self._ingests: dict[str, Ingest] = {}
+        self._ingests: Mapping[str, Ingest] = {}
         """Replaced, never changed: the executor's thread stops streams, the user's starts them."""
         self._changing = threading.Lock()
-        self._stopping: list[threading.Thread] = []
+        self._stopping: tuple[threading.Thread, ...] = ()
+        """Replaced, never changed, too."""
 
     def read(self, declared: Declared, columns: set[str], spooling: bool, available_now: bool) -> None:
-        """Have a stream read with these columns, from where its checkpoint stands."""
+        """Read a stream with these columns, from its checkpoint on."""
         name = declared.node.name
         with self._changing:
             ingest = self._ingests.get(name)
@@ -98,11 +99,12 @@ class Readers:
     def join(self, seconds: float | None = None) -> None:
         """Wait for what is being stopped."""
         until = None if seconds is None else time.monotonic() + seconds
-        for thread in list(self._stopping):
+        for thread in self._stopping:
             thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def _apart(self, stops: list[Callable[[], None]]) -> None:
-        for stop in stops:
-            thread = threading.Thread(target=stop, name="slackwater-stop", daemon=True)
+        threads = [threading.Thread(target=stop, name="slackwater-stop", daemon=True) for stop in stops]
+        for thread in threads:
             thread.start()
-            self._stopping.append(thread)
+        with self._changing:
+            self._stopping = (*(thread for thread in self._stopping if thread.is_alive()), *threads)

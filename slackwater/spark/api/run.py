@@ -1,4 +1,4 @@
-"""A running query: its results, its figures, how it stands, and the way to stop it."""
+"""A running query: its results, its figures, its status, and how to stop it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import Column
 
 from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
@@ -14,7 +15,9 @@ from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.await_end import await_end
+from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.metric_types import Metrics
+from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
 from slackwater.spark.sinks.memory_sink import MemorySink
@@ -50,6 +53,7 @@ class Run:
         self._resumable = False
         """Whether the journal keeps what it takes to go on in a later session."""
         self._running = running
+        self._figures = RunFigures(name, plan, sink, running.pages)
         self._last: Metrics | None = None
         self._ended = threading.Event()
         self._error: RunError | None = None
@@ -66,11 +70,11 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How it stands: "waiting", "running", "finished", "stopped" or "failed".
+        """One of "waiting", "running", "finished", "stopped" and "failed".
 
         "waiting": nothing is read for it now, because it was started with `hold=True`, or is a replay before
         `session.run_available()`, or all there was has been read. "running": its stream is being read.
-        "finished": its replay has come to its end. "stopped": by `stop()`. "failed": `exception()` says why.
+        "finished": its replay has ended. "stopped": by `stop()`. "failed": `exception()` says why.
         """
         self._running.look_after_readers()
         if not self.active:
@@ -131,34 +135,40 @@ class Run:
     def metrics(self) -> Metrics:
         """The figures of the run, by name.
 
-        Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), what the disorder
-        policy says of itself (`policy`), what was lost and to which sources and windows, state, queues, time in
-        Spark. Those of a query that has ended stay as they were. docs/metrics.md says what each of them means.
+        Heartbeat and its lag, rows, how late rows come (`lateness`, in seconds for timestamps), figures of the
+        disorder policy (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
+        Those of a query that has ended stay as they were. docs/metrics.md explains each of them.
         """
-        return self._running.metrics(self) if self._last is None else self._last
+        return self._current_metrics() if self._last is None else self._last
+
+    def _current_metrics(self) -> Metrics:
+        """From what the executor's thread has published."""
+        running = self._running
+        now = (running.clock if self._play is None else self._play.clock).now()
+        return self._figures.at(running.loop.history.latest, now, running.controls.sources(self._play))
 
     def explain(self, format: Format = "text", chart: bool = False) -> str:
         """The operators of the query, each with its heartbeat, what waits before it and what it costs.
 
         Args:
             format: "text", "mermaid" (a flowchart that many viewers of Markdown draw) or "svg" (a picture).
-            chart: give the progress charts of the query instead (S2), as text or as a picture: what is left of a
-                row behind each operator, and after how much work.
+            chart: give the progress charts of the query instead (S2), as text or as a picture: how much of a row
+                each operator leaves, and after how much work.
         """
         figures = self.metrics()
         if chart:
             return explain_charts(figures["operators"], format)
         return explain(figures["operators"], self.name, format, figures["strategy"], figures["choices"])
 
-    def prod(self, until: object = None, where: str | None = None, at: object = None) -> None:
+    def prod(self, until: object = None, where: str | Column | None = None, at: object = None) -> None:
         """Ask for early answers of the open windows now, from what has arrived (S5). They go to the query's sink.
 
         Args:
             until: only windows that end by then: a time of the stream, a datetime or text for timestamps.
-            where: only groups that meet this condition on the group columns.
+            where: only groups that meet this condition on the group columns: Spark SQL text, or a Column.
             at: only windows that contain this time (S5's "timestamp = t").
         """
-        self._running.prod(self, Ask(until, where, at))
+        self._running.prod(self, Ask(until, unwrapped("prod", where), at))
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query or all its streams have ended, at most for `timeout` seconds; whether they have.
@@ -186,7 +196,7 @@ class Run:
         self._running.stop_run(self)
 
     def flush(self) -> None:
-        """Make all rows visible that the Parquet sinks have; `stop()` and `session.run_available()` do so too."""
+        """Write all rows that the Parquet sinks hold; `stop()` and `session.run_available()` do so, too."""
         for rows, output in (("results", self.sink), ("late rows", self._late)):
             if isinstance(output, ParquetSink):
                 try:
@@ -202,7 +212,7 @@ class Run:
     def _end(self, error: BaseException | None = None) -> None:
         """It has been stopped, or has failed: perhaps at the last results, while it was being stopped."""
         if self.active:
-            self._last = self._running.metrics(self)
+            self._last = self._current_metrics()
         if isinstance(error, RunError):
             self._error = error
         elif error is not None:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 
-from slackwater.engine.build import Settings, add_query, source_label
-from slackwater.engine.enabling import Enabling
+from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
+from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError, RunError
-from slackwater.estimates.early import Early
 from slackwater.events import decision, event
 from slackwater.operators.prod_request import check_settings, read_prod
 from slackwater.operators.sink import Output
@@ -25,13 +24,9 @@ from slackwater.plan.columns import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import SystemClock
-from slackwater.scheduling.heartbeats import Heartbeats
-from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
 from slackwater.spark.api.journal_queries import JournalQueries
-from slackwater.spark.api.metric_types import Metrics
-from slackwater.spark.api.metrics import run_metrics
 from slackwater.spark.api.plays import Play, Plays, check_kind
 from slackwater.spark.api.prod_streams import Control
 from slackwater.spark.api.query import Query
@@ -44,7 +39,6 @@ from slackwater.spark.sinks.parquet_sink import ParquetSink
 from slackwater.spark.sinks.sinks import SinkLike, make_sink
 from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
-from slackwater.windows.sideline import Sideline
 
 _log = logging.getLogger(__name__)
 
@@ -58,13 +52,10 @@ class Running:
         pages: SparkPages,
         place: StorageDir,
         journal: FileJournal | None,
-        strategy: Strategy | None,
+        settings: EngineSettings,
         resident_limit: int,
-        quiet_streams: Enabling | None = None,
-        heartbeat_scope: Heartbeats | None = None,
-        batch_pages: bool = True,
     ) -> None:
-        self.runs: dict[str, Run] = {}
+        self.runs: Mapping[str, Run] = {}
         """Replaced, never changed: all threads go through it."""
         self._starting = threading.Lock()
         """Two threads may start queries."""
@@ -72,8 +63,8 @@ class Running:
         self.pages = pages
         self._noted = JournalQueries(journal)
         self._resident_limit = resident_limit
-        self._clock = SystemClock()
-        executor = Executor(self._clock, journal, strategy, pages, quiet_streams, heartbeat_scope, batch_pages)
+        self.clock = SystemClock()
+        executor = Executor(self.clock, journal, pages, settings)
         pages.counts_pairs = executor.counts_rows
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)
@@ -84,9 +75,9 @@ class Running:
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
         self.controls = Controls(self.loop, lambda: self.runs)
-        self._inputs: dict[str, Declared] = {}
-        """The streams that queries read, by the names of their sources."""
-        self._open: set[str] = set()
+        self._inputs: Mapping[str, Declared] = {}
+        """The streams that queries read, by the names of their sources. Replaced, never changed, too."""
+        self._open: frozenset[str] = frozenset()
         """Live streams that are read as rows come, not only by `run_available`."""
         self.is_working_off = False
         """Whether `run_available` is under way."""
@@ -102,11 +93,9 @@ class Running:
         late: SinkLike,
         name: str | None,
         hold: bool,
-        early: Early | None,
-        sideline: Sideline | None,
-        ordered: bool,
+        settings: QuerySettings,
     ) -> Run:
-        """Start a query; an error leaves everything as it was."""
+        """Start a query by the settings that its user chose; an error leaves everything as it was."""
         self.loop.check_outside()
         with self._starting:
             plan, label = query._plan, self._label(name)
@@ -114,7 +103,7 @@ class Running:
                 self.controls.refuse(stream.name)
             if any(run.active and run.query is query for run in self.runs.values()):
                 raise RunError("this query has been started already; stop its run first, or build the query again")
-            check_settings(plan, early, sideline, late)
+            check_settings(plan, settings.early, settings.sideline, late)
             replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
@@ -122,8 +111,14 @@ class Running:
             play = self._play(label) if replayed else None
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
-            clock = None if play is None else play.clock
-            settings = Settings(late_output, self._resident_limit, clock, early, ordered, sideline, known, reserved)
+            settings = replace(
+                settings,
+                late=late_output,
+                resident_limit=self._resident_limit,
+                clock=None if play is None else play.clock,
+                labels=known,
+                reserved=reserved,
+            )
             self.runs = {**self.runs, label: run}
             try:
                 self._add(run, output, settings)
@@ -159,7 +154,7 @@ class Running:
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
         return self.plays.next(known.values(), sources)
 
-    def _add(self, run: Run, output: Output, settings: Settings) -> None:
+    def _add(self, run: Run, output: Output, settings: QuerySettings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
         self._inputs = {**self._inputs, **{stream.name: self._input(stream) for stream in streams_of(run.plan)}}
         self.controls.attach(run._play)
@@ -256,7 +251,7 @@ class Running:
     def read(self, available_now: bool = False) -> list[str]:
         """Have the open streams read, or all of them for what there is now; streams of prods last."""
         wanted = self.live_streams()
-        self._open = set() if available_now else self._open & wanted
+        self._open = frozenset() if available_now else self._open & wanted
         names = sorted(wanted if available_now else self._open)
         for name in names:
             readers = [r for r in self.runs.values() if r.active and name in r.streams]
@@ -296,12 +291,7 @@ class Running:
         names = dict.fromkeys(name for run in runs for name in run.streams)
         return [replay for name in names if (replay := self._inputs[name].replay) is not None]
 
-    # --- figures and prods
-
-    def metrics(self, run: Run) -> Metrics:
-        """Figures of a query, from what the executor's thread has published."""
-        now = (self._clock if run._play is None else run._play.clock).now()
-        return run_metrics(run, self.loop.history.latest, now, self.pages, self.controls.sources(run._play))
+    # --- prods
 
     def prod(self, run: Run, asked: Ask) -> None:
         """Ask a query for an answer now."""

@@ -6,25 +6,28 @@ import atexit
 import logging
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.dashboard import LivePage
-from slackwater.engine.enabling import Enabling
+from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.records import History
+from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings
 from slackwater.errors import QueryError, RunError
 from slackwater.events import event
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
-from slackwater.scheduling.heartbeats import Heartbeats
+from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.heartbeats import Heartbeats, operator_level
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
+from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.declare import check_frame, check_table, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.notebook import session_html, session_line
@@ -48,9 +51,9 @@ _unstopped: set[Session] = set()
 
 @atexit.register
 def stop_at_exit() -> None:
-    """A program may end without `stop()`: what was done is committed and shown all the same.
+    """Commit and write what was done when a program ends without `stop()`.
 
-    Else Spark would find half of the program gone, in the middle of a batch, and say so with many words.
+    Otherwise Spark would lose half of the program in the middle of a batch, and log long errors.
     """
     for session in list(_unstopped):
         try:
@@ -85,7 +88,7 @@ class Session(SpeaksSql):
         self,
         spark: SparkSession | None = None,
         journal: str | os.PathLike[str] | None = None,
-        resident_limit: int = 256 * 2**20,
+        resident_limit: int = RESIDENT_LIMIT,
         strategy: Strategy | None = None,
         sync: bool = True,
         quiet_streams: Enabling | None = None,
@@ -95,18 +98,13 @@ class Session(SpeaksSql):
         disk: str | int = DISK,
         storage: str | os.PathLike[str] | None = None,
     ) -> None:
-        if strategy is not None and not isinstance(strategy, Strategy):
-            known = "sw.fifo() or sw.chain(max_wait='10 seconds')"
-            raise QueryError(f"strategy={strategy!r}: write strategy= with {known}")
-        if quiet_streams is not None and not isinstance(quiet_streams, Enabling):
-            raise QueryError(
-                f"quiet_streams={quiet_streams!r}: write sw.on_demand(), or sw.papers.periodic('1 second')"
-            )
-        if heartbeat_scope is not None and (
-            isinstance(heartbeat_scope, type) or not hasattr(heartbeat_scope, "labels")
-        ):
-            levels = "sw.operator_level() or sw.memory_aware()"
-            raise QueryError(f"heartbeat_scope={heartbeat_scope!r}: write heartbeat_scope= with {levels}")
+        settings = EngineSettings(
+            fifo() if strategy is None else strategy,
+            on_demand() if quiet_streams is None else quiet_streams,
+            operator_level() if heartbeat_scope is None else heartbeat_scope,
+            batch_pages,
+        )
+        _check_settings(settings)
         self.spark = spark if spark is not None else embedded()
         given = shared_place(self.spark, journal, storage)
         self._journal = None if journal is None else open_journal(StorageDir.of(journal), sync)
@@ -123,22 +121,12 @@ class Session(SpeaksSql):
         pages.streams = self._catalogue.frame
         pages.room = MemoryBudget(read_size(memory, "memory"), read_size(disk, "disk"))
         self._analysis = Analysis(self._catalogue)
-        self._tables: dict[str, DataFrame] = {}
-        """Stored relations as the user gave them."""
+        self._tables: Mapping[str, DataFrame] = {}
+        """Stored relations as the user gave them. Replaced, never changed: several threads may use a session."""
         self._stopped = False
         self._pages: list[LivePage] = []
         try:
-            self._running = Running(
-                self._catalogue,
-                pages,
-                self._place,
-                self._journal,
-                strategy,
-                resident_limit,
-                quiet_streams,
-                heartbeat_scope,
-                batch_pages,
-            )
+            self._running = Running(self._catalogue, pages, self._place, self._journal, settings, resident_limit)
         except BaseException:
             self._close()
             raise
@@ -151,10 +139,10 @@ class Session(SpeaksSql):
         name: str,
         df: DataFrame,
         *,
-        time: str | Internal | Latent,
-        source: str | None = None,
+        time: str | Column | Internal | Latent,
+        source: str | Column | None = None,
         disorder: Disorder | None = None,
-        arrival: str | None = None,
+        arrival: str | Column | None = None,
         page: str = "10 seconds",
         trigger: str | None = None,
         role: str | None = None,
@@ -167,7 +155,7 @@ class Session(SpeaksSql):
         Args:
             name: the stream's name, for SQL and for the journal.
             df: the rows: a streaming DataFrame, or a static one together with `arrival`.
-            time: the column, or Spark SQL expression, of application time: a timestamp, a date, a whole number or a
+            time: the column of application time, as Spark SQL or a Column: a timestamp, a date, a whole number or a
                 decimal of at most 18 digits. Or sw.internal(): the clock's when a page is let in. Or sw.latent():
                 the clock's when a window takes it.
             source: the column that says who sent a row, where many send into one stream.
@@ -184,14 +172,16 @@ class Session(SpeaksSql):
         if name in self._catalogue:
             raise QueryError(f"there is already a stream {name!r}; declare each stream once")
         check_frame(name, df)
+        clock: str | Internal | Latent = unwrapped("time", time)
+        source, arrival = unwrapped("source", source), unwrapped("arrival", arrival)
         rows = moved_to(self._running.pages.spark, df)
         if check_role(name, role, {"disorder": disorder, "source": source}):
-            control = read_control(name, rows, time, arrival)
+            control = read_control(name, rows, clock, arrival)
             declared = Declared(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
             self._catalogue.declare(declared)
             self._running.control(control, declared)
         else:
-            node = stream_node(name, rows, time, source, disorder)
+            node = stream_node(name, rows, clock, source, disorder)
             self._catalogue.check_behind(node, not df.isStreaming)
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
@@ -202,13 +192,13 @@ class Session(SpeaksSql):
         Tables and views of Spark have one already. Its rows are read anew for each page; `df.cache()` keeps them.
         """
         check_table(name, df, list(self._catalogue))
-        self._tables[name] = df
-        self._catalogue.tables[name] = moved_to(self._running.pages.spark, df)
+        self._tables = {**self._tables, name: df}
+        self._catalogue.register(name, df)
 
     def _stored(self, df: DataFrame) -> str:
         """The name of a static DataFrame; a new one where it has none."""
         rows = self._catalogue.tables
-        known = next((name for name, of in self._tables.items() if of is df), None)
+        known = next((name for name, table in self._tables.items() if table is df), None)
         if known is None:
             known = next(n for k in count(1) if (n := f"table{k}") not in rows and n not in self._catalogue)
             self.register_table(known, df)
@@ -221,7 +211,7 @@ class Session(SpeaksSql):
         return list(self._running.runs.values())
 
     def _open(self) -> Running:
-        """What runs the queries, as long as the session has not been stopped."""
+        """What runs the queries; refused after `stop()`."""
         self._check()
         return self._running
 
@@ -249,7 +239,7 @@ class Session(SpeaksSql):
             progress: a function that is called after each replayed page, with a dict: its `stream`, its number
                 `page`, its `rows`, and the replay's `clock` in microseconds. True shows a bar.
             speed: how many seconds of a replay pass in one: 60 plays an hour in a minute. Without it the clock
-                stands while a page is worked on, and answers do not depend on how long work takes.
+                does not move while a page is worked on, so answers do not depend on how long work takes.
         """
         self._check()
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
@@ -339,3 +329,20 @@ class Session(SpeaksSql):
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+
+
+def _check_settings(settings: EngineSettings) -> None:
+    """Refuse what is no strategy, no enabling or no level of heartbeats."""
+    strategy, quiet, scope = settings.strategy, settings.quiet_streams, settings.heartbeat_scope
+    for name, value, fits, known in (
+        ("strategy", strategy, isinstance(strategy, Strategy), "sw.fifo() or sw.chain(max_wait='10 seconds')"),
+        ("quiet_streams", quiet, isinstance(quiet, Enabling), "sw.on_demand() or sw.papers.periodic('1 second')"),
+        (
+            "heartbeat_scope",
+            scope,
+            hasattr(scope, "labels") and not isinstance(scope, type),
+            "sw.operator_level() or sw.memory_aware()",
+        ),
+    ):
+        if not fits:
+            raise QueryError(f"{name}={value!r}: write {name}= with {known}")

@@ -58,7 +58,8 @@ def tune(
         targets: shares that may be lost.
         delays: fixed delays that are tried too, such as the one in use.
         policies: policies that are tried too, such as sw.sensors("2 seconds", timeout="1 minute").
-        progress: is told what is being done, and how many steps of how many are; without it, a bar on a terminal.
+        progress: a function that is called with the step under way, its number and how many there are. Without
+            it, a terminal shows a bar.
     """
     check_arrival(arrival)
     assert arrival is not None

@@ -1,0 +1,47 @@
+"""What a user chooses: for all queries of a session, and for one query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slackwater.engine.enabling import Enabling
+from slackwater.estimates.early import Early
+from slackwater.operators.label import Label
+from slackwater.operators.sink import Output
+from slackwater.progress.clock import Clock
+from slackwater.scheduling.fifo import Fifo
+from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
+from slackwater.scheduling.strategy import Strategy
+from slackwater.windows.sideline import Sideline
+
+#: Bytes of a query's windows that the driver holds.
+RESIDENT_LIMIT = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an executor works; `Session` explains each field."""
+
+    strategy: Strategy = field(default_factory=Fifo)
+    quiet_streams: Enabling = field(default_factory=Enabling)
+    heartbeat_scope: Heartbeats = field(default_factory=OperatorLevel)
+    batch_pages: bool = False
+    """Whether waiting pages of a stream are taken as one."""
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """How a query is run."""
+
+    late: Output | None = None
+    resident_limit: int = RESIDENT_LIMIT
+    clock: Clock | None = None
+    """That of the replay that it reads; without it, the executor's own."""
+    early: Early | None = None
+    ordered: bool = False
+    """Whether the sink gets rows in the order of time."""
+    sideline: Sideline | None = None
+    labels: dict[str, Label] = field(default_factory=dict)
+    """Labels that the journal knows the query's parts by; some may be another query's."""
+    reserved: frozenset[str] = frozenset()
+    """Labels that the journal keeps for other queries."""
