@@ -109,6 +109,19 @@ class DisorderController(SilenceTracker):
     It is what holds time back: one tuple far off makes d large for good, and only an offset can make up for it.
     """
 
+    STATE = (
+        *SilenceTracker.STATE,
+        "_mean",
+        "_weight",
+        "_distance",
+        "_offset",
+        "_lost",
+        "_pairs",
+        "_fresh_lost",
+        "_fresh_pairs",
+        "_refreshed",
+    )
+
     def __init__(self, dratio: Fraction, every: int | None, timeout: int | None, domain: TimeDomain) -> None:
         super().__init__(timeout)
         self._dratio, self._every, self._domain = dratio, every, domain
@@ -167,15 +180,6 @@ class DisorderController(SilenceTracker):
         if not self._spent() if by > 0 else self._target() >= self._heartbeat:
             self._offset = max(-2 * self._distance, min(self._offset - by, self._distance))
 
-    def state(self) -> dict[str, Any]:
-        """All of it: a few whole numbers."""
-        return {name: getattr(self, f"_{name}") for name in _STATE}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        for name in _STATE:
-            setattr(self, f"_{name}", state[name])
-
     def metrics(self) -> dict[str, Any]:
         """Where the mean stands, how far from it tuples were, the offset, and the share that was lost so far."""
         lost, pairs = self._lost + self._fresh_lost, self._pairs + self._fresh_pairs
@@ -186,22 +190,6 @@ class DisorderController(SilenceTracker):
             "dratio": _percent(self._dratio),
             "dropped": f"{100 * lost / pairs:.3g}%" if pairs else "0%",
         }
-
-
-_STATE = (
-    "mean",
-    "weight",
-    "distance",
-    "highest",
-    "offset",
-    "lost",
-    "pairs",
-    "fresh_lost",
-    "fresh_pairs",
-    "refreshed",
-    "last_arrival",
-    "heartbeat",
-)
 
 
 POLICIES.append(

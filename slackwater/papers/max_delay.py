@@ -62,6 +62,7 @@ def _show(span: int) -> str:
 class MaxDelayTracker(SilenceTracker):
     """Follows the largest delay; one row that was on its way for a day holds time back by a day, for good."""
 
+    STATE = (*SilenceTracker.STATE, "_delay")
     absolute_clock: ClassVar[bool] = True
 
     def __init__(self, timeout: int | None) -> None:
@@ -76,15 +77,6 @@ class MaxDelayTracker(SilenceTracker):
         delay = arrival.at - arrival.lowest
         self._delay = delay if self._delay is None else max(self._delay, delay)
         self._raise(arrival.at - self._delay - 1)
-
-    def state(self) -> dict[str, Any]:
-        """The delay, and what every such tracker keeps."""
-        return {"delay": self._delay, **super().state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._delay = state["delay"]
-        super().restore(state)
 
     def metrics(self) -> dict[str, Any]:
         """The largest delay."""

@@ -12,6 +12,7 @@ import numpy as np
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, TimeDomain
 
@@ -46,7 +47,7 @@ Known = dict[Hashable, Any]
 """What trackers know in common, by what it is: the first that comes to know it keeps it up to date for all."""
 
 
-class Tracker(ABC):
+class Tracker(Restorable, ABC):
     """Turns arrivals and the passing of wall-clock time into heartbeats that never go back.
 
     It is what holds time back: a tracker that stays at `Heartbeat.NONE` keeps every window of its stream open.
@@ -112,14 +113,6 @@ class Tracker(ABC):
         of `wake_at`, and not before: otherwise every tick would wake the engine for nothing.
         """
         return None
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """All that a restart needs: JSON values; what is large as int64 or float64 arrays at the top level."""
-
-    @abstractmethod
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`; arrays come back as arrays."""
 
     def metrics(self) -> dict[str, Any]:
         """Figures for a person."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
 _NOTHING: Ints = np.zeros(0, dtype=np.int64)
 
 
-class Ring:
+class Ring(Restorable):
     """Heartbeats of n streams: `beats` holds now, the ring what the clock will bring up to `span` ticks ahead.
 
     A cell stands for `unit` ticks of the wall clock and takes effect at its end. So a coarser unit needs fewer
@@ -142,15 +144,20 @@ class Ring:
         at, streams, beats = (np.concatenate(column) for column in zip(*found, strict=True))
         return at, streams, beats
 
-    def load(self, now: int, beats: Ints, pending: tuple[Ints, Ints, Ints]) -> None:
-        """Continue from an earlier `now`, `beats` and `pending()`, also of a finer unit."""
-        self.now = now
-        self.beats = beats.copy()
+    def state(self) -> dict[str, Any]:
+        """Heartbeats now and to come, as arrays."""
+        at, streams, beats = self.pending()
+        pending = {"pending_at": at, "pending_streams": streams, "pending_beats": beats}
+        return {"now": self.now, "beats": self.beats.copy(), **pending}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier `state()`, also of a finer unit."""
+        self.now, self.beats = state["now"], np.array(state["beats"], dtype=np.int64)
         self._ahead.fill(MIN_TICK)
         self._used.fill(False)
-        at, streams, values = pending
+        at, streams, values = (state[f"pending_{part}"] for part in ("at", "streams", "beats"))
         if len(at):
             # An instant was rounded up to its unit, but never lay more than `span` ahead.
-            cell = -(-np.minimum(at, now + self.span) // self.unit) % self.cells
-            np.maximum.at(self._ahead, cell * len(beats) + streams, values)
+            cell = -(-np.minimum(at, self.now + self.span) // self.unit) % self.cells
+            np.maximum.at(self._ahead, cell * len(self.beats) + streams, values)
             self._used[cell] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
@@ -22,6 +22,8 @@ def read_timeout(timeout: str | timedelta | None) -> int | None:
 
 class SilenceTracker(Tracker):
     """Keeps the heartbeat, the largest time and the last arrival; a subclass raises the heartbeat by its rule."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("_highest", "_last_arrival", "_heartbeat")
 
     def __init__(self, timeout: int | None) -> None:
         self._timeout = timeout
@@ -59,12 +61,3 @@ class SilenceTracker(Tracker):
         if self._timeout is None or self._heartbeat >= self._highest:
             return None
         return self._last_arrival + self._timeout
-
-    def state(self) -> dict[str, Any]:
-        """Largest time, last arrival and heartbeat."""
-        return {"highest": self._highest, "last_arrival": self._last_arrival, "heartbeat": self._heartbeat}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._highest, self._last_arrival = state["highest"], state["last_arrival"]
-        self._heartbeat = state["heartbeat"]

@@ -6,7 +6,7 @@ Internal and latent time stand where a disorder policy does: rows are stamped as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
@@ -93,6 +93,7 @@ class StampTracker(Tracker):
     100
     """
 
+    STATE = ("_heartbeat",)
     absolute_clock: ClassVar[bool] = True
     goes_on = True
 
@@ -119,12 +120,6 @@ class StampTracker(Tracker):
         """One tick later."""
         return tick + 1
 
-    def state(self) -> dict[str, Any]:
-        return {"heartbeat": self._heartbeat}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._heartbeat = state["heartbeat"]
-
 
 class LatentTracker(Tracker):
     """Promises nothing: the operator that stamps the rows does."""
@@ -135,9 +130,3 @@ class LatentTracker(Tracker):
 
     def arrive(self, arrival: Arrival) -> None:
         """Its rows have no time yet."""
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """There is nothing to keep."""

@@ -222,7 +222,7 @@ def test_what_a_coarser_ring_takes_over_comes_no_sooner(
         for ring in (exact, fine):
             ring.advance(now)
             ring.promise(target, np.array([now + min(ahead, span)]), np.array([beat]))
-    coarse.load(fine.now, fine.beats, fine.pending())
+    coarse.restore(fine.state())
     for later in range(now, now + span + 15):
         exact.advance(later)
         coarse.advance(later)

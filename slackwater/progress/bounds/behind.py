@@ -16,7 +16,7 @@ from slackwater.progress.disorder import Disorder, SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain
-from slackwater.progress.time_kinds import is_stamped
+from slackwater.progress.time_kinds import LatentTracker, is_stamped
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Behind:
         """A fresh tracker."""
         pair = Pair(self.after, ticks(self.by, domain, "by"))
         bounds = SkewMatrix([[None, pair], [None, None]], [0, self.latency], [self.stream, ""])
-        return BehindTracker(HeartbeatGenerator(bounds), None if self.own is None else self.own.tracker(domain))
+        return BehindTracker(
+            HeartbeatGenerator(bounds), LatentTracker() if self.own is None else self.own.tracker(domain)
+        )
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -92,10 +94,12 @@ class BehindTracker(Tracker):
     Heartbeat(tick=70)
     """
 
-    def __init__(self, generator: HeartbeatGenerator, own: Tracker | None) -> None:
+    STATE = ("_generator", "_own")
+
+    def __init__(self, generator: HeartbeatGenerator, own: Tracker) -> None:
         self._generator = generator
         self._own = own
-        self.goes_on = own is not None and own.goes_on
+        self.goes_on = own.goes_on
 
     @property
     def _beat(self) -> int:
@@ -104,19 +108,17 @@ class BehindTracker(Tracker):
 
     @property
     def heartbeat(self) -> Heartbeat:
-        own = Heartbeat.NONE if self._own is None else self._own.heartbeat
-        return max(own, Heartbeat(self._beat))
+        return max(self._own.heartbeat, Heartbeat(self._beat))
 
     def by_source(self) -> SourceHeartbeats | None:
         """The other stream's promise is one of all sources."""
-        by, beat = None if self._own is None else self._own.by_source(), self._beat
+        by, beat = self._own.by_source(), self._beat
         if by is None or beat == MIN_TICK:
             return by
         return SourceHeartbeats(by.names, np.maximum(by.ticks, beat), max(by.others, beat))
 
     def arrive(self, arrival: Arrival) -> None:
-        if self._own is not None:
-            self._own.arrive(arrival)
+        self._own.arrive(arrival)
 
     def arrive_beside(self, stream: str, arrival: Arrival) -> None:
         """A page of the other stream has arrived; all pages of this one that came before it have been sent on."""
@@ -124,38 +126,23 @@ class BehindTracker(Tracker):
             self._generator.arrive(0, arrival.timed, arrival.highest, arrival.at)
 
     def admit(self, page: int) -> None:
-        if self._own is not None:
-            self._own.admit(page)
+        self._own.admit(page)
 
     def hear(self, report: Report) -> None:
-        if self._own is not None:
-            self._own.hear(report)
+        self._own.hear(report)
 
     def tick(self, now: int) -> None:
-        if self._own is not None:
-            self._own.tick(now)
+        self._own.tick(now)
         # A promise of instant c is for what comes after c, and a page may still be admitted now.
         self._generator.tick(now - 1)
 
     def wake_at(self) -> int | None:
-        due, own = self._generator.wake_at(), None if self._own is None else self._own.wake_at()
+        due, own = self._generator.wake_at(), self._own.wake_at()
         return own if due is None else due + 1 if own is None else min(due + 1, own)
 
     def reaches(self, tick: int) -> int | None:
-        return None if self._own is None else self._own.reaches(tick)
-
-    def state(self) -> dict[str, Any]:
-        """Both; what is of the stream's own policy has a name in front."""
-        own = {} if self._own is None else self._own.state()
-        return {**self._generator.state(), **{f"own.{name}": value for name, value in own.items()}}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        own = {name.removeprefix("own."): v for name, v in state.items() if name.startswith("own.")}
-        self._generator.restore({name: v for name, v in state.items() if not name.startswith("own.")})
-        if self._own is not None:
-            self._own.restore(own)
+        return self._own.reaches(tick)
 
     def metrics(self) -> dict[str, Any]:
         """Figures of its own policy, and the other stream's promise."""
-        own = {} if self._own is None else self._own.metrics()
-        return {**own, "behind": {self._generator.bounds.names[0]: self._beat}}
+        return {**self._own.metrics(), "behind": {self._generator.bounds.names[0]: self._beat}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
@@ -80,6 +80,8 @@ class BoundedTracker(SilenceTracker):
     Heartbeat(tick=529999999)
     """
 
+    STATE = (*SilenceTracker.STATE, "_quiet_since")
+
     def __init__(self, slack: int, timeout: int | None, idle: int | None = None) -> None:
         super().__init__(timeout)
         self._slack = slack
@@ -106,12 +108,3 @@ class BoundedTracker(SilenceTracker):
         if self._idle is None or self._highest == MIN_TICK:
             return None
         return self._quiet_since + self._idle + 1 + tick - self._highest
-
-    def state(self) -> dict[str, Any]:
-        """Also since when it is quiet."""
-        return {**super().state(), "quiet_since": self._quiet_since}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        super().restore(state)
-        self._quiet_since = state.get("quiet_since", state["last_arrival"])

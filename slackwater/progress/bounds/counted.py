@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any
 
 from slackwater.progress.bounds.skew import TuplePair
+from slackwater.progress.restorable import Restorable
 
 
-class Watch:
+class Watch(Restorable):
     """Counts tuples of one stream S_j behind the timestamps of one origin φi, for the pairs (n, δ) of B_ij.
 
     The paper's interval is n tuples that φj *emits* after φi has emitted τ; only arrivals are seen. Let τ arrive at
@@ -31,6 +31,8 @@ class Watch:
     >>> watch.counted(at=6, before=9, after=10), watch.counted(at=7, before=10, after=11)
     ([], [70])
     """
+
+    STATE = ("_waiting", "_open")
 
     def __init__(self, pairs: tuple[TuplePair, ...]) -> None:
         self._pairs = pairs
@@ -72,12 +74,3 @@ class Watch:
 
     def _passed(self, count: int) -> int:
         return bisect_right(self._open, count, key=lambda opened: opened[0])
-
-    def state(self) -> dict[str, Any]:
-        """What waits and what is open."""
-        return {"waiting": [list(w) for w in self._waiting], "open": [list(o) for o in self._open]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._waiting = [(opens, timestamp) for opens, timestamp in state["waiting"]]
-        self._open = [(base, timestamp) for base, timestamp in state["open"]]

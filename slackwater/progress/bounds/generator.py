@@ -11,6 +11,7 @@ from slackwater.errors import JournalError
 from slackwater.progress.bounds.counted import Watch
 from slackwater.progress.bounds.skew import SkewBounds, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.ring import Ring
 from slackwater.progress.sources import Ints, index_of, lowered, whole
 from slackwater.progress.time import MIN_TICK
@@ -19,7 +20,7 @@ from slackwater.progress.time import MIN_TICK
 CELLS, CELLS_IN_ALL = 1024, 2**20
 
 
-class HeartbeatGenerator:
+class HeartbeatGenerator(Restorable):
     """Turns arrivals and the clock into a heartbeat for each stream: S1 Figure 2, with the memory of section 5.1.
 
     It is what holds time back: a stream of which no other and not itself guarantees anything stays at
@@ -53,6 +54,8 @@ class HeartbeatGenerator:
             of n tuples that were counted, none of an earlier one is still under way.
     """
 
+    STATE = ("_ring", "_highest", "_last_arrival", "_counts")
+
     def __init__(
         self,
         bounds: SkewBounds,
@@ -70,14 +73,14 @@ class HeartbeatGenerator:
         self._ring = Ring(n, span, max(1, -(-span // cells)) if unit is None else whole(unit, "unit", least=1))
         self._highest: int | None = None
         self._last_arrival = MIN_TICK
-        self._counts: dict[int, int] = {}
         self._by_target: dict[int, list[Watch]] = {}
         self._by_origin: dict[int | None, list[tuple[int, Watch]]] = {}
         for origin, target, pairs in self.bounds.counted():
             watch = Watch(pairs)
-            self._counts[target] = 0
             self._by_target.setdefault(target, []).append(watch)
             self._by_origin.setdefault(origin, []).append((target, watch))
+        # How many tuples of each stream have been counted, where any are.
+        self._counts: Ints = np.zeros(n if self._by_target else 0, dtype=np.int64)
 
     @property
     def unit(self) -> int:
@@ -158,9 +161,9 @@ class HeartbeatGenerator:
         latest = max(at, self._last_arrival)
         promised: list[tuple[int, int]] = []
         for source, came in zip(sources.tolist(), rows.tolist(), strict=True):
-            if at < latest or source not in self._counts:
+            if at < latest or source not in self._by_target:
                 continue
-            before = self._counts[source]
+            before = int(self._counts[source])
             self._counts[source] = after = before + came
             values = [v for watch in self._by_target[source] for v in watch.counted(at, before, after)]
             if values:
@@ -190,23 +193,14 @@ class HeartbeatGenerator:
 
     def state(self) -> dict[str, Any]:
         """Heartbeats now and to come (arrays), what was seen last, and what is being counted."""
-        at, streams, beats = self._ring.pending()
-        return {
-            "unit": self.unit,
-            "now": self._ring.now,
-            "heartbeats": self._ring.beats.copy(),
-            "pending_at": at,
-            "pending_streams": streams,
-            "pending_heartbeats": beats,
-            "highest": self._highest,
-            "last_arrival": self._last_arrival,
-            "counts": _ints(list(self._counts.values())),
-            "watches": [watch.state() for watches in self._by_target.values() for watch in watches],
-        }
+        return {**super().state(), "unit": self.unit, "watches": [watch.state() for watch in self._watches()]}
+
+    def _watches(self) -> list[Watch]:
+        return [watch for watches in self._by_target.values() for watch in watches]
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()` of the same bounds and unit."""
-        kept = (len(state["heartbeats"]), state["unit"], len(state["counts"]))
+        kept = (len(state["ring.beats"]), state["unit"], len(state["counts"]))
         here = (len(self._ring.beats), self.unit, len(self._counts))
         if kept != here:
             raise JournalError(
@@ -216,14 +210,9 @@ class HeartbeatGenerator:
         self._load(state)
 
     def _load(self, state: dict[str, Any]) -> None:
-        pending = state["pending_at"], state["pending_streams"], state["pending_heartbeats"]
-        self._ring.load(state["now"], state["heartbeats"], pending)
-        self._highest = state["highest"]
-        self._last_arrival = state["last_arrival"]
-        self._counts = dict(zip(self._counts, state["counts"].tolist(), strict=True))
-        watches = [watch for watches in self._by_target.values() for watch in watches]
-        for watch, kept_watch in zip(watches, state["watches"], strict=True):
-            watch.restore(kept_watch)
+        super().restore(state)
+        for watch, kept in zip(self._watches(), state["watches"], strict=True):
+            watch.restore(kept)
 
     def take_over(self, smaller: HeartbeatGenerator) -> None:
         """Continue from a generator with fewer of the same sources, whose last one has sent nothing yet.
@@ -238,14 +227,14 @@ class HeartbeatGenerator:
         [47, 44, 44, 44, 44]
         """
         state, n = smaller.state(), len(self._ring.beats)
-        old = len(state["heartbeats"])
-        last = state["pending_streams"] == old - 1
-        for name in ("pending_at", "pending_heartbeats"):
-            state[name] = np.concatenate([state[name], np.tile(state[name][last], n - old)])
+        old = len(state["ring.beats"])
+        last = state["ring.pending_streams"] == old - 1
         new = np.repeat(np.arange(old, n), int(last.sum()))
-        state["pending_streams"] = np.concatenate([state["pending_streams"], new])
-        state["heartbeats"] = np.append(state["heartbeats"], np.repeat(state["heartbeats"][-1:], n - old))
-        if self._counts:
+        state["ring.pending_streams"] = np.append(state["ring.pending_streams"], new)
+        for name in ("ring.pending_at", "ring.pending_beats"):
+            state[name] = np.append(state[name], np.tile(state[name][last], n - old))
+        state["ring.beats"] = np.append(state["ring.beats"], np.repeat(state["ring.beats"][-1:], n - old))
+        if len(self._counts):
             state["counts"] = np.append(state["counts"], np.zeros(n - old, dtype=np.int64))
             state["watches"] += [state["watches"][-1]] * (n - old)
         self._load(state)

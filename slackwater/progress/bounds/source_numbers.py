@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 
 #: From so many names a page on, they are looked up together.
@@ -66,7 +67,7 @@ class SourceNumbers:
         return found
 
 
-class SourceTable:
+class SourceTable(Restorable):
     """Columns with an entry for each source, in the order in which sources showed up. A subclass names them."""
 
     new: ClassVar[Mapping[str, int | float]]

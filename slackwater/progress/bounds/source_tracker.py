@@ -26,6 +26,8 @@ SHOWN = 5
 class StreamTracker(Tracker):
     """The stream is one source, whatever its source column says."""
 
+    STATE = ("_generator", "_unknown")
+
     def __init__(self, generator: HeartbeatGenerator) -> None:
         self._generator = generator
         self._unknown = 0
@@ -50,14 +52,6 @@ class StreamTracker(Tracker):
 
     def wake_at(self) -> int | None:
         return self._generator.wake_at()
-
-    def state(self) -> dict[str, Any]:
-        """The generator's, and the count of rows that no bound speaks of."""
-        return {**self._generator.state(), "unknown": self._unknown}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._generator.restore(state)
-        self._unknown = state["unknown"]
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the sources, and which of them (or of their groups) have the lowest heartbeats."""
@@ -188,7 +182,7 @@ class DiscoveredSources(KnownSources):
         return {**super().state(), "names": self._numbers.names, "alone": self._alone}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._slots = len(state["heartbeats"])
+        self._slots = len(state["generator.ring.beats"])
         self._generator = self._build(self._slots)
         self._numbers = SourceNumbers(state["names"])
         self._alone = state["alone"]

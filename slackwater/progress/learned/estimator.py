@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints, lowered
 from slackwater.progress.time import MIN_TICK
 
@@ -44,7 +45,7 @@ class Settings:
     """What δ_ij[t] starts from; None: from how the two streams stand when they are first seen together."""
 
 
-class SkewEstimator:
+class SkewEstimator(Restorable):
     """Figure 4 of S1 for m streams that become known one after the other, page by page.
 
     Of a page it takes, for each stream S_j, the number of tuples, the smallest and the largest timestamp. Figure 4

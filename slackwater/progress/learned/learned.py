@@ -11,11 +11,11 @@ import numpy as np
 
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import SourceHeartbeats, Tracker
-from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.learned.estimator import NEVER, PARTS, Settings, SkewEstimator
 from slackwater.progress.learned.lags import Lags
 from slackwater.progress.ring import Ring
+from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.sources import LARGEST, Ints, whole
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 
@@ -128,28 +128,28 @@ def learned(
         raise QueryError(
             f"tmax={tmax!r} must lie between 0 and {MOST_UNITS} times unit={unit!r}; write a longer unit"
         )
-    limit = None if timeout is None else microseconds(timeout)
-    if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be positive, as in timeout='10 minutes'")
     if adaptive and window is None:
         raise QueryError("adaptive=True moves the window, but window=None; write one, as in window='10 minutes'")
     if groups is not None:
         groups = whole(groups, "groups", least=1)
         if groups > 64:
             raise QueryError(f"groups={groups} is more than doublings of a lag there are; write 64 or less")
-    return Learned(length, timed, float(alpha), ahead, step, limit, adaptive, groups, initial)
+    return Learned(length, timed, float(alpha), ahead, step, read_timeout(timeout), adaptive, groups, initial)
 
 
-class LearnedTracker(Tracker):
+class LearnedTracker(SilenceTracker):
     """Estimates skew between streams, each a source or a group of them, and keeps a heartbeat for every source.
 
     It is what holds time back: a source's heartbeat stays as far behind the others as the source has been.
     """
 
+    STATE = (*SilenceTracker.STATE, "_estimator", "_lags", "_ring", "_grouped", "_has_sources")
+
     def __init__(
         self, settings: Settings, unit: int, timeout: int | None, groups: int | None, domain: TimeDomain
     ) -> None:
-        self._settings, self._unit, self._timeout, self._domain = settings, unit, timeout, domain
+        super().__init__(timeout)
+        self._settings, self._unit, self._domain = settings, unit, domain
         self._grouped = groups is not None
         self._lags = Lags(
             unit if domain is TimeDomain.TIMESTAMP else 1, groups or GROUPS, settings.window, settings.timed
@@ -159,14 +159,6 @@ class LearnedTracker(Tracker):
         if self._grouped:
             self._make_room(self._lags.classes)
         self._has_sources = False
-        self._highest = MIN_TICK
-        self._last_arrival = MIN_TICK
-        self._heartbeat = MIN_TICK
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """The least of all sources that have been seen."""
-        return Heartbeat(self._heartbeat)
 
     def by_source(self) -> SourceHeartbeats | None:
         """Of each source; of one that nobody has seen nothing is promised."""
@@ -228,7 +220,8 @@ class LearnedTracker(Tracker):
         if added:
             self._estimator.add(added)
             old, self._ring = self._ring, self._new_ring(streams)
-            self._ring.load(old.now, np.pad(old.beats, (0, added), constant_values=MIN_TICK), old.pending())
+            beats = np.pad(old.beats, (0, added), constant_values=MIN_TICK)
+            self._ring.restore({**old.state(), "beats": beats})
 
     def _new_ring(self, streams: int, now: int = MIN_TICK) -> Ring:
         ring = Ring(streams, self._settings.tmax * self._unit, self._unit)
@@ -242,7 +235,7 @@ class LearnedTracker(Tracker):
             return
         beats = self._ring.beats
         np.maximum(lags.beats, lags.followed(beats) if self._grouped else beats, out=lags.beats)
-        self._heartbeat = max(self._heartbeat, int(lags.beats.min()))
+        self._raise(int(lags.beats.min()))
 
     def tick(self, now: int) -> None:
         """Let promises fall due; after a silence of `timeout`, promise all that was seen."""
@@ -269,22 +262,7 @@ class LearnedTracker(Tracker):
 
     def state(self) -> dict[str, Any]:
         """Estimates, lags, heartbeats now and to come."""
-        at, streams, beats = self._ring.pending()
-        return {
-            **self._estimator.state(),
-            **{f"source_{name}": kept for name, kept in self._lags.state().items()},
-            "ring": self._ring.beats.copy(),
-            "ring_now": self._ring.now,
-            "pending_at": at,
-            "pending_streams": streams,
-            "pending_beats": beats,
-            "kept_with": self._kept_with(),
-            "grouped": self._grouped,
-            "has_sources": self._has_sources,
-            "highest": self._highest,
-            "last_arrival": self._last_arrival,
-            "heartbeat": self._heartbeat,
-        }
+        return {**super().state(), "kept_with": self._kept_with()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`; the length of W, alpha and the timeout may be others than before."""
@@ -293,14 +271,8 @@ class LearnedTracker(Tracker):
                 f"the kept estimates are for {state['kept_with']}, here it is {self._kept_with()}; "
                 "continue with the unit, tmax, kind of window and groups that they were kept with"
             )
-        self._estimator.restore(state)
-        self._lags.restore({k.removeprefix("source_"): v for k, v in state.items() if k.startswith("source_")})
-        self._ring = self._new_ring(len(state["ring"]))
-        pending = state["pending_at"], state["pending_streams"], state["pending_beats"]
-        self._ring.load(state["ring_now"], np.asarray(state["ring"], dtype=np.int64), pending)
-        self._grouped, self._has_sources = state["grouped"], state["has_sources"]
-        self._highest, self._last_arrival = state["highest"], state["last_arrival"]
-        self._heartbeat = state["heartbeat"]
+        self._ring = self._new_ring(len(state["ring.beats"]))
+        super().restore(state)
 
     def metrics(self) -> dict[str, Any]:
         """How many sources, W as it stands, and how far behind the others each source or group is taken to be."""
