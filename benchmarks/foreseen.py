@@ -104,7 +104,7 @@ class Choices:
 
 
 def judged(case: Case, ends: Ints) -> NDArray[np.bool_]:
-    """The windows whose waits count, as in `Outcome.waits`."""
+    """The windows whose waits count, as in `TrialOutcome.waits`."""
     begin, end = int(case.paged.ats[0]), int(case.paged.ats[-1])
     found: NDArray[np.bool_] = (ends >= begin) & (ends < end - (end - begin) // 10)
     return found

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from experiments.lab.trial import Case, Outcome, fixed, hindsight, required, run
+from experiments.lab.trial import Case, TrialOutcome, fixed, hindsight, required, run
 from slackwater.progress.drop_ratio.budget import AHEAD, FREE, PLANNED, UNSEEN, kept_free
 from slackwater.progress.sources import Floats, Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -65,7 +65,7 @@ class LastStretch:
         return kept_free(rest, self._chance * np.minimum(1.0, UNSEEN * STRETCH / ahead), self._free)
 
 
-def planned(case: Case, spent: float, free: float) -> Outcome:
+def planned(case: Case, spent: float, free: float) -> TrialOutcome:
     """What the policy makes of a case."""
     before, pages = case.paged.highest_before(), len(case.paged)
     policy = LastStretch(case, spent, free)
@@ -74,7 +74,7 @@ def planned(case: Case, spent: float, free: float) -> Outcome:
         lost[k] = case.report(k, int(beats[k])).lost
         slack = policy.slack(k, lost) if before[k + 1] > MIN_TICK else None
         beats[k + 1] = beats[k] if slack is None else max(beats[k], before[k + 1] - slack - 1)
-    return Outcome(case, beats, lost, np.array([r.all for r in case.reports]))
+    return TrialOutcome(case, beats, lost, np.array([r.all for r in case.reports]))
 
 
 def main() -> None:

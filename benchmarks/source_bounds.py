@@ -17,7 +17,7 @@ from progress import _SHARED, SECOND, P
 
 import slackwater as sw
 from experiments.lab import arrivals as make
-from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, run
+from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, run
 from slackwater.progress.arrival import SourceArrivals
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -49,7 +49,7 @@ class BySource:
             np.maximum.at(highest, source, times)
         return np.concatenate(found)
 
-    def bounded(self, slack: Ints) -> Outcome:
+    def bounded(self, slack: Ints) -> TrialOutcome:
         """What these bounds make of the case; the stream begins when every source has been seen."""
         highest, beats = np.full(len(self.names), MIN_TICK), [MIN_TICK]
         for k in range(len(self.case.paged)):
@@ -58,17 +58,17 @@ class BySource:
             beats.append(max(beats[-1], int((highest - slack).min()) - 1) if known else beats[-1])
         return self.outcome(np.array(beats))
 
-    def outcome(self, beats: Ints) -> Outcome:
+    def outcome(self, beats: Ints) -> TrialOutcome:
         """What is lost behind these heartbeats."""
         told = [self.case.report(k, int(beats[k])) for k in range(len(self.case.paged))]
-        return Outcome(self.case, beats, np.array([r.lost for r in told]), np.array([r.all for r in told]))
+        return TrialOutcome(self.case, beats, np.array([r.lost for r in told]), np.array([r.all for r in told]))
 
-    def hindsight(self, p: float) -> Outcome:
+    def hindsight(self, p: float) -> TrialOutcome:
         """The shortest bounds that lose at most the share p."""
         disorder, low, high = self.disorder(), 0.0, 1.0
         of_source = [disorder[self.source == s] for s in range(len(self.names))]
 
-        def tried(kept: float) -> Outcome:
+        def tried(kept: float) -> TrialOutcome:
             return self.bounded(np.array([np.quantile(d, kept) for d in of_source]).astype(np.int64))
 
         for _ in range(12):
@@ -76,7 +76,7 @@ class BySource:
             low, high = (low, middle) if tried(middle).share <= p else (middle, high)
         return tried(high)
 
-    def learned(self) -> Outcome:
+    def learned(self) -> TrialOutcome:
         """What `learned` makes of the case."""
         tracker, beats = sw.learned().tracker(TimeDomain.TIMESTAMP), [MIN_TICK]
         for k in range(len(self.case.paged)):

@@ -19,8 +19,8 @@ from rich.table import Table
 import slackwater as sw
 from experiments.lab.trial import (
     Case,
-    Outcome,
     Paged,
+    TrialOutcome,
     fixed,
     hindsight,
     hindsight_in_every_stretch,
@@ -52,7 +52,7 @@ class Law:
         return int(self._slacks[min(int(place), len(self._slacks) - 1)])
 
 
-def told(case: Case, law: Law, spent: float, free: float) -> Outcome:
+def told(case: Case, law: Law, spent: float, free: float) -> TrialOutcome:
     """What the policy makes of a case."""
     before, pages = case.paged.highest_before(), len(case.paged)
     pairs = np.array([r.all for r in case.reports])
@@ -66,10 +66,10 @@ def told(case: Case, law: Law, spent: float, free: float) -> Outcome:
         rest = kept_free(spent * P * whole - staying, chance * np.minimum(1.0, UNSEEN / AHEAD), free)
         slack = law.slack(float((rest / (AHEAD * whole)).min()))
         beats[k + 1] = max(beats[k], before[k + 1] - slack - 1) if before[k + 1] > MIN_TICK else MIN_TICK
-    return Outcome(case, beats, lost, pairs)
+    return TrialOutcome(case, beats, lost, pairs)
 
 
-def shortest(case: Case, law: Law) -> Outcome:
+def shortest(case: Case, law: Law) -> TrialOutcome:
     """The one that waits least of those that keep to 1 % in every stretch; that which loses least if none does."""
     tried = [told(case, law, spent, free) for spent, free in product(SPENT, FREE)]
     kept = [outcome for outcome in tried if outcome.worst(STRETCH) <= P]

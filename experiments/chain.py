@@ -30,7 +30,7 @@ from streams import SHARED, real
 import slackwater as sw
 from experiments.lab.bursty import Pattern, load, most_work, on_off, poisson, trace
 from experiments.lab.operator_work import FactoredChain, MisledChain
-from experiments.lab.simulation import Case, Outcome, Virtual, simulate
+from experiments.lab.simulation import Case, SimulationOutcome, Virtual, simulate
 from slackwater.scheduling.strategy import Strategy
 
 matplotlib.use("Agg")
@@ -144,7 +144,7 @@ def strategies(case: Case, comes: list[Any], seed: int) -> dict[str, Strategy]:
     }
 
 
-def figures(out: Outcome) -> dict[str, float]:
+def figures(out: SimulationOutcome) -> dict[str, float]:
     """Queues in pages, latencies in milliseconds."""
     waits = np.asarray(out.latencies) / 1e3
     return {
@@ -247,7 +247,7 @@ def judge(console: Console, found: list[dict[str, Any]]) -> list[dict[str, Any]]
     return judged
 
 
-def draw(case: str, arrivals: str, outs: dict[str, Outcome], folder: Path) -> str:
+def draw(case: str, arrivals: str, outs: dict[str, SimulationOutcome], folder: Path) -> str:
     """Queue size over time, as in the paper's figures."""
     matplotlib.rcParams.update({"svg.hashsalt": "slackwater", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
     figure, axis = pyplot.subplots(figsize=(8, 3.2), layout="constrained")

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pyarrow as pa
-from chain_pages import KEPT, ROWS, SCHEMA, Burst, Outcome, after_collection, at_rest
+from chain_pages import KEPT, ROWS, SCHEMA, Burst, StrategyOutcome, after_collection, at_rest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 LOOK = 0.25
 
 
-def native(spark: SparkSession, burst: Burst, work: float) -> Outcome:
+def native(spark: SparkSession, burst: Burst, work: float) -> StrategyOutcome:
     """It takes all files that are there as one batch; what waits is what has come and is not done."""
-    folder, out, came = burst.folder / "native", Outcome(), list[float]()
+    folder, out, came = burst.folder / "native", StrategyOutcome(), list[float]()
     source = folder / "in"
     source.mkdir(parents=True)
     for number in range(len(burst.instants)):

@@ -23,7 +23,7 @@ import matplotlib
 import numpy as np
 import pyarrow as pa
 from chain_native import native
-from chain_pages import EVERY, KEPT, SCHEMA, Burst, Outcome, after_collection, at_rest
+from chain_pages import EVERY, KEPT, SCHEMA, Burst, StrategyOutcome, after_collection, at_rest
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -129,9 +129,9 @@ def _declared(s: sw.Session, burst: Burst, name: str) -> sw.Stream:
     return s.stream(name, frame, time=time, arrival=f"{name}_arrival", page=page, disorder=sw.bounded("0 seconds"))
 
 
-def run(spark: SparkSession, burst: Burst, case: Case, strategy: Strategy, work: float) -> Outcome:
+def run(spark: SparkSession, burst: Burst, case: Case, strategy: Strategy, work: float) -> StrategyOutcome:
     """Play the burst by the clock; after each run of an operator, note what waits."""
-    out, slow = Outcome(), slowly(work * case.tasks / KEPT)
+    out, slow = StrategyOutcome(), slowly(work * case.tasks / KEPT)
     base = at_rest(spark)
     with sw.Session(spark, strategy=strategy) as s:
         streams = {name: _declared(s, burst, name) for name in case.streams}
@@ -177,7 +177,7 @@ def _chains(operators: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return [list(chain) for chain in sorted(slopes, key=lambda chain: -slopes[chain])]
 
 
-def checks(name: str, outs: Mapping[str, Outcome], page: int) -> dict[str, bool]:
+def checks(name: str, outs: Mapping[str, StrategyOutcome], page: int) -> dict[str, bool]:
     """What is wanted of Chain, and whether it held."""
     if "chain" not in outs:
         return {}
@@ -194,7 +194,7 @@ def checks(name: str, outs: Mapping[str, Outcome], page: int) -> dict[str, bool]
     return found
 
 
-def draw(name: str, outs: Mapping[str, Outcome], burst: Burst, folder: Path) -> None:
+def draw(name: str, outs: Mapping[str, StrategyOutcome], burst: Burst, folder: Path) -> None:
     """Bytes that wait, over time."""
     figure, axis = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
     axis.axvspan(burst.begins, burst.ends, color="0.93")
@@ -219,7 +219,7 @@ _COLUMNS = {
 }
 
 
-def show(console: Console, name: str, outs: Mapping[str, Outcome], found: Mapping[str, bool]) -> None:
+def show(console: Console, name: str, outs: Mapping[str, StrategyOutcome], found: Mapping[str, bool]) -> None:
     """A table of one setting, and what held."""
     table = Table(title=name)
     for column in ("strategy", *_COLUMNS):
@@ -231,11 +231,13 @@ def show(console: Console, name: str, outs: Mapping[str, Outcome], found: Mappin
         console.print(f"{'held' if held else 'NOT held'}: {what}")
 
 
-def measure(spark: SparkSession, console: Console, name: str, burst: Burst, options: Any) -> dict[str, Outcome]:
+def measure(
+    spark: SparkSession, console: Console, name: str, burst: Burst, options: Any
+) -> dict[str, StrategyOutcome]:
     """All strategies in one setting."""
     asked: Sequence[str] = options.strategy or [s for s in STRATEGIES if name == FIRST or s not in EXTRA]
     run(spark, burst.calm(), CASES[name], sw.chain(), options.work)  # code is compiled, Python's workers start
-    outs: dict[str, Outcome] = {}
+    outs: dict[str, StrategyOutcome] = {}
     for strategy in asked:
         outs[strategy] = out = run(spark, burst, CASES[name], STRATEGIES[strategy](), options.work)
         told = f"{name}, {strategy}: peak {out.peak / 2**20:.1f} MiB, {out.seconds:.1f} s"

@@ -87,7 +87,7 @@ class Burst:
 
 
 @dataclass
-class Outcome:
+class StrategyOutcome:
     """One strategy in one setting."""
 
     times: list[float] = field(default_factory=list)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from experiments.lab.idle_waiting import Case, Outcome, simulate
+from experiments.lab.idle_waiting import Case, IdleOutcome, simulate
 
 _RESULTS = Path(__file__).parent / "results"
 #: Line, case, the seconds that it runs for as a share of all, and what S3 says of it: waiting, latency, queue.
@@ -46,7 +46,7 @@ def simulated(console: Console, seconds: float, seed: int) -> list[dict[str, Any
     return figures
 
 
-def _figures(outcome: Outcome) -> dict[str, Any]:
+def _figures(outcome: IdleOutcome) -> dict[str, Any]:
     return {
         "tuples": len(outcome.latencies),
         "mean_ms": outcome.mean / 1e3,

@@ -22,11 +22,11 @@ from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level
 from slackwater.scheduling.strategy import Strategy
+from slackwater.spark.api.back_test import tune
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.query import Query, Stream, Windowed
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.session import Session
-from slackwater.spark.api.tune import tune
 from slackwater.spark.sinks.parquet_sink import Parquet, parquet
 from slackwater.tune.report import Report
 from slackwater.windows.sideline import Sideline, sideline

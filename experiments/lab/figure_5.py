@@ -115,7 +115,7 @@ BOTH = {"O1": PROLIFERATIVE, "O3": Below(("S4", "S5"), 0.25)}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Figure5Outcome:
     """What a run has shown."""
 
     rows: list[int]
@@ -148,7 +148,7 @@ def run(
     heartbeats: Heartbeats,
     cost: int = 1,
     strategy: Strategy | None = None,
-) -> Outcome:
+) -> Figure5Outcome:
     """Let the pages come to a plan of these operators, whose results O2 takes beside S3's rows at some cost."""
     return _Run(pages, below, heartbeats, cost, strategy).outcome()
 
@@ -197,7 +197,7 @@ class _Run:
         self._peak = max(self._peak, sum(queue.size()[0] for _, queue in self._executor.graph.queues()))
         self._executor.commit()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Figure5Outcome:
         while self._came < len(self._pages):
             self._clock.set(max(self._clock.now(), self._pages[self._came].at))
             self._between()
@@ -205,7 +205,7 @@ class _Run:
         self._executor.drain()
         last = min(page.times[0] for page in {page.stream: page for page in self._pages}.values())
         waits = [at - self._ready(time) for time, at in self._out if time < last]
-        return Outcome([time for time, _ in self._out], waits, self._peak)
+        return Figure5Outcome([time for time, _ in self._out], waits, self._peak)
 
     def _ready(self, time: int) -> int:
         """When all streams had come to a time."""

@@ -138,7 +138,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IdleOutcome:
     """What a run has shown."""
 
     latencies: list[int]
@@ -206,7 +206,7 @@ class Simulation:
         executor.add(self._end, [("union", MAIN)])
         executor.between = self._step
 
-    def run(self) -> Outcome:
+    def run(self) -> IdleOutcome:
         """Until all tuples have come."""
         while self._next is not None:
             self.clock.set(self._next[0])
@@ -217,7 +217,7 @@ class Simulation:
         sources: Any = [self.executor.graph.nodes[name].operator for name in "ab"]
         share = self._blocked / max(1, self.clock.now())
         made = sum(source.made for source in sources)
-        return Outcome(self._end.latencies, self._end.tuples, share, self._peak, made)
+        return IdleOutcome(self._end.latencies, self._end.tuples, share, self._peak, made)
 
     def _step(self) -> None:
         """A step of an operator is over."""
@@ -243,6 +243,6 @@ class Simulation:
         self._blocked_since = now if waits else None
 
 
-def simulate(case: Case, seconds: float, seed: int = 1) -> Outcome:
+def simulate(case: Case, seconds: float, seed: int = 1) -> IdleOutcome:
     """Run a case."""
     return Simulation(case, seconds, seed).run()

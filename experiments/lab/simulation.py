@@ -88,7 +88,7 @@ class Comes:
 
 
 @dataclass
-class Outcome:
+class SimulationOutcome:
     """What a run has shown."""
 
     times: list[int] = field(default_factory=list)
@@ -211,7 +211,7 @@ class Simulation:
         self._last = ""
         """The operator that ran last."""
         self._readers = Counter(label for of in case.operators for label in of.inputs)
-        self.outcome = Outcome()
+        self.outcome = SimulationOutcome()
         self._executor = Executor(self._clock, settings=EngineSettings(strategy=strategy))
         self._executor.measure_by(lambda: self._clock.now() / 1e6)
         for stream in case.streams:
@@ -230,9 +230,9 @@ class Simulation:
         self._enter()
         self._executor.run_until_idle()
         self._comes, self._came, self._counted = comes, 0, 0
-        self.outcome, self._start = Outcome(), self._clock.now()
+        self.outcome, self._start = SimulationOutcome(), self._clock.now()
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         """Until all pages have come and gone."""
         while self._came < len(self._comes):
             self._clock.set(self._start + self._comes[self._came].at)
@@ -280,6 +280,6 @@ class Simulation:
             self.outcome.memory.append(self._waiting)
 
 
-def simulate(case: Case, comes: Sequence[Comes], strategy: Strategy) -> Outcome:
+def simulate(case: Case, comes: Sequence[Comes], strategy: Strategy) -> SimulationOutcome:
     """Run a case."""
     return Simulation(case, comes, strategy).run()

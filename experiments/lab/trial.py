@@ -105,7 +105,7 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrialOutcome:
     """What a policy made of a case, page by page."""
 
     case: Case
@@ -147,7 +147,7 @@ class Outcome:
         return np.cumsum(change)[: len(paged)]
 
 
-def run(tracker: Tracker, case: Case) -> Outcome:
+def run(tracker: Tracker, case: Case) -> TrialOutcome:
     """Send all pages of a case through a tracker."""
     pages = len(case.paged)
     beats, lost = np.empty(pages + 1, np.int64), np.empty(pages, np.int64)
@@ -160,7 +160,7 @@ def run(tracker: Tracker, case: Case) -> Outcome:
         tracker.arrive(case.paged.arrival(k))
         tracker.tick(int(case.paged.ats[k]))
     beats[pages] = tracker.heartbeat.tick
-    return Outcome(case, beats, lost, np.array([r.all for r in case.reports]))
+    return TrialOutcome(case, beats, lost, np.array([r.all for r in case.reports]))
 
 
 # --- the fixed bound that hindsight would have chosen
@@ -178,13 +178,13 @@ def required(case: Case) -> tuple[Ints, Ints, Ints]:
     return pages, slack, np.concatenate([r.pairs for r in case.reports])
 
 
-def fixed(case: Case, slack: int) -> Outcome:
+def fixed(case: Case, slack: int) -> TrialOutcome:
     """What `bounded(slack)` makes of a case."""
     before = case.paged.highest_before()
     beats = np.where(before > MIN_TICK, np.maximum(before, MIN_TICK + slack + 1) - slack - 1, MIN_TICK)
     pages, needed, pairs = required(case)
     lost = np.bincount(pages, np.where(needed > slack, pairs, 0), len(case.paged)).astype(np.int64)
-    return Outcome(case, beats, lost, np.array([r.all for r in case.reports]))
+    return TrialOutcome(case, beats, lost, np.array([r.all for r in case.reports]))
 
 
 def hindsight(case: Case, p: float) -> int:
@@ -206,7 +206,9 @@ def hindsight_in_every_stretch(case: Case, p: float, stretch: int = 100, warm_up
     return int(candidates[low])
 
 
-def figures(outcome: Outcome, against: Sequence[Outcome], stretch: int = 100, warm_up: int = 0) -> dict[str, Any]:
+def figures(
+    outcome: TrialOutcome, against: Sequence[TrialOutcome], stretch: int = 100, warm_up: int = 0
+) -> dict[str, Any]:
     """Shares, waits in ticks, rows buffered; waits also as ratios to those of other outcomes."""
     waits, buffered = outcome.waits(warm_up), outcome.buffered()
     values: dict[str, Any] = {

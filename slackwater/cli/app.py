@@ -16,7 +16,7 @@ from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import quiet
 from slackwater.cli.served import served
 from slackwater.cli.show import told
-from slackwater.cli.tune import tune_file
+from slackwater.cli.tune_file import tune_file
 from slackwater.events import log_json as write_events
 from slackwater.spark.api.session import Session
 

@@ -7,67 +7,27 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.progress.disorder import Disorder, Known, Tracker
+from slackwater.progress.disorder import Tracker
 from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
-from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
-from slackwater.tune.backtest import QUERY, Clock, Playing
-from slackwater.tune.outcome import Outcome
+from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.tune.backtest import QUERY
+from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
 from slackwater.tune.source_cells import Cells
 from slackwater.windows.closed import ends_reached
 from slackwater.windows.given import GivenWindows
-from slackwater.windows.spec import WindowSpec
 
 
-def playing_by_source(policy: Disorder, pages: Pages, known: Known | None = None) -> Playing:
-    """What a policy that knows sources makes of the pages, in a query that groups by the source, page by page."""
-    tracker = policy.tracker(TimeDomain.TIMESTAMP)
-    if known is not None:
-        tracker.share(known)
-    by_source = pages.by_source
-    clock, windows = Clock(tracker), _Windows(pages.spec, by_source.names)
-    n, ats, arrivals = len(pages), pages.ats.tolist(), pages.arrivals
-    met, lost, lost_rows, held = (np.zeros(n, np.int64) for _ in range(4))
-
-    def say(now: int) -> bool:
-        windows.advance(tracker, now)
-        return windows.holds
-
-    for k in range(n):
-        clock.until(ats[k], _nobody, say)
-        say(ats[k])
-        met[k] = tracker.heartbeat.tick
-        tracker.admit(k)
-        cells = by_source.cells_of(k)
-        lost_of = windows.take(cells, ats[k])
-        if lost_of.any():
-            lost[k], lost_rows[k] = lost_of.sum(), cells.rows[lost_of > 0].sum()
-        rows = partial(RowsBySource, cells.names, cells.panes, cells.rows, lost_of, pages.spec.rows_by_window)
-        tracker.hear(Report(QUERY, k, *pages.pairs_of(k), int(lost[k]), rows))
-        asks = windows.holds
-        tracker.arrive(arrivals[k])
-        if asks:
-            clock.tell(ats[k], _nobody)
-        say(ats[k])
-        held[k] = windows.rows
-        yield
-    ends, closed = windows.answers()
-    return Outcome(pages, met, lost, lost_rows, held, ends, closed)
-
-
-def _nobody(tick: int) -> None:
-    """Policies whose time goes on with the clock know no sources."""
-
-
-class _Windows:
+class SourceWindows:
     """The open windows of each source, and the answers so far. Sources go by their place among all names.
 
     A window of a source is a key, window * sources + source.
     """
 
-    def __init__(self, spec: WindowSpec, names: list[str]) -> None:
-        self.spec = spec
+    def __init__(self, pages: Pages) -> None:
+        self._pages, self._spec = pages, pages.spec
+        names = pages.by_source.names
         self._sources = max(1, len(names))
         self._place = {name: k for k, name in enumerate(names)}
         self._given = GivenWindows(names)
@@ -75,37 +35,41 @@ class _Windows:
         self._closed: Ints = np.full(len(names), MIN_TICK, dtype=np.int64)
         self._named = np.zeros(len(names), bool)
         self._others = MIN_TICK
-        self._told: tuple[list[str], Ints] = ([], np.zeros(0, np.int64))
-        # The heartbeats, as they are told, at which the next windows end.
+        # The sources that the policy named last, and the place of each; -1 for those that send nothing.
+        self._named_last: tuple[list[str], Ints] = ([], np.zeros(0, np.int64))
+        # The heartbeats, in that order, at which the next windows end.
         self._due: Ints = np.zeros(0, np.int64)
-        # Open windows as keys, in order; of each, the rows of which it is the last window.
-        self._open, self._held = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.rows = 0
-        """Rows of windows that are open."""
+        # Open windows as keys, in order; for each, the rows whose last window it is.
+        self._open, self._rows_of = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._rows = 0
         self._answers: list[tuple[Ints, Ints]] = []
+        self._lost, self._lost_rows, self._held = (np.zeros(len(pages), np.int64) for _ in range(3))
 
     @property
-    def holds(self) -> bool:
+    def waiting(self) -> bool:
         """Whether a window that has rows is open."""
         return len(self._open) > 0
+
+    def next_end(self, tick: int) -> None:
+        """Nobody asks: policies whose time goes on with the clock know no sources."""
 
     def advance(self, tracker: Tracker, now: int) -> None:
         """Answer what the heartbeats have closed."""
         by = tracker.by_source()
         if by is None:
-            (reached,) = ends_reached(self.spec, np.array([tracker.heartbeat.tick])).tolist()
+            (reached,) = ends_reached(self._spec, np.array([tracker.heartbeat.tick])).tolist()
             closed, others = np.maximum(self._closed, np.where(self._named, reached, MIN_TICK)), reached
         else:
             ticks = np.append(by.ticks, by.others)
-            same = by.names == self._told[0]
+            same = by.names == self._named_last[0]
             if same and len(self._due) and not (ticks >= self._due).any():
                 return  # most pages bring no heartbeat to the end of a window
             if not same:
-                self._told = list(by.names), np.array([self._place.get(n, -1) for n in by.names])
-            reached = ends_reached(self.spec, ticks)
-            self._due = reached + self.spec.slide
-            known = self._told[1] >= 0  # a policy may name sources that send nothing
-            places, closed, others = self._told[1][known], self._closed.copy(), int(reached[-1])
+                self._named_last = list(by.names), np.array([self._place.get(n, -1) for n in by.names])
+            reached = ends_reached(self._spec, ticks)
+            self._due = reached + self._spec.slide
+            known = self._named_last[1] >= 0  # a policy may name sources that send nothing
+            places, closed, others = self._named_last[1][known], self._closed.copy(), int(reached[-1])
             closed[places] = np.maximum(closed[places], reached[:-1][known])
             self._named[places] = True
         others = max(self._others, others)
@@ -114,8 +78,30 @@ class _Windows:
         self._closed, self._others = closed, others
         self._close(now)
 
-    def take(self, cells: Cells, now: int) -> Ints:
-        """A page's rows; the pairs of each entry that were lost."""
+    def take(self, k: int, now: int, heartbeat: int) -> Report:
+        """Take a page's rows, and report how many of each source came too late."""
+        cells = self._pages.by_source.cells_of(k)
+        lost = self._add(cells, now)
+        if lost.any():
+            self._lost[k], self._lost_rows[k] = lost.sum(), cells.rows[lost > 0].sum()
+        spec, pairs = self._spec, self._pages.pairs_of(k)
+        rows = partial(RowsBySource, cells.names, cells.panes, cells.rows, lost, spec.rows_by_window)
+        return Report(QUERY, k, *pairs, int(self._lost[k]), rows)
+
+    def end_page(self, k: int) -> None:
+        """Note the rows of open windows."""
+        self._held[k] = self._rows
+
+    def outcome(self, met: Ints) -> PolicyOutcome:
+        """The outcome of all pages."""
+        rest = self._ends(self._open // self._sources)
+        ends = [*(ends for ends, _ in self._answers), rest]
+        closed = [*(closed for _, closed in self._answers), np.full(len(rest), MAX_TICK)]
+        figures = self._lost, self._lost_rows, self._held, np.concatenate(ends), np.concatenate(closed)
+        return PolicyOutcome(self._pages, met, *figures)
+
+    def _add(self, cells: Cells, now: int) -> Ints:
+        """Add a page's rows to their open windows; the pairs of each entry that were lost."""
         if not len(cells.rows):
             return np.zeros(0, np.int64)
         lost = self._given.count_numbered(cells.sources, cells.first, cells.last)
@@ -132,21 +118,21 @@ class _Windows:
         new = place == len(self._open)
         new[~new] = self._open[place[~new]] != keys[~new]
         if new.any():
-            self._held = np.insert(self._held, place[new], 0)
+            self._rows_of = np.insert(self._rows_of, place[new], 0)
             self._open = np.insert(self._open, place[new], keys[new])
         last, rows = cells.last * self._sources + cells.sources, cells.rows
         if late or passed.any():
             kept = (lost < cells.last - cells.first + 1) & ~self._passed(last)
             last, rows = last[kept], rows[kept]
-        np.add.at(self._held, self._open.searchsorted(last), rows)
-        self.rows += int(rows.sum())
+        np.add.at(self._rows_of, self._open.searchsorted(last), rows)
+        self._rows += int(rows.sum())
         lost_pairs: Ints = lost * cells.rows
         return lost_pairs
 
     def _passed(self, keys: Ints) -> NDArray[np.bool_]:
         """Which windows of which sources time has passed."""
         windows, sources = np.divmod(keys, self._sources)
-        last_ticks = windows * self.spec.slide + (self.spec.offset + self.spec.range - 1)
+        last_ticks = windows * self._spec.slide + (self._spec.offset + self._spec.range - 1)
         passed: NDArray[np.bool_] = last_ticks <= np.where(
             self._named[sources], self._closed[sources], self._others
         )
@@ -157,8 +143,8 @@ class _Windows:
         passed = self._passed(self._open)
         if passed.any():
             self._answer(self._open[passed], now)
-            self.rows -= int(self._held[passed].sum())
-            self._open, self._held = self._open[~passed], self._held[~passed]
+            self._rows -= int(self._rows_of[passed].sum())
+            self._open, self._rows_of = self._open[~passed], self._rows_of[~passed]
 
     def _answer(self, keys: Ints, now: int) -> None:
         windows, sources = np.divmod(keys, self._sources)
@@ -166,12 +152,5 @@ class _Windows:
         self._answers.append((self._ends(windows), np.full(len(windows), now)))
 
     def _ends(self, windows: Ints) -> Ints:
-        ends: Ints = windows * self.spec.slide + (self.spec.offset + self.spec.range)
+        ends: Ints = windows * self._spec.slide + (self._spec.offset + self._spec.range)
         return ends
-
-    def answers(self) -> tuple[Ints, Ints]:
-        """Where the windows of all answers end, and when these were final."""
-        rest = self._ends(self._open // self._sources)
-        ends = [*(e for e, _ in self._answers), rest]
-        closed = [*(c for _, c in self._answers), np.full(len(rest), MAX_TICK)]
-        return np.concatenate(ends), np.concatenate(closed)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
+from slackwater.progress.time import TimeDomain
+
 _MILLISECOND, SECOND, MINUTE, HOUR, DAY = 1_000, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
-_WRITTEN = (
-    (DAY, "days"),
-    (HOUR, "hours"),
-    (MINUTE, "minutes"),
-    (SECOND, "seconds"),
-    (_MILLISECOND, "milliseconds"),
-)
 #: Lengths that people choose for pages and windows.
 NICE = (
     *(10 * _MILLISECOND, 100 * _MILLISECOND, SECOND, 2 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND),
@@ -33,12 +28,7 @@ def write(length: int) -> str:
     >>> write(90 * MINUTE), write(HOUR), write(0), write(1_500)
     ('90 minutes', '1 hour', '0 seconds', '1500 microseconds')
     """
-    if length == 0:
-        return "0 seconds"
-    for unit, name in _WRITTEN:
-        if length % unit == 0:
-            return f"{length // unit} {name[:-1] if length == unit else name}"
-    return f"{length} microseconds"
+    return TimeDomain.TIMESTAMP.show_span(length) if length else "0 seconds"
 
 
 def say(length: float) -> str:

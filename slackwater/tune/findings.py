@@ -14,7 +14,7 @@ from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import DAY, MINUTE, SECOND, say
 from slackwater.tune.hindsight import hindsight, needed, written
-from slackwater.tune.outcome import HOUR, Outcome
+from slackwater.tune.outcome import HOUR, PolicyOutcome
 from slackwater.tune.pages import INDEX, Pages
 from slackwater.tune.rows import AHEAD, FIRST, HIGH, LAST, LEAST, LOW, Extent
 
@@ -54,7 +54,7 @@ class Seen:
     by_source: pl.DataFrame | None
     source: str | None
     target: float
-    fixed: Outcome
+    fixed: PolicyOutcome
     """Of the fixed delay for the target."""
 
     def without(self, kept: pl.Expr, what: str) -> str:

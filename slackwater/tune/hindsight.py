@@ -11,7 +11,7 @@ import numpy as np
 
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
-from slackwater.tune.outcome import Outcome
+from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
 
 _MILLISECOND, _SECOND, _MINUTE, _HOUR = 1_000, 1_000_000, 60_000_000, 3_600_000_000
@@ -76,10 +76,10 @@ def curve(pages: Pages, points: int = 40) -> list[tuple[int, float, float]]:
     ]
 
 
-def fixed(pages: Pages, delay: int) -> Outcome:
+def fixed(pages: Pages, delay: int) -> PolicyOutcome:
     """What a fixed delay makes of the pages: `bounded(delay)` by arithmetic alone."""
     after = np.maximum.accumulate(pages.highest)
     after = np.where(after > MIN_TICK, np.maximum(after, MIN_TICK + delay + 1) - delay - 1, MIN_TICK)
     met = np.append(MIN_TICK, after)[: len(pages)]
     changed = np.flatnonzero(np.diff(after, prepend=MIN_TICK))
-    return Outcome.of(pages, met, after, pages.ats[changed], after[changed])
+    return PolicyOutcome.of(pages, met, after, pages.ats[changed], after[changed])

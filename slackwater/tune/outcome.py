@@ -56,7 +56,7 @@ class Figures:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PolicyOutcome:
     """Page by page what was lost and held, and answer by answer when it was final."""
 
     pages: Pages
@@ -72,7 +72,7 @@ class Outcome:
     """When it was final; MAX_TICK where only the end of the data closed it."""
 
     @staticmethod
-    def of(pages: Pages, met: Ints, after: Ints, instants: Ints, beats: Ints) -> Outcome:
+    def of(pages: Pages, met: Ints, after: Ints, instants: Ints, beats: Ints) -> PolicyOutcome:
         """From one heartbeat for all rows: before and after each page, and when it rose to what."""
         places, last_ticks, pairs = pages.pairs
         n, lost = len(pages), last_ticks <= met[places]
@@ -84,7 +84,7 @@ class Outcome:
         left = np.maximum(np.searchsorted(after, last * pages.spec.slide + ends), came)
         change = np.bincount(came, rows, n + 1) - np.bincount(left, rows, n + 1)
         late = first * pages.spec.slide + ends <= met[came]
-        return Outcome(
+        return PolicyOutcome(
             pages,
             met,
             lost=np.bincount(places[lost], pairs[lost], n).astype(np.int64),

@@ -1,6 +1,6 @@
 """Rows with a time, an arrival and perhaps a source, and what a back-test asks of them.
 
-Polars reduces the rows of a frame, here; Spark those of a DataFrame of its own (`slackwater/spark/api/tune.py`).
+Polars reduces the rows of a frame, here; Spark those of a Spark DataFrame (`slackwater/spark/api/back_test.py`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
-from experiments.lab.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Outcome, lagging, run
+from experiments.lab.figure_5 import BOTH, PROLIFERATIVE, SELECTIVE, Below, Figure5Outcome, lagging, run
 from experiments.lab.growing_union import GrowingUnion
 from slackwater.engine.build import add_query
 from slackwater.engine.demand import Demand
@@ -344,7 +344,7 @@ def test_labels_follow_the_selectivities_that_are_measured() -> None:
 
 def of_levels(
     below: dict[str, Below], pages: int, rows: int, every: int, burst: int, **how: Any
-) -> dict[str, Outcome]:
+) -> dict[str, Figure5Outcome]:
     streams = ["S3", *(stream for of in below.values() for stream in of.streams)]
     come = lagging(streams, pages, rows, every, burst)
     return {name: run(come, below, level, **how) for name, level in LEVELS.items()}

@@ -11,7 +11,7 @@ from slackwater.columns import SOURCE, TIME
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
-from slackwater.tune.outcome import Outcome
+from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
 from slackwater.tune.rows import ARRIVAL, FrameRows
 from slackwater.windows.spec import WindowSpec
@@ -27,7 +27,7 @@ class Told:
     answers: list[tuple[int, int]]
 
     @staticmethod
-    def foretold(outcome: Outcome) -> Told:
+    def foretold(outcome: PolicyOutcome) -> Told:
         """By a back-test; what is open at the end is answered there."""
         closed = np.minimum(outcome.closed, outcome.pages.ats[-1]).tolist()
         answers = sorted(zip(outcome.ends.tolist(), closed, strict=True))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.lab import arrivals as make
-from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, report, required, run
+from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, report, required, run
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
@@ -42,7 +42,7 @@ def tracker(p: float = 0.01, **options: Any) -> Tracker:
     return drop_ratio(p, **options).tracker(TIMESTAMP)
 
 
-def tried(case: Case, p: float = 0.01) -> Outcome:
+def tried(case: Case, p: float = 0.01) -> TrialOutcome:
     return run(tracker(p), case)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.lab import arrivals as make
-from experiments.lab.trial import Case, Outcome, Paged, fixed, hindsight, hindsight_in_every_stretch, run
+from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, hindsight_in_every_stretch, run
 from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Still
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
@@ -27,11 +27,11 @@ def case(delay: make.Delay, spec: tuple[int, int] = (10, 10), **options: Any) ->
     return Case.of(paged, WindowSpec(spec[0] * SECOND, spec[1] * SECOND))
 
 
-def tried(case: Case) -> Outcome:
+def tried(case: Case) -> TrialOutcome:
     return run(drop_ratio(P).tracker(TimeDomain.TIMESTAMP), case)
 
 
-def start(outcome: Outcome) -> int:
+def start(outcome: TrialOutcome) -> int:
     """The first page behind which there is a heartbeat."""
     return int(np.argmax(outcome.heartbeats > MIN_TICK)) - 1
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.lab import arrivals as make
-from experiments.lab.trial import Case, Outcome, Paged, run
+from experiments.lab.trial import Case, Paged, TrialOutcome, run
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.reference import PAGES, Reference
@@ -116,7 +116,7 @@ def test_a_restored_reference_goes_on_with_what_it_knows_of_silences(pages: int)
 # --- drop_ratio behind a silence
 
 
-def tried(delay: make.Delay, **options: tuple[float, float]) -> Outcome:
+def tried(delay: make.Delay, **options: tuple[float, float]) -> TrialOutcome:
     rows = make.arrivals(delay, seconds=600, seed=301, **options)  # type: ignore[arg-type]
     paged = Paged.cut(rows["arrival"].to_numpy(), rows["time"].to_numpy(), SECOND)
     case = Case.of(paged, WindowSpec(10 * SECOND, 10 * SECOND))

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from slackwater.tune.asked import Asked
+from slackwater.tune.comparison import cut, look
 from slackwater.tune.findings import Finding
+from slackwater.tune.options import TuneOptions
 from slackwater.tune.read import read_rows
-from slackwater.tune.tune import cut, look
 
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
 HOURS = 6
@@ -34,7 +34,7 @@ def devices(n: int = 4_000, devices: int = 20) -> pl.DataFrame:
 
 def found_in(rows: pl.DataFrame, **settings: Any) -> list[Finding]:
     names = {"time": "sent", "arrival": "received", "source": settings.pop("source", "device")}
-    asked = Asked(**names, **{"windows": "1 minute", "page": "30 seconds", **settings})
+    asked = TuneOptions(**names, **{"windows": "1 minute", "page": "30 seconds", **settings})
     read = read_rows(rows, **names)
     return look(read, asked, *cut(read, asked))[0]
 

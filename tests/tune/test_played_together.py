@@ -13,9 +13,9 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
-from slackwater.tune.outcome import Outcome
+from slackwater.tune.comparison import Candidate, _delay, _try
+from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
-from slackwater.tune.tune import Candidate, _delay, _try
 from slackwater.windows.spec import WindowSpec
 from tests.kit.backtests import backtest, backtest_by_source
 from tests.kit.played_policies import paged, stream
@@ -65,7 +65,7 @@ def test_each_fares_as_it_does_alone(make: Callable[[], Pages], policies: tuple[
         assert _all_of(together) == _all_of(alone), candidate.label
 
 
-def _all_of(outcome: Outcome) -> list[list[int]]:
+def _all_of(outcome: PolicyOutcome) -> list[list[int]]:
     found = (outcome.met, outcome.lost, outcome.lost_rows, outcome.held, outcome.ends, outcome.closed)
     return [values.tolist() for values in found]
 

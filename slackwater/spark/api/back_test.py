@@ -20,11 +20,11 @@ from slackwater.spark.backend.relation import columns_of, time_in_ticks
 from slackwater.spark.backend.statistics import sketch_column
 from slackwater.spark.storage.embedded import moved_to, private_copy
 from slackwater.tune import rows as R
-from slackwater.tune.asked import TARGETS, Asked, Length, as_tuple
 from slackwater.tune.bar import bar
+from slackwater.tune.comparison import Progress, tune_rows
+from slackwater.tune.options import TARGETS, Length, TuneOptions, as_tuple
 from slackwater.tune.read import check_arrival, read_rows
 from slackwater.tune.report import Report
-from slackwater.tune.tune import Progress, tune_rows
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import floor_division
 from slackwater.windows.spec import WindowSpec
@@ -64,12 +64,12 @@ def tune(
     check_arrival(arrival)
     assert arrival is not None
     shares, fixed, more = as_tuple(targets, "targets"), as_tuple(delays, "delays"), as_tuple(policies, "policies")
-    asked = Asked(time, arrival, source, windows, page, shares, fixed, more)  # type: ignore[arg-type]
-    asked.check()
+    options = TuneOptions(time, arrival, source, windows, page, shares, fixed, more)  # type: ignore[arg-type]
+    options.check()
     rows: R.Rows
-    rows = _spark_rows(data, asked) if isinstance(data, DataFrame) else read_rows(data, time, arrival, source)
+    rows = _spark_rows(data, options) if isinstance(data, DataFrame) else read_rows(data, time, arrival, source)
     with bar() if progress is None else nullcontext(progress) as told:
-        return tune_rows(rows, asked, told)
+        return tune_rows(rows, options, told)
 
 
 def read_with_spark(spark: SparkSession, path: str) -> DataFrame:
@@ -83,14 +83,14 @@ def read_with_spark(spark: SparkSession, path: str) -> DataFrame:
         raise QueryError(f"{path!r} cannot be read as {kind}: {str(error).strip().splitlines()[0]}") from None
 
 
-def _spark_rows(df: DataFrame, asked: Asked) -> SparkRows:
+def _spark_rows(df: DataFrame, options: TuneOptions) -> SparkRows:
     if df.isStreaming:
         raise QueryError(
             "this DataFrame is a stream; a back-test needs rows that have arrived: read them with spark.read"
         )
     df = moved_to(private_copy(df.sparkSession), df)
     made = []
-    for what, sql, name in (("time", asked.time, TIME), ("arrival", asked.arrival, R.ARRIVAL)):
+    for what, sql, name in (("time", options.time, TIME), ("arrival", options.arrival, R.ARRIVAL)):
         ticks, domain = time_in_ticks(df, sql, what)
         if domain is not TimeDomain.TIMESTAMP:
             raise QueryError(
@@ -98,10 +98,10 @@ def _spark_rows(df: DataFrame, asked: Asked) -> SparkRows:
                 f"{what}='timestamp_millis({sql})'"
             )
         made.append(F.expr(ticks).alias(name))
-    if asked.source is not None:
-        columns_of(df, [asked.source], "source")
-        made.append(F.expr(f"coalesce(CAST({asked.source} AS STRING), '{NO_SOURCE}')").alias(SOURCE))
-    return SparkRows(df.select(*made), asked.source is not None)
+    if options.source is not None:
+        columns_of(df, [options.source], "source")
+        made.append(F.expr(f"coalesce(CAST({options.source} AS STRING), '{NO_SOURCE}')").alias(SOURCE))
+    return SparkRows(df.select(*made), options.source is not None)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class SparkRows:
 
     def extent(self) -> R.Extent:
         known = f"count_if({TIME} IS NOT NULL AND {R.ARRIVAL} IS NOT NULL)"
-        asked = ("count(*)", known, f"min({R.ARRIVAL})", f"max({R.ARRIVAL})")
-        row = self.frame.agg(*map(F.expr, asked)).first()
+        figures = ("count(*)", known, f"min({R.ARRIVAL})", f"max({R.ARRIVAL})")
+        row = self.frame.agg(*map(F.expr, figures)).first()
         assert row is not None
         return R.Extent(row[0], row[1], row[2] or 0, row[3] or 0)
 

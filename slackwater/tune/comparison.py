@@ -16,13 +16,13 @@ from slackwater.progress.learned.learned import Learned, learned
 from slackwater.progress.policies import POLICIES
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
-from slackwater.tune.asked import Asked
-from slackwater.tune.backtest import Playing, played, playing
-from slackwater.tune.by_source import playing_by_source
+from slackwater.tune.backtest import Playing, StreamWindows, play, playing
+from slackwater.tune.by_source import SourceWindows
 from slackwater.tune.durations import write
 from slackwater.tune.findings import Finding, Seen, findings, without_corrupt
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
-from slackwater.tune.outcome import Outcome
+from slackwater.tune.options import TuneOptions
+from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
 from slackwater.tune.read import checked
 from slackwater.tune.report import Fixed, Report, Timeline, Tried
@@ -53,20 +53,20 @@ def short(policy: Disorder) -> str:
     return "learned()" if policy == learned() else policy.describe()
 
 
-def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
+def candidates(options: TuneOptions, delays: dict[float, int]) -> list[Candidate]:
     """For each target the fixed delay and the policies that keep to a share; then those that know no target."""
     tried = [
         candidate
-        for target in asked.targets
+        for target in options.targets
         for candidate in (
             Candidate(bounded(write(delays[target])), target),
             *(Candidate(p.make(target), target) for p in POLICIES if p.tried == "for each target"),
         )
     ]
-    given: list[Disorder] = [bounded(write(microseconds(delay))) for delay in asked.delays]
+    given: list[Disorder] = [bounded(write(microseconds(delay))) for delay in options.delays]
     once = [p.make() for p in POLICIES if p.tried == "once"]
-    tried += [Candidate(policy) for policy in (*given, *once, *asked.policies)]
-    if asked.source is not None:
+    tried += [Candidate(policy) for policy in (*given, *once, *options.policies)]
+    if options.source is not None:
         tried += [
             Candidate(c.policy, c.target, by_source=True)
             for c in list(tried)
@@ -75,75 +75,77 @@ def candidates(asked: Asked, delays: dict[float, int]) -> list[Candidate]:
     return tried
 
 
-def cut(rows: Rows, asked: Asked) -> tuple[Extent, Pages]:
+def cut(rows: Rows, options: TuneOptions) -> tuple[Extent, Pages]:
     """The rows in pages, as a replay would cut them."""
-    extent = checked(rows, asked.time, asked.arrival)
-    spec, page = asked.spec(extent), asked.page_length(extent)
+    extent = checked(rows, options.time, options.arrival)
+    spec, page = options.spec(extent), options.page_length(extent)
     return extent, Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
 
 
-def look(rows: Rows, asked: Asked, extent: Extent, pages: Pages) -> tuple[list[Finding], tuple[int, int] | None]:
+def look(
+    rows: Rows, options: TuneOptions, extent: Extent, pages: Pages
+) -> tuple[list[Finding], tuple[int, int] | None]:
     """What is odd about the rows, and what to do about corrupt times; see `without_corrupt`."""
     delays = rows.delays(by_source=False).row(0, named=True)
-    by_source = rows.delays(by_source=True) if asked.source is not None else None
-    ideal = fixed(pages, written(hindsight(pages, asked.target)))
-    seen = Seen(pages, extent, delays, by_source, asked.source, asked.target, ideal)
+    by_source = rows.delays(by_source=True) if options.source is not None else None
+    ideal = fixed(pages, written(hindsight(pages, options.target)))
+    seen = Seen(pages, extent, delays, by_source, options.source, options.target, ideal)
     found = findings(seen)
     return found, without_corrupt(seen, found)
 
 
-def tune_rows(rows: Rows, asked: Asked, progress: Progress = lambda what, done, steps: None) -> Report:
+def tune_rows(rows: Rows, options: TuneOptions, progress: Progress = lambda what, done, steps: None) -> Report:
     """Try all policies on the rows."""
     progress("reading", 0, 1)
-    extent, pages = cut(rows, asked)
+    extent, pages = cut(rows, options)
     progress("reading", 1, 1)
-    exact = {target: hindsight(pages, target) for target in asked.targets}
+    exact = {target: hindsight(pages, target) for target in options.targets}
     delays = {target: written(delay) for target, delay in exact.items()}
-    outcomes = _try(candidates(asked, delays), pages, progress)
-    found, filtered = look(rows, asked, extent, pages)
+    outcomes = _try(candidates(options, delays), pages, progress)
+    found, filtered = look(rows, options, extent, pages)
     return Report(
-        time=asked.time,
-        arrival=asked.arrival,
-        source=asked.source,
+        time=options.time,
+        arrival=options.arrival,
+        source=options.source,
         rows=extent.rows,
         first=extent.first,
         last=extent.last,
         window=(pages.spec.range, pages.spec.slide),
         page=pages.page,
         pages=len(pages),
-        chosen=tuple(w for w, said in (("windows", asked.windows), ("page", asked.page)) if said is None),
-        target=asked.target,
+        chosen=tuple(w for w, said in (("windows", options.windows), ("page", options.page)) if said is None),
+        target=options.target,
         findings=tuple(found),
         filtered=filtered,
-        fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in asked.targets),
+        fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in options.targets),
         tried=tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
         lateness=_lateness(rows, pages),
         curve=tuple((delay / 1e6, share, wait) for delay, share, wait in curve(pages)),
-        timeline=_timeline(pages, {c.label: o for c, o in outcomes if c.target == asked.target}),
+        timeline=_timeline(pages, {c.label: o for c, o in outcomes if c.target == options.target}),
     )
 
 
-def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, Outcome]]:
+def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, PolicyOutcome]]:
     """All at once, page by page: much of what is known of the rows serves several policies."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
     known: Known = {}
     under_way = [_play(candidate, pages, known) for candidate in tried]
     for k in range(len(pages)):
         for one in under_way:
-            if not isinstance(one, Outcome):
+            if not isinstance(one, PolicyOutcome):
                 next(one)
         if (k + 1) % 16 == 0 or k + 1 == len(pages):
             progress(what, k + 1, len(pages))
-    outcomes = [one if isinstance(one, Outcome) else played(one) for one in under_way]
+    outcomes = [one if isinstance(one, PolicyOutcome) else play(one) for one in under_way]
     return list(zip(tried, outcomes, strict=True))
 
 
-def _play(candidate: Candidate, pages: Pages, known: Known) -> Playing | Outcome:
+def _play(candidate: Candidate, pages: Pages, known: Known) -> Playing | PolicyOutcome:
     """A policy that is to be played; the outcome at once where it is known by arithmetic."""
     delay = _delay(candidate.policy)
     if delay is not None:
         return fixed(pages, delay)
-    return (playing_by_source if candidate.by_source else playing)(candidate.policy, pages, known)
+    return playing(candidate.policy, pages, known, SourceWindows if candidate.by_source else StreamWindows)
 
 
 def _delay(policy: Disorder) -> int | None:
@@ -154,7 +156,7 @@ def _delay(policy: Disorder) -> int | None:
     return TimeDomain.TIMESTAMP.span(policy.slack, "bounded")
 
 
-def _fixed(target: float, exact: int, delay: int, outcome: Outcome) -> Fixed:
+def _fixed(target: float, exact: int, delay: int, outcome: PolicyOutcome) -> Fixed:
     mean, most, hour = outcome.lost_per_hour()
     return Fixed(target, exact, delay, outcome.figures(), mean, most, TimeDomain.TIMESTAMP.show(hour))
 
@@ -172,7 +174,7 @@ def _lateness(rows: Rows, pages: Pages) -> tuple[tuple[float, float, int], ...]:
     return ((0.0, 0.0, punctual), *bars)
 
 
-def _timeline(pages: Pages, outcomes: dict[str, Outcome]) -> Timeline:
+def _timeline(pages: Pages, outcomes: dict[str, PolicyOutcome]) -> Timeline:
     ats = pages.ats
     length = max(1, -(-(int(ats[-1]) - int(ats[0]) + 1) // PARTS))
     part = (ats - ats[0]) // length
@@ -181,7 +183,7 @@ def _timeline(pages: Pages, outcomes: dict[str, Outcome]) -> Timeline:
     def total(values: Ints) -> list[int]:
         return [int(v) for v in np.bincount(part, values, n)]
 
-    def lag(outcome: Outcome) -> list[float | None]:
+    def lag(outcome: PolicyOutcome) -> list[float | None]:
         known = outcome.met > MIN_TICK
         sums, counts = (
             np.bincount(part[known], (ats - outcome.met)[known], n),

@@ -11,8 +11,8 @@ from slackwater.cli.follow import to_the_end
 from slackwater.cli.quiet import quiet
 from slackwater.cli.show import say
 from slackwater.errors import QueryError
+from slackwater.spark.api.back_test import read_with_spark, tune
 from slackwater.spark.api.session import Session
-from slackwater.spark.api.tune import read_with_spark, tune
 from slackwater.tune.read import describe_columns
 from slackwater.tune.report import Report
 from slackwater.tune.show import show

@@ -1,4 +1,4 @@
-"""What a user asks of a back-test, and what is taken where nothing was said."""
+"""The settings of a back-test, with defaults that suit the rows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from slackwater.windows.spec import WindowSpec
 Length = str | timedelta
 #: Shares that may be lost.
 TARGETS = (0.001, 0.01, 0.05)
-#: A policy is asked once a page, so there are about so many pages where nobody says how long one is.
+#: Without `page=`, the rows are cut into about this many pages: a policy is called once a page.
 PAGES = 6_000
-#: The same for windows, which are an hour long at most.
+#: Without `windows=`, the rows span about this many windows, of an hour at most.
 WINDOWS = 500
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The names of the columns, and the settings as they were written."""
+class TuneOptions:
+    """The names of the columns, and the settings as the user wrote them."""
 
     time: str
     arrival: str
@@ -37,17 +37,17 @@ class Asked:
     page: Length | None = None
     targets: tuple[float, ...] = TARGETS
     delays: tuple[Length, ...] = ()
-    """Fixed delays to be tried too, such as the one that is in use."""
+    """Further fixed delays to try, such as the one in use."""
     policies: tuple[Disorder, ...] = ()
-    """Policies to be tried too."""
+    """Further policies to try."""
 
     @property
     def target(self) -> float:
-        """The share that the advice is for: the one in the middle."""
+        """The share that the advice is for: the middle one."""
         return sorted(self.targets)[(len(self.targets) - 1) // 2]
 
     def check(self) -> None:
-        """Refuse settings that cannot be tried, before any row is read."""
+        """Refuse wrong settings before any row is read."""
         for target in self.targets:
             if isinstance(target, bool) or not isinstance(target, (int, float)) or not 0 < target < 1:
                 raise QueryError(f"targets={target!r}: a share that may be lost lies between 0 and 1, as in 0.01")
@@ -70,7 +70,7 @@ class Asked:
             policy.tracker(TimeDomain.TIMESTAMP)
 
     def spec(self, extent: Extent) -> WindowSpec:
-        """The windows; where none were written, of a length that suits the data."""
+        """The windows; without `windows=`, of a length that suits the data."""
         if self.windows is None:
             suits = min(nice((extent.last - extent.first) / WINDOWS), HOUR)
             length = write(max(suits, self.page_length(extent)))
@@ -83,7 +83,7 @@ class Asked:
         return WindowSpec.of(TimeDomain.TIMESTAMP, *pair, None)
 
     def page_length(self, extent: Extent) -> int:
-        """The length of a page; where none was written, of a length that suits the data."""
+        """The length of a page; without `page=`, a length that suits the data."""
         if self.page is None:
             span = extent.last - extent.first
             return nice(max(SECOND if span > 100 * SECOND else 0, span / PAGES))
