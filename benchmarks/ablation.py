@@ -1,8 +1,8 @@
 """What each mechanism of `drop_ratio` pays: the policy with one of them switched off, beside the whole policy.
 
-No Spark. The streams are those of benchmarks/progress.py, with outages; the figures are the same: share lost in all,
-share lost in the worst stretch, and the wait. A mechanism pays if without it windows wait longer, or more cases lose
-more than p in some stretch.
+No Spark. The streams are those of benchmarks/progress.py, with outages; the figures are the same: share lost in
+all, share lost in the worst stretch, and the wait. A mechanism pays if without it windows wait longer, or more
+cases lose more than p in some stretch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _no_gaps(self: Evidence, query: Any) -> Any:
     from dataclasses import replace
 
     still = _still(self, query)
-    place, (_, known) = self.place, self._part(self.places[-1])
+    _, known = self._part(self.places[-1])
     return replace(still, to_come=np.maximum(budget.AHEAD, 1 - known) * still.pairs)
 
 
@@ -121,7 +121,7 @@ def outcome(case: Case, mechanism: str | None) -> Outcome:
 
 
 def line(names: list[str], whole: list[Outcome], part: list[Outcome]) -> list[str]:
-    """The figures of one mechanism; waits are means over the streams' kinds, divided by those of the whole policy."""
+    """The figures of one mechanism; waits are means over kinds of streams, divided by those of the whole policy."""
     waits: dict[str, list[float]] = {}
     for name, all_, some in zip(names, whole, part, strict=True):
         waits.setdefault(name, []).append(float(some.waits().mean()) / max(float(all_.waits().mean()), SECOND / 10))

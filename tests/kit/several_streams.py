@@ -17,6 +17,8 @@ from slackwater.operators.prod import Prod
 from slackwater.plan import logical as L
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
+from slackwater.scheduling.fifo import fifo
+from slackwater.scheduling.heartbeats import operator_level
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink
 from slackwater.testing.script import ArrowPages
@@ -84,7 +86,9 @@ class World:
             ManualClock(),
             journal,
             pages,
-            EngineSettings(self.strategy, heartbeat_scope=self.heartbeats, batch_pages=True),
+            EngineSettings(
+                self.strategy or fifo(), heartbeat_scope=self.heartbeats or operator_level(), batch_pages=True
+            ),
         )
         for name, query in self.queries.items():
             if query.last is None:
