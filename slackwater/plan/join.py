@@ -197,7 +197,7 @@ def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, ho
                 f"join by it, as in on={name!r}"
             )
     apart = tuple((f"{TWIN}{n}" if n in using.values() else n, f"`{n}`") for n in right.names)
-    both = left.beside(right.select(apart, "join") if using else right)
+    both = left.cross_join(right.select(apart, "join") if using else right)
     twins = {mine: f"{TWIN}{theirs}" for mine, theirs in using.items()}
     columns = [(n, _of_both(n, twins.get(n), how)) for n in left.names]
     if how not in ("semi", "anti"):

@@ -36,7 +36,7 @@ class Relation(Protocol):
         """The rows that meet a condition."""
         ...
 
-    def beside(self, other: Any) -> Relation:
+    def cross_join(self, other: Any) -> Relation:
         """Rows that have the columns of both, whose names are apart."""
         ...
 

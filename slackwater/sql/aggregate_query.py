@@ -8,9 +8,11 @@ from itertools import count
 
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
+from slackwater.sql.from_clause import From
 from slackwater.sql.items import Item
-from slackwater.sql.places import Place, Places
 from slackwater.sql.source import Source, Span
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
+from slackwater.sql.subquery import SubQuery
 from slackwater.sql.window import WrittenWindow, spark_window
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
 
@@ -31,28 +33,38 @@ class _Group:
         return self.name or self.expression.name
 
 
+@dataclass(frozen=True)
+class Clauses:
+    """What was written between SELECT and the end of the query."""
+
+    items: Sequence[Item]
+    relations: From
+    where: Sequence[Expression]
+    """Conditions that a row meets."""
+    subqueries: Sequence[SubQuery]
+    groups: Sequence[Expression]
+    having: Expression | None
+    window: WrittenWindow | None
+
+
 class WindowQuery:
     """The clauses of a SELECT with a window, sorted into nodes."""
 
     def __init__(
         self,
-        items: Sequence[Item],
+        clauses: Clauses,
         window: WrittenWindow,
-        groups: Sequence[Expression],
-        having: Expression | None,
-        span: Span,
-        places: Places,
+        locations: SourceLocations,
     ) -> None:
-        self._items = items
+        self._items = clauses.items
         self._window = window
-        self._having = having
-        self._span = span
-        self._places = places
-        self._source: Source = places.source
+        self._having = clauses.having
+        self._locations = locations
+        self._source: Source = locations.source
         self._aggregates: list[tuple[str, Expression]] = []
         self._hidden: list[tuple[str, Expression]] = []
-        written = [g for g in groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
-        self._group_span = _covering(groups)
+        written = [g for g in clauses.groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
+        self._group_span = _covering(clauses.groups)
         self._groups = [self._group(g) for g in written]
 
     def logical(self, rows: L.Logical) -> L.Logical:
@@ -66,12 +78,12 @@ class WindowQuery:
         having = None if self._having is None else self._over_results(self._having)
         node = self._aggregate(rows)
         if having is not None and self._having is not None:
-            node = self._places.put(L.Where((node,), having), Place(self._having.span))
+            node = self._locations.put(L.Where((node,), having), SourceLocation(self._having.span))
         natural = [g.result for g in self._groups] + [name for name, _ in self._aggregates]
         if shown == [(name, None) for name in natural] and not self._hidden:
             return node
         columns = tuple(_column(name, text) for name, text in shown)
-        return self._places.put(L.Select((node,), columns), Place(self._list_span))
+        return self._locations.put(L.Select((node,), columns), SourceLocation(self._list_span))
 
     def _aggregate(self, rows: L.Logical) -> L.Logical:
         every = [*self._aggregates, *self._hidden]
@@ -82,7 +94,9 @@ class WindowQuery:
             tuple((name, self._named_groups(e).text) for name, e in every),
         )
         spans = {f"{name}=": e.span for name, e in every}
-        return self._places.put(node, Place(self._list_span, self._window.span, self._group_span, spans))
+        return self._locations.put(
+            node, SourceLocation(self._list_span, self._window.span, self._group_span, spans)
+        )
 
     @property
     def _list_span(self) -> Span:

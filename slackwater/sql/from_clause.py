@@ -13,9 +13,9 @@ from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.window import TABLE_FUNCTIONS, WrittenWindow, read_bracket, read_table_function, two_windows
 
 #: Words that begin a join.
@@ -101,11 +101,11 @@ class From:
         return [self.first, *(joined.side for joined in self.joins)]
 
 
-def read_from(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> From:
+def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> From:
     """The relations of FROM, with the joins between them."""
 
     def side() -> Side:
-        return _side(cursor, scope, places, query)
+        return _side(cursor, scope, locations, query)
 
     first, joins = side(), list[Joined]()
     while True:
@@ -174,10 +174,10 @@ def _refuse_bracket(cursor: Cursor) -> None:
         )
 
 
-def _side(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
+def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     """A relation with its alias and its bracket, in either order."""
     begin = cursor.at
-    relation = _relation(cursor, scope, places, query)
+    relation = _relation(cursor, scope, locations, query)
     end, window, names = cursor.at, relation.window, list(relation.names)
     while True:
         if cursor.sees_symbol("["):
@@ -205,27 +205,27 @@ def _sees_alias(cursor: Cursor) -> bool:
     return True
 
 
-def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
+def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     begin = cursor.at
 
     def span() -> Span:
         return span_of(cursor.tokens[begin : cursor.at])
 
     if cursor.accept_symbol("("):
-        rows = query() if cursor.sees_query() else _relation(cursor, scope, places, query).rows
+        rows = query() if cursor.sees_query() else _relation(cursor, scope, locations, query).rows
         if cursor.word in _JOINS:
             raise cursor.error("joins go from left to right; write (SELECT * FROM … JOIN …) AS j for one of them")
         cursor.expect_symbol(")")
         return Side(rows, span())
     if cursor.raw_at(1) == "(" and cursor.word:
-        return _call(cursor, scope, places, query)
+        return _call(cursor, scope, locations, query)
     name = _dotted(cursor)
     view = scope.view(name)
     if view is not None:
         return Side(view, span(), (name,))
     stream = scope.stream(name)
     if stream is not None:
-        return Side(places.put(L.Scan(stream), Place(span())), span(), (name,))
+        return Side(locations.put(L.Scan(stream), SourceLocation(span())), span(), (name,))
     with cursor.located(begin):
         table = scope.table(name)
     if table is None:
@@ -246,12 +246,12 @@ def _dotted(cursor: Cursor) -> str:
     return "".join(cursor.source.raw(token) for token in cursor.tokens[begin : cursor.at])
 
 
-def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
+def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     """`TUMBLE(TABLE s, …)`, `score(TABLE s)`, and either inside `TABLE(…)`."""
     begin = cursor.at
     if cursor.accept("TABLE"):
         cursor.expect_symbol("(")
-        inner = _call(cursor, scope, places, query)
+        inner = _call(cursor, scope, locations, query)
         cursor.expect_symbol(")")
         return inner
     word = cursor.word
@@ -266,7 +266,7 @@ def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Sid
         raise cursor.error(f"there is no table function {name}{hint}; there are {', '.join(known)}", [token])
     cursor.expect_symbol("(")
     cursor.accept("TABLE")
-    inner = _relation(cursor, scope, places, query)
+    inner = _relation(cursor, scope, locations, query)
     if isinstance(inner.rows, Stored):
         raise cursor.source.error(inner.span, f"{name} takes rows of a stream; {STORED_ALONE}")
     if function is None:
@@ -275,4 +275,4 @@ def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Sid
     cursor.expect_symbol(")")
     span = span_of(cursor.tokens[begin : cursor.at])
     mapped = L.Map((inner.rows,), function.function, function.schema)
-    return Side(places.put(mapped, Place(span)), span, (name,))
+    return Side(locations.put(mapped, SourceLocation(span)), span, (name,))

@@ -13,8 +13,8 @@ from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.expression import Expression
 from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test
 from slackwater.sql.names import Names
-from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.values import quoted
 from slackwater.sql.window import WrittenWindow
 
@@ -38,7 +38,7 @@ class JoinQuery:
 
     relations: From
     scope: Scope
-    places: Places
+    locations: SourceLocations
     names: Names | None = None
     """None where the columns of a side are not known yet."""
     swapped: bool = False
@@ -72,7 +72,7 @@ class JoinQuery:
         return self._streams[0].window if len(self._streams) == 1 else None
 
     def _check(self) -> None:
-        error, sides = self.places.source.error, self.relations.sides
+        error, sides = self.locations.source.error, self.relations.sides
         if len(sides) == 1:
             return
         if not self._streams:
@@ -93,7 +93,7 @@ class JoinQuery:
         window = written.window
         for word in ("slide", "offset", "wattr", "disorder"):
             if getattr(window, word) is not None:
-                raise self.places.source.error(
+                raise self.locations.source.error(
                     written.span,
                     f"a window with {word.upper()} is for aggregates; rows of a join find partners for a range: "
                     "write [RANGE 10 MINUTES] or [ROWS 100] here, and the window of an aggregate behind all, as in "
@@ -107,7 +107,7 @@ class JoinQuery:
         known = [c for c in columns if c is not None]
         if len(known) < len(columns):
             return None
-        names = Names(self.places.source, self.relations.sides, known)
+        names = Names(self.locations.source, self.relations.sides, known)
         left = [0]
         for n, joined in self._joins:
             if joined.how in ("semi", "anti"):
@@ -170,7 +170,7 @@ class JoinQuery:
             joined, joins = self._swapped(), joins[1:]
             stream = self._side(1)
             if isinstance(stream, Stored):
-                raise self.places.source.error(
+                raise self.locations.source.error(
                     joined.side.span, f"{joined.side.name} is a stored relation too; write the stream first"
                 )
             made = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
@@ -189,7 +189,7 @@ class JoinQuery:
             return side.rows
         if isinstance(side.rows, Stored):
             return Stored(side.rows.table, _through(side.rows.columns, columns))
-        return self.places.put(L.Select((side.rows,), columns), Place(side.span))
+        return self.locations.put(L.Select((side.rows,), columns), SourceLocation(side.span))
 
     def _swapped(self) -> Joined:
         """The first join as the stream says it, where a stored relation stands before it."""
@@ -197,7 +197,7 @@ class JoinQuery:
         joined = self.relations.joins[0]
         if joined.how not in ("inner", "right"):
             word = joined.how.upper()
-            raise self.places.source.error(
+            raise self.locations.source.error(
                 joined.span,
                 f"{word} JOIN behind a stored relation: {_LATER}; write the stream first, or RIGHT JOIN",
             )
@@ -207,24 +207,24 @@ class JoinQuery:
 
     def _stored(self, left: _Rows, side: Stored, n: int, joined: Joined) -> _Rows:
         if joined.how in ("right", "full"):
-            raise self.places.source.error(
+            raise self.locations.source.error(
                 joined.span,
                 f"{joined.how.upper()} JOIN with a stored relation: {_LATER}; write JOIN or LEFT JOIN",
             )
         node = L.JoinStored((left.rows,), side.table, self._on(n), joined.how, side.columns)
-        return _Rows(self.places.put(node, self._place(left, joined)), left.window, left.side)
+        return _Rows(self.locations.put(node, self._location(left, joined)), left.window, left.side)
 
     def _join(self, left: _Rows, right: L.Logical, n: int) -> _Rows:
         joined = self.relations.joins[n - 1]
         windows = tuple(None if w is None else w.window for w in (left.window, joined.side.window))
         node = L.Join((left.rows, right), (windows[0], windows[1]), self._on(n), joined.how)
-        return _Rows(self.places.put(node, self._place(left, joined)), None, joined.side)
+        return _Rows(self.locations.put(node, self._location(left, joined)), None, joined.side)
 
-    def _place(self, left: _Rows, joined: Joined) -> Place:
+    def _location(self, left: _Rows, joined: Joined) -> SourceLocation:
         parts = {"join(): the left side": left.side.span, "join(): the right side": joined.side.span}
         if joined.on is not None:
             parts["join on"] = joined.on.span
-        return Place(joined.span, parts=parts)
+        return SourceLocation(joined.span, parts=parts)
 
     def _on(self, n: int) -> str | tuple[str, ...] | None:
         """The condition of a join, in terms of the columns of both sides."""
@@ -239,7 +239,7 @@ class JoinQuery:
             return None
         for part in parts:
             if part.aggregates:
-                raise self.places.source.error(
+                raise self.locations.source.error(
                     part.span, "a join looks at single rows; aggregate the sides before it"
                 )
         return " AND ".join(self.resolved(part, seen).text for part in parts)

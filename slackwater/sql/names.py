@@ -38,7 +38,7 @@ class Column:
 
 
 class Names:
-    """The columns of all sides of a query; sides are known by their places in it."""
+    """The columns of all sides of a query; sides are numbered in the order of FROM."""
 
     def __init__(self, source: Source, sides: Sequence[Side], columns: Sequence[Sequence[str]]) -> None:
         self._source = source

@@ -16,10 +16,10 @@ from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import read_expression
 from slackwater.sql.functions import read_create_function, read_import
-from slackwater.sql.places import Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.select import SelectReader
 from slackwater.sql.source import Source, span_of
+from slackwater.sql.source_locations import SourceLocations
 from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
 from slackwater.windows.sideline import sideline
 
@@ -101,8 +101,8 @@ class _Statements:
     # --- queries
 
     def _select(self) -> S.Select:
-        places, start = Places(self.cursor.source), self.cursor.at
-        query = SelectReader(self.cursor, self.scope, places).read()
+        locations, start = SourceLocations(self.cursor.source), self.cursor.at
+        query = SelectReader(self.cursor, self.scope, locations).read()
         while (clause := end_clause(self.cursor)) is not None:
             self.cursor.expect(*clause.words)
             query = clause.read(self.cursor, query)
@@ -118,7 +118,7 @@ class _Statements:
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
         source, tokens = self.cursor.source, self.cursor.tokens[start : self.cursor.at]
         return S.Select(
-            query, emit, aside, places, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
+            query, emit, aside, locations, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
         )
 
     def _emit(self) -> Early:

@@ -6,21 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from slackwater.errors import SqlError
 from slackwater.plan import logical as L
-from slackwater.sql.aggregate_query import WindowQuery
+from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test, read_from
+from slackwater.sql.from_clause import STORED_ALONE, Joined, Side, Stored, Test, read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
-from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery, read_where
 from slackwater.sql.union import check_order
 from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
@@ -39,27 +39,13 @@ _NEEDS_WINDOW = (
 )
 
 
-@dataclass(frozen=True)
-class Clauses:
-    """What was written between SELECT and the end of the query."""
-
-    items: Sequence[Item]
-    relations: From
-    where: Sequence[Expression]
-    """Conditions that a row meets."""
-    subqueries: Sequence[SubQuery]
-    groups: Sequence[Expression]
-    having: Expression | None
-    window: WrittenWindow | None
-
-
 class SelectReader:
     """Reads a query, with those inside it."""
 
-    def __init__(self, cursor: Cursor, scope: Scope, places: Places, depth: int = 0) -> None:
+    def __init__(self, cursor: Cursor, scope: Scope, locations: SourceLocations, depth: int = 0) -> None:
         self._cursor = cursor
         self._scope = scope
-        self._places = places
+        self._locations = locations
         self._depth = depth
         self._first_items: list[Item] = []
 
@@ -91,7 +77,7 @@ class SelectReader:
             at = cursor.at
             sides.append(self._of_stream(self._one(), at))
             check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
-        return self._places.put(L.Union(tuple(sides)), Place(span_of(cursor.tokens[begin : cursor.at])))
+        return self._locations.put(L.Union(tuple(sides)), SourceLocation(span_of(cursor.tokens[begin : cursor.at])))
 
     def _one(self) -> L.Logical | Stored:
         """A SELECT, or a query in parentheses."""
@@ -104,14 +90,13 @@ class SelectReader:
         return made
 
     def _select(self) -> L.Logical | Stored:
-        begin = self._cursor.at
         self._cursor.expect("SELECT")
         clauses = self._clauses()
         self._refuse_rest()
-        return self._logical(*self._resolved(clauses), span_of(self._cursor.tokens[begin : self._cursor.at]))
+        return self._logical(*self._resolved(clauses))
 
     def _inner(self) -> L.Logical | Stored:
-        made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read_relation()
+        made = SelectReader(self._cursor, self._scope, self._locations, self._depth + 1).read_relation()
         if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
             raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
         return made
@@ -136,7 +121,7 @@ class SelectReader:
             raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
         items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
-        relations = read_from(cursor, self._scope, self._places, self._inner)
+        relations = read_from(cursor, self._scope, self._locations, self._inner)
         window = self._window(None)
         where, subqueries = read_where(cursor) if cursor.accept("WHERE") else ([], [])
         window = self._window(window)
@@ -148,7 +133,7 @@ class SelectReader:
         """The clauses in terms of the rows, and the rows."""
         tests = [self._test(subquery) for subquery in clauses.subqueries]
         relations = replace(clauses.relations, joins=(*clauses.relations.joins, *tests))
-        query = JoinQuery(relations, self._scope, self._places)
+        query = JoinQuery(relations, self._scope, self._locations)
         where = query.take_conditions(clauses.where)
         rows = query.rows()
         items = items_of_join(clauses.items, query, self._cursor.source)
@@ -164,7 +149,7 @@ class SelectReader:
     def _test(self, subquery: SubQuery) -> Joined:
         """A sub-query as a side of a join: its only relation, or the whole of it if it has more clauses."""
         source = self._cursor.source
-        reader = SelectReader(Cursor(source, subquery.query), self._scope, self._places, self._depth + 1)
+        reader = SelectReader(Cursor(source, subquery.query), self._scope, self._locations, self._depth + 1)
         simple = reader._simple()
         item: Expression | str | None = None
         if simple is not None:
@@ -239,7 +224,7 @@ class SelectReader:
 
     # --- nodes
 
-    def _logical(self, clauses: Clauses, rows: L.Logical | Stored, span: Span) -> L.Logical | Stored:
+    def _logical(self, clauses: Clauses, rows: L.Logical | Stored) -> L.Logical | Stored:
         if isinstance(rows, Stored):
             return self._stored(rows, clauses)
         for condition in clauses.where:
@@ -248,19 +233,18 @@ class SelectReader:
         if clauses.where:
             text = " AND ".join(condition.text for condition in clauses.where)
             whole = Span(clauses.where[0].span.start, clauses.where[-1].span.end)
-            rows = self._places.put(L.Where((rows,), text), Place(whole))
+            rows = self._locations.put(L.Where((rows,), text), SourceLocation(whole))
         if clauses.window is not None:
             if clauses.window.window.range == L.NOW:
                 wrong = "[NOW] is for a side of a join, whose rows meet those of the same time; write a RANGE"
                 raise self._error(clauses.window.span, wrong)
-            query = WindowQuery(clauses.items, clauses.window, clauses.groups, clauses.having, span, self._places)
-            return query.logical(rows)
+            return WindowQuery(clauses, clauses.window, self._locations).logical(rows)
         self._refuse_without_window(clauses)
         items = clauses.items
         if len(items) == 1 and items[0].expression is None:
             return rows
         select = L.Select((rows,), tuple(item.column for item in items))
-        return self._places.put(select, Place(Span(items[0].span.start, items[-1].span.end)))
+        return self._locations.put(select, SourceLocation(Span(items[0].span.start, items[-1].span.end)))
 
     def _stored(self, rows: Stored, clauses: Clauses) -> Stored:
         """Some columns of a stored relation, for a join."""

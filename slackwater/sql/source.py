@@ -1,4 +1,4 @@
-"""A SQL text: its tokens with their places, and errors that point at one."""
+"""A SQL text: its tokens with their positions, and errors that point at one."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from slackwater.plan import logical as L
 from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
-from slackwater.sql.places import Places, placed
 from slackwater.sql.scope import MapFunction, Scope
 from slackwater.sql.source import Source, Span
+from slackwater.sql.source_locations import SourceLocations, placed
 from slackwater.windows.sideline import Sideline
 
 
@@ -41,7 +41,7 @@ class Select(Written):
     query: L.Logical
     early: Early | None
     sideline: Sideline | None
-    places: Places
+    locations: SourceLocations
     again: Callable[[Scope], Select] = field(compare=False, repr=False)
     """Reads it again when its turn comes: by then the columns of the streams are known that the text creates."""
 

@@ -17,7 +17,7 @@ import slackwater as sw
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import QueryError
-from slackwater.plan.beside import check_behind
+from slackwater.plan.cross_stream import check_behind
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import MIN_TICK, TimeDomain

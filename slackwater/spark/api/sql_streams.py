@@ -14,7 +14,7 @@ from slackwater.spark.api.query import Stream
 from slackwater.spark.backend.relation import FrameRelation
 from slackwater.spark.storage.spark_errors import briefly
 from slackwater.sql.create_stream import FILE_FORMATS
-from slackwater.sql.places import placed
+from slackwater.sql.source_locations import placed
 from slackwater.sql.statements import CreateStream, CreateTable
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ _NAMED = (re.compile(r"(?:column|function|aggregate|name|stream) '([^']+)'"), re
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Where a node was written, and its parts."""
 
     whole: Span
@@ -26,14 +26,14 @@ class Place:
     """Of aggregates and of sides, by the words that a message about them begins with."""
 
 
-class Places:
-    """The places of the nodes of one text."""
+class SourceLocations:
+    """The locations of the nodes of one text."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._nodes: dict[int, tuple[L.Logical, Place]] = {}
+        self._nodes: dict[int, tuple[L.Logical, SourceLocation]] = {}
 
-    def put(self, node: L.Logical, place: Place) -> L.Logical:
+    def put(self, node: L.Logical, place: SourceLocation) -> L.Logical:
         """Remember where a node was written."""
         self._nodes[id(node)] = (node, place)
         return node
@@ -51,7 +51,7 @@ class Places:
                 raise
             raise self._at(found[0], error) from None
 
-    def _at(self, location: Place, error: QueryError) -> SqlError:
+    def _at(self, location: SourceLocation, error: QueryError) -> SqlError:
         """The error at the column that it names, or at the name in quotes that stands in the text."""
         message, groups = str(error), location.groups
         span = next((s for words, s in location.parts.items() if message.startswith(words)), None)
