@@ -30,7 +30,7 @@ from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.select_results import results_select
 from slackwater.plan.sources import source_group
-from slackwater.plan.steps import Map, Select, Where
+from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
 from slackwater.windows.kernel import Group, PaneKernel
@@ -105,8 +105,7 @@ class Analysis:
             check_of_one_row(*pair, "select")
         if below.node.answers():
             return Analysed(*results_select(below.node, below.relation, pairs))
-        relation = below.relation.select(pairs, "select")
-        return Analysed(StepNode((below.node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
+        return below.projected(pairs, "select")
 
     def _map(self, query: L.Map, as_rows: bool) -> Analysed:
         below = self.of(query.inputs[0], as_rows)
@@ -234,8 +233,7 @@ class Analysis:
         if node.answers():
             return Analysed(*results_select(node, relation, pairs, "agg"))
         pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
-        relation = relation.select(pairs, "agg")
-        return Analysed(StepNode((node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
+        return Analysed(node, relation).projected(pairs, "agg")
 
     def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
         """The same rows as streams whose time is another attribute (S4's WATTR): its heartbeat is its own."""
@@ -349,10 +347,6 @@ def _try(relation: Relation, plan: AggregateNode, name: str, written: str, expre
             if aggregate.name.startswith("__"):
                 said = said.replace(f"`{aggregate.name}`", aggregate.text).replace(aggregate.name, aggregate.text)
         raise QueryError(said) from None
-
-
-def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
 
 
 def _check_early_names(plan: AggregateNode) -> None:

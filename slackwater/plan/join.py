@@ -14,8 +14,8 @@ from slackwater.plan.expressions import check_of_one_row
 from slackwater.plan.join_node import Alive, JoinNode
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StampNode, StepNode, check_domains
-from slackwater.plan.relation import Relation
-from slackwater.plan.steps import JoinTable, Select
+from slackwater.plan.relation import Relation, schema_of
+from slackwater.plan.steps import JoinTable
 from slackwater.plan.time_kinds import check_latent
 from slackwater.plan.unite import Analysed
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
@@ -49,7 +49,7 @@ class _Matched:
     @property
     def schema(self) -> pa.Schema:
         """Their shape."""
-        return _schema(self.relation, [name for name, _ in self.columns])
+        return schema_of(self.relation, [name for name, _ in self.columns])
 
 
 def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
@@ -69,8 +69,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
-        renamed = right.relation.select(matched.right, "join")
-        node = StepNode((node,), Select(matched.right), _schema(renamed, [name for name, _ in matched.right]))
+        node = right.projected(matched.right, "join").node
     made = JoinNode(
         (left.node, node),
         how,
@@ -242,10 +241,6 @@ def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) ->
         first, second = (next(n for n in r.names if n.lower() == name.lower()) for r in (left, right))
         found[first] = second
     return found
-
-
-def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
 
 
 def _written(on: str | tuple[str, ...] | None) -> str:

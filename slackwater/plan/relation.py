@@ -75,6 +75,11 @@ class Relation(Protocol):
         ...
 
 
+def schema_of(relation: Relation, names: Iterable[str]) -> pa.Schema:
+    """Arrow types of some columns."""
+    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
+
+
 class Types(Protocol):
     """The streams that are declared, and rows of any shape."""
 

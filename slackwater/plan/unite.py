@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from slackwater.errors import QueryError
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import StepNode, UnionNode, check_domains
-from slackwater.plan.relation import Relation
-from slackwater.plan.select_results import results_select
+from slackwater.plan.relation import Relation, schema_of
+from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Select
 from slackwater.plan.time_kinds import check_latent
 from slackwater.windows.results import RESULT_COLUMNS
@@ -23,6 +21,12 @@ class Analysed:
 
     node: PlanNode
     relation: Relation
+
+    def projected(self, columns: Pairs, what: str) -> Analysed:
+        """The rows with these columns, by name and Spark SQL."""
+        relation = self.relation.select(columns, what)
+        schema = schema_of(relation, [name for name, _ in columns])
+        return Analysed(StepNode((self.node,), Select(columns), schema), relation)
 
 
 def united(parts: Sequence[Analysed]) -> Analysed:
@@ -85,5 +89,4 @@ def _brought(
     if part.node.answers():
         results = tuple(pair for pair in pairs if pair[0] not in RESULT_COLUMNS)
         return results_select(part.node, part.relation, results, "union")[0]
-    schema = pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
-    return StepNode((part.node,), Select(pairs), schema)
+    return StepNode((part.node,), Select(pairs), schema_of(relation, names))
