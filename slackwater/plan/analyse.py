@@ -163,19 +163,19 @@ class Analysis:
         with _in_clause("groups"):
             groups = self.groups(rows, query.groups)
         _check_names([g.name for g in groups] + [name for name, _ in query.aggregates], "agg")
-        made, expressions = self._aggregates(rows.relation, query)
+        aggregates, expressions = self._aggregates(rows.relation, query)
         node, relation = rows.node, rows.relation
         own = None if query.window.wattr is not None else query.window.disorder
         own = None if all(stream.disorder == own for stream in streams_of(node)) else own
         panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
         source = source_group(node, groups)
-        kernel = PaneKernel(panes, groups, made, source)
+        kernel = PaneKernel(panes, groups, aggregates, source)
         relation.check(kernel.make_sql().values(), "agg")
         kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
         plan: AggregateNode = WindowNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
-            plan = RollingNode((node,), RollingKernel(spec, groups, made, source), schema, own)
+            plan = RollingNode((node,), RollingKernel(spec, groups, aggregates, source), schema, own)
         _check_early_names(plan)
         return self._finished(plan, groups, query, expressions, as_rows)
 
@@ -198,17 +198,19 @@ class Analysis:
                 relation.type_of(aggregate.argument, f"{name}=", written)
             return aggregate if hidden is None else replace(aggregate, name=hidden)
 
-        known = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
-        made: list[Aggregate] = []
+        names = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
+        aggregates: list[Aggregate] = []
         expressions: dict[str, str] = {}
         for name, written in query.aggregates:
-            parts = split(written, known)
+            parts = split(written, names)
             if parts is None:
-                made.append(parsed(name, written, written))
+                aggregates.append(parsed(name, written, written))
                 continue
             expressions[name] = parts.expression
-            made += [parsed(name, written, call, own) for own, call in parts.calls]
-        return tuple(sorted(from_one_row(made), key=lambda aggregate: aggregate.name.startswith("__"))), expressions
+            aggregates += [parsed(name, written, call, own) for own, call in parts.calls]
+        return tuple(
+            sorted(from_one_row(aggregates), key=lambda aggregate: aggregate.name.startswith("__"))
+        ), expressions
 
     def _finished(
         self,
@@ -223,10 +225,10 @@ class Analysis:
         relation = self._types.relation(node.schema)
         if not expressions:
             return Analysed(node, relation)
-        known = [*row_columns(plan.kernel)]
+        columns = [*row_columns(plan.kernel)]
         for name, written in query.aggregates:
             if name in expressions:
-                check_over_aggregates(name, written, expressions[name], known)
+                check_over_aggregates(name, written, expressions[name], columns)
                 _try(relation, plan, name, written, expressions[name])
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
@@ -247,9 +249,9 @@ class Analysis:
         _, relation = self._types.stream(stream.declared)
         policy = stream.disorder if window.disorder is None else window.disorder
         ticks, domain = relation.ticks(written, "window on")
-        mine = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
+        other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
         try:
-            self._types.check_policy(mine)
+            self._types.check_policy(other)
         except QueryError as error:
             if window.disorder is not None:
                 raise
@@ -257,10 +259,10 @@ class Analysis:
                 f"window on={window.wattr!r}: the policy of stream {stream.name!r}, {policy.describe()}, is not "
                 f"for this attribute ({error}); add disorder= to window(…)"
             ) from None
-        if (mine.time, policy) == (stream.time, stream.disorder):
+        if (other.time, policy) == (stream.time, stream.disorder):
             return stream
-        name = apart(stream.declared, written, f"{mine.time} {policy.describe()}")
-        return replace(mine, name=name, of=stream.declared)
+        name = apart(stream.declared, written, f"{other.time} {policy.describe()}")
+        return replace(other, name=name, of=stream.declared)
 
 
 @contextmanager
@@ -342,11 +344,11 @@ def _try(relation: Relation, plan: AggregateNode, name: str, written: str, expre
     try:
         relation.type_of(expression, f"{name}=", written)
     except QueryError as error:
-        said = str(error)
-        for aggregate in plan.kernel.aggregates:
-            if aggregate.name.startswith("__"):
-                said = said.replace(f"`{aggregate.name}`", aggregate.text).replace(aggregate.name, aggregate.text)
-        raise QueryError(said) from None
+        message = str(error)
+        for call in plan.kernel.aggregates:
+            if call.name.startswith("__"):
+                message = message.replace(f"`{call.name}`", call.text).replace(call.name, call.text)
+        raise QueryError(message) from None
 
 
 def _check_early_names(plan: AggregateNode) -> None:

@@ -58,10 +58,10 @@ def _drawn(boxes: list[Box], format: Format) -> str:
 
 
 def _check(format: str) -> None:
-    known = get_args(Format)
-    if format not in known:
-        hint = did_you_mean(str(format), known)
-        raise QueryError(f"format={format!r}: there is no such format{hint}; write one of {', '.join(known)}")
+    formats = get_args(Format)
+    if format not in formats:
+        hint = did_you_mean(str(format), formats)
+        raise QueryError(f"format={format!r}: there is no such format{hint}; write one of {', '.join(formats)}")
 
 
 def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:

@@ -23,23 +23,23 @@ def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch],
     """
 
     def run(batch: pa.RecordBatch) -> pa.RecordBatch:
-        made = function(batch)
-        if isinstance(made, pa.Table):
-            made = made.combine_chunks()
-            columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in made.columns]
-            made = pa.RecordBatch.from_arrays(columns, schema=made.schema)
-        if not isinstance(made, pa.RecordBatch):
-            kind = type(made).__name__
+        result = function(batch)
+        if isinstance(result, pa.Table):
+            result = result.combine_chunks()
+            columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in result.columns]
+            result = pa.RecordBatch.from_arrays(columns, schema=result.schema)
+        if not isinstance(result, pa.RecordBatch):
+            kind = type(result).__name__
             raise TypeError(f"the function gave a {kind}; return a pyarrow.RecordBatch or pyarrow.Table")
-        if made.num_rows != batch.num_rows:
+        if result.num_rows != batch.num_rows:
             raise ValueError(
-                f"the function gave {made.num_rows} rows for {batch.num_rows}; give a row for each, in the same "
+                f"the function gave {result.num_rows} rows for {batch.num_rows}; give a row for each, in the same "
                 "order, and filter with where()"
             )
         for name in schema.names:
-            if name not in made.schema.names:
-                raise ValueError(f"the function gave no column {name!r}; it gave {', '.join(made.schema.names)}")
-        return pa.RecordBatch.from_arrays([made[f.name].cast(f.type) for f in schema], schema=schema)
+            if name not in result.schema.names:
+                raise ValueError(f"the function gave no column {name!r}; it gave {', '.join(result.schema.names)}")
+        return pa.RecordBatch.from_arrays([result[f.name].cast(f.type) for f in schema], schema=schema)
 
     return run
 

@@ -70,7 +70,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
         node = right.projected(matched.right, "join").node
-    made = JoinNode(
+    join = JoinNode(
         (left.node, node),
         how,
         sides,
@@ -81,7 +81,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         _written(query.on)
         + ("" if query.within is None else " within {} before and {} after".format(*query.within)),
     )
-    return Analysed(made, matched.relation)
+    return Analysed(join, matched.relation)
 
 
 def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Analysed:
@@ -104,12 +104,12 @@ def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Anal
 
 def kind_of(how: object) -> str:
     """The kind of a join in one word."""
-    found = KINDS.get(how.lower()) if isinstance(how, str) else None
-    if found is None:
+    kind = KINDS.get(how.lower()) if isinstance(how, str) else None
+    if kind is None:
         hint = did_you_mean(how, list(KINDS)) if isinstance(how, str) else ""
         kinds = ", ".join(dict.fromkeys(KINDS.values()))
         raise QueryError(f"join(how={how!r}) is no kind of join{hint}; there are {kinds}")
-    return found
+    return kind
 
 
 def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, str]]:
@@ -188,20 +188,20 @@ def _count(rows: object) -> int:
 def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str) -> _Matched:
     """The columns of a pair, and the condition that makes two rows one."""
     using = _using(on, left, right)
-    taken = {name.lower() for name in left.names}
+    left_names = {name.lower() for name in left.names}
     for name in right.names:
-        if name.lower() in taken and name not in using.values():
+        if name.lower() in left_names and name not in using.values():
             raise QueryError(
                 f"join(): both sides have a column {name!r}; give one of them another name with select(…), or "
                 f"join by it, as in on={name!r}"
             )
     apart = tuple((f"{TWIN}{n}" if n in using.values() else n, f"`{n}`") for n in right.names)
     both = left.cross_join(right.select(apart, "join") if using else right)
-    twins = {mine: f"{TWIN}{theirs}" for mine, theirs in using.items()}
+    twins = {name: f"{TWIN}{other}" for name, other in using.items()}
     columns = [(n, _of_both(n, twins.get(n), how)) for n in left.names]
     if how not in ("semi", "anti"):
         columns += [(n, f"`{n}`") for n in right.names if n not in using.values()]
-    condition = " AND ".join(f"`{mine}` = `{twin}`" for mine, twin in twins.items()) or None
+    condition = " AND ".join(f"`{name}` = `{twin}`" for name, twin in twins.items()) or None
     if isinstance(on, str) and not using:
         check_of_one_row("on", on, "join")
         condition = f"({on})"
@@ -229,7 +229,7 @@ def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) ->
         on = (named,)
     if not on:
         raise QueryError("join(on=[]): name a column of both sides, or write a condition, as in on='a = b'")
-    found = {}
+    pairs = {}
     for name in on:
         for relation, side in ((left, "left"), (right, "right")):
             if name.lower() not in {n.lower() for n in relation.names}:
@@ -239,8 +239,8 @@ def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) ->
                     f"{', '.join(relation.names)}; a condition is written as text, as in on='a = b'"
                 )
         first, second = (next(n for n in r.names if n.lower() == name.lower()) for r in (left, right))
-        found[first] = second
-    return found
+        pairs[first] = second
+    return pairs
 
 
 def _written(on: str | tuple[str, ...] | None) -> str:

@@ -143,11 +143,11 @@ class NeverEarly:
 
 def walk(plan: PlanNode) -> Iterator[PlanNode]:
     """Every node of a plan, inputs first, each once."""
-    seen: dict[int, PlanNode] = {}
+    visited: dict[int, PlanNode] = {}
 
     def visit(node: PlanNode) -> Iterator[PlanNode]:
-        if id(node) not in seen:
-            seen[id(node)] = node
+        if id(node) not in visited:
+            visited[id(node)] = node
             for below in node.inputs:
                 yield from visit(below)
             yield node
@@ -180,20 +180,20 @@ def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
 
 def answering(plan: PlanNode) -> AggregateNode | None:
     """The one aggregate whose results a query gives; None where it has none, or a union of several."""
-    found = plan.answers()
-    return found[0] if len(found) == 1 else None
+    answers = plan.answers()
+    return answers[0] if len(answers) == 1 else None
 
 
 def aggregates_of(plan: PlanNode) -> list[AggregateNode]:
     """All aggregates of a plan, each once, the topmost first."""
-    found: dict[int, AggregateNode] = {}
+    aggregates: dict[int, AggregateNode] = {}
     levels: list[PlanNode] = [plan]
     while levels:
         for aggregate in (node.as_aggregate() for node in levels):
             if aggregate is not None:
-                found.setdefault(id(aggregate), aggregate)
+                aggregates.setdefault(id(aggregate), aggregate)
         levels = [below for node in levels for below in node.inputs]
-    return list(found.values())
+    return list(aggregates.values())
 
 
 def first_aggregates(

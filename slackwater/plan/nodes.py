@@ -242,7 +242,7 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
 
     def answers(self) -> list[AggregateNode]:
         """Those of all inputs."""
-        return [found for below in self.inputs for found in below.answers()]
+        return [answer for below in self.inputs for answer in below.answers()]
 
     def lifetime(self, missing: Callable[[], Exception]) -> int:
         """The longest."""

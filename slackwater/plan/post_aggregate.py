@@ -24,7 +24,7 @@ class Split:
     """Names and texts of the aggregates that are not there by another name."""
 
 
-def split(text: object, known: dict[str, str]) -> Split | None:
+def split(text: object, names: dict[str, str]) -> Split | None:
     """Take an expression over aggregates apart; None where it is a single aggregate call, or has none in it.
 
     `known` has the names of aggregates by their text; what is taken out is added to it.
@@ -44,17 +44,17 @@ def split(text: object, known: dict[str, str]) -> Split | None:
         return None
     calls: list[tuple[str, str]] = []
 
-    def taken(call: str) -> str:
+    def result_name(call: str) -> str:
         key = spelled(call) or call
-        if key not in known:
-            known[key] = _HIDDEN.format(sum(name.startswith("__post") for name in known.values()))
-            calls.append((known[key], call))
-        return f"`{known[key]}`"
+        if key not in names:
+            names[key] = _HIDDEN.format(sum(name.startswith("__post") for name in names.values()))
+            calls.append((names[key], call))
+        return f"`{names[key]}`"
 
-    expression = replace_calls(text, is_aggregate, taken)
+    expression = replace_calls(text, is_aggregate, result_name)
     columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
     used = {column.name.lower() for column in columns}
-    if not used & {name.lower() for name in known.values()}:
+    if not used & {name.lower() for name in names.values()}:
         return None
     return Split(expression, tuple(calls))
 

@@ -26,20 +26,20 @@ def results_select(
         if name.lower() in RESULT_COLUMNS:
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
     carried = tuple((name, f"`{name}`") for name in RESULT_COLUMNS)
-    made = relation.select([*pairs, *carried], what)
-    fields = [pa.field(name, made.type_of(f"`{name}`", name)) for name, _ in pairs]
+    selected = relation.select([*pairs, *carried], what)
+    fields = [pa.field(name, selected.type_of(f"`{name}`", name)) for name, _ in pairs]
     fields += [node.schema.field(name) for name in RESULT_COLUMNS]
     early, early_schema = None, None
     if node.early_schema is not None:
-        beside = [entry for pair in pairs for entry in _beside(*pair, node.early_schema, made)]
-        taken = {name.lower() for name, _ in pairs}
-        for name, _, _ in beside:
-            if name.lower() in taken:
+        extra = [entry for pair in pairs for entry in _early_columns(*pair, node.early_schema, selected)]
+        names = {name.lower() for name, _ in pairs}
+        for name, _, _ in extra:
+            if name.lower() in names:
                 raise QueryError(f"{what}: {name!r} is a column of early results; choose another name")
-        early = (*pairs, *carried, *((name, sql) for name, sql, _ in beside))
-        early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in beside)])
+        early = (*pairs, *carried, *((name, sql) for name, sql, _ in extra))
+        early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in extra)])
     step = Select((*pairs, *carried), early)
-    return StepNode((node,), step, pa.schema(fields), early_schema), made
+    return StepNode((node,), step, pa.schema(fields), early_schema), selected
 
 
 def _is_column(name: str, sql: str) -> bool:
@@ -47,17 +47,19 @@ def _is_column(name: str, sql: str) -> bool:
     return name.lower() in RESULT_COLUMNS and sql.strip().strip("`").lower() == name.lower()
 
 
-def _beside(name: str, sql: str, early: pa.Schema, made: Relation) -> Sequence[tuple[str, str, pa.DataType]]:
+def _early_columns(
+    name: str, sql: str, early: pa.Schema, selected: Relation
+) -> Sequence[tuple[str, str, pa.DataType]]:
     """What early results say beside a column: S5's value, and an interval where the column is one that has it."""
     plain = _estimated(early).get(sql.strip().strip("`").lower())
     if plain is not None:
         of_value = [(seen(name), seen(plain), early.field(seen(plain)).type)]
         of_ends = [(end(name), end(plain), pa.float64()) for end in (low, high)]
-        return [(c, f"`{of}`", kind) for c, of, kind in of_value + of_ends]
+        return [(c, f"`{column}`", kind) for c, column, kind in of_value + of_ends]
     by_seen = _of_seen(sql, early)
     if by_seen is None:
         return ()
-    value = (seen(name), by_seen, made.type_of(f"`{name}`", name))
+    value = (seen(name), by_seen, selected.type_of(f"`{name}`", name))
     return [value, *((end(name), "CAST(NULL AS DOUBLE)", pa.float64()) for end in (low, high))]
 
 

@@ -37,19 +37,19 @@ def layers(boxes: Sequence[Box]) -> list[list[Box]]:
     by_label = {box.label: box for box in boxes}
     depth: dict[str, int] = {}
 
-    def of(box: Box) -> int:
+    def depth_of(box: Box) -> int:
         if box.label not in depth:
-            depth[box.label] = 1 + max((of(by_label[f]) for f in box.feeds if f in by_label), default=-1)
+            depth[box.label] = 1 + max((depth_of(by_label[f]) for f in box.feeds if f in by_label), default=-1)
         return depth[box.label]
 
-    found: list[list[Box]] = [[] for _ in range(1 + max((of(b) for b in boxes), default=-1))]
+    layers_of_boxes: list[list[Box]] = [[] for _ in range(1 + max((depth_of(b) for b in boxes), default=-1))]
     for box in boxes:
-        found[depth[box.label]].append(box)
+        layers_of_boxes[depth[box.label]].append(box)
     place: dict[str, float] = {}
-    for layer in found:
+    for layer in layers_of_boxes:
         layer.sort(key=lambda b: _mean([place[f] for f in b.feeds if f in place]))
         place.update({box.label: n / max(1, len(layer) - 1) for n, box in enumerate(layer)})
-    return found
+    return layers_of_boxes
 
 
 def _mean(values: list[float]) -> float:

@@ -39,7 +39,7 @@ def check_latent(sides: Sequence[PlanNode], what: str) -> None:
     latent = [side for side in sides if side.latent]
     others = [side for side in sides if not side.latent]
     if latent and others:
-        one, other = (streams_of(found[0])[0].declared for found in (latent, others))
+        one, other = (streams_of(nodes[0])[0].declared for nodes in (latent, others))
         raise QueryError(
             f"{what}: the rows of {one!r} have latent time, which is none before a window asks for it, and those "
             f"of {other!r} have a time; declare {one!r} with time=sw.internal(), or both with time=sw.latent()"

@@ -44,15 +44,16 @@ def united(parts: Sequence[Analysed]) -> Analysed:
     names = parts[0].relation.names
     own = [_own_names(parts[0], part) for part in parts]
     aligned = [
-        part.relation if part.relation.names == names else part.relation.select(_renamed(names, mine), "union")
-        for part, mine in zip(parts, own, strict=True)
+        part.relation if part.relation.names == names else part.relation.select(_renamed(names, own_names), "union")
+        for part, own_names in zip(parts, own, strict=True)
     ]
     relation, casts = aligned[0].united(aligned[1:])
-    made = [
-        _brought(part, names, mine, types, relation) for part, mine, types in zip(parts, own, casts, strict=True)
+    inputs = [
+        _brought(part, names, own_names, types, relation)
+        for part, own_names, types in zip(parts, own, casts, strict=True)
     ]
-    same = parts[0].node.schema if made[0] is parts[0].node else made[0].schema
-    return Analysed(UnionNode(tuple(made), same), relation)
+    same = parts[0].node.schema if inputs[0] is parts[0].node else inputs[0].schema
+    return Analysed(UnionNode(tuple(inputs), same), relation)
 
 
 def _named(node: PlanNode) -> str:
@@ -62,19 +63,19 @@ def _named(node: PlanNode) -> str:
 
 def _own_names(first: Analysed, part: Analysed) -> list[str]:
     """The names of a part's columns in the order of the first one's; Spark does not look at their case."""
-    here, there = ({n.lower(): n for n in p.relation.names} for p in (part, first))
-    for lacks, has, by in ((part, first, there.keys() - here.keys()), (first, part, here.keys() - there.keys())):
+    own, others = ({n.lower(): n for n in p.relation.names} for p in (part, first))
+    for lacks, has, by in ((part, first, others.keys() - own.keys()), (first, part, own.keys() - others.keys())):
         if by:
             missing = min(by)
             raise QueryError(
                 f"union(): {_named(has.node)} has a column {missing!r} and {_named(lacks.node)} has none; give all "
                 "sides the same columns with select(…)"
             )
-    return [here[name] for name in there]
+    return [own[name] for name in others]
 
 
 def _renamed(names: Sequence[str], own: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, f"`{mine}`") for name, mine in zip(names, own, strict=True)]
+    return [(name, f"`{own_name}`") for name, own_name in zip(names, own, strict=True)]
 
 
 def _brought(

@@ -169,25 +169,25 @@ class WindowQuery:
         """Whether it is Spark's struct of a window: `window`, or the call that GROUP BY has too."""
         if (expression.column or "").lower() == "window":
             return True
-        found = spark_window(expression)
-        return found is not None and found.window == self._window.window
+        window = spark_window(expression)
+        return window is not None and window.window == self._window.window
 
     # --- expressions over results
 
     def _over_results(self, expression: Expression) -> str:
         """An expression in terms of the results: groups by their names, aggregates by theirs or a hidden one."""
-        made = self._with_bounds(expression)
+        resolved = self._with_bounds(expression)
         for at, end in expression.aggregates:
-            made = made.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
-        return self._named_groups(made).text
+            resolved = resolved.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
+        return self._named_groups(resolved).text
 
     def _name_of(self, call: Expression) -> str:
-        known = [*self._aggregates, *self._hidden]
-        for name, expression in known:
+        aggregates = [*self._aggregates, *self._hidden]
+        for name, expression in aggregates:
             if self._same(expression, call):
                 return name
-        taken = {name.lower() for name, _ in known} | {g.result.lower() for g in self._groups}
-        name = next(n for i in count(1) if (n := f"having_{i}") not in taken)
+        used_names = {name.lower() for name, _ in aggregates} | {g.result.lower() for g in self._groups}
+        name = next(n for i in count(1) if (n := f"having_{i}") not in used_names)
         self._hidden.append((name, call))
         return name
 

@@ -79,9 +79,9 @@ class Expression:
         words = [self.source.raw(t) for t in self.tokens]
         words = [w.lower() if behind == "(" else w for w, behind in zip(words, [*words[1:], ""], strict=True)]
         at, text = self.span.start, ""
-        gone = [span for span, other in self.edits if not other]
+        dropped = [span for span, other in self.edits if not other]
         for token, word in zip(self.tokens, words, strict=True):
-            gap = token.start - at - sum(s.end - s.start for s in gone if at <= s.start and s.end <= token.start)
+            gap = token.start - at - sum(s.end - s.start for s in dropped if at <= s.start and s.end <= token.start)
             text += " " * (gap > 0) + ("" if token.start < at else word)
             at = max(at, token.end + 1)
         return text.replace("`", "")
@@ -146,26 +146,26 @@ class Expression:
         """The same without the relation's name before a column, as in `f.carrier`."""
         return self.renamed([(n, n + 2, None) for n in self.qualifiers(names)])
 
-    def renamed(self, found: Sequence[tuple[int, int, str | None]]) -> Expression:
+    def renamed(self, replacements: Sequence[tuple[int, int, str | None]]) -> Expression:
         """The same with some tokens replaced by a name, each by its first and one past its last; or dropped."""
-        if not found:
+        if not replacements:
             return self
-        gone = {n for at, end, name in found if name is None for n in range(at, end)}
-        edits = tuple((span_of(list(self.tokens[at:end])), name or "") for at, end, name in found)
-        kept = tuple(t for n, t in enumerate(self.tokens) if n not in gone)
-        return Expression(self.source, kept, (*self.edits, *edits)).part(0, len(kept))
+        dropped = {n for at, end, name in replacements if name is None for n in range(at, end)}
+        edits = tuple((span_of(list(self.tokens[at:end])), name or "") for at, end, name in replacements)
+        remaining = tuple(t for n, t in enumerate(self.tokens) if n not in dropped)
+        return Expression(self.source, remaining, (*self.edits, *edits)).part(0, len(remaining))
 
     def qualifiers(self, names: Collection[str] | None = None) -> list[int]:
         """Tokens that a dot and a name, or a star, follow: those with one of these names, or all."""
-        known = None if names is None else {name.lower() for name in names}
+        lower_names = None if names is None else {name.lower() for name in names}
         dotted = [n for n, _ in self.columns if self.source.raw_of(self.tokens, n + 1) == "."]
-        return [n for n in dotted if known is None or self.tokens[n].text.lower() in known]
+        return [n for n in dotted if lower_names is None or self.tokens[n].text.lower() in lower_names]
 
     @cached_property
     def columns(self) -> list[tuple[int, str]]:
         """The columns: the first token of each, and its text; none if the expression cannot be read."""
-        found = self._tree.find_all(exp.Column) if self.is_whole and self._tree is not None else ()
-        starts = {part.meta["start"] for column in found for part in column.parts[:1] if "start" in part.meta}
+        columns = self._tree.find_all(exp.Column) if self.is_whole and self._tree is not None else ()
+        starts = {part.meta["start"] for column in columns for part in column.parts[:1] if "start" in part.meta}
         return [(n, token.text) for n, token in enumerate(self.tokens) if token.start in starts]
 
 
@@ -185,25 +185,25 @@ def read_expression(
 
     `at_each` looks at each token before it is taken, and may refuse it.
     """
-    made = Expression(cursor.source, cut(cursor, what, stops, at_each))
-    made.check(what)
-    return made
+    expression = Expression(cursor.source, cut(cursor, what, stops, at_each))
+    expression.check(what)
+    return expression
 
 
 def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
     """Take an expression and its alias, with or without AS."""
     tokens = cut(cursor, "an expression", ("AS",))
-    made = Expression(cursor.source, tokens)
+    expression = Expression(cursor.source, tokens)
     if cursor.accept("AS"):
-        made.check("an expression")
-        return made, cursor.name("a name after AS")
+        expression.check("an expression")
+        return expression, cursor.name("a name after AS")
     last = Cursor(cursor.source, tokens[-1:])
     if len(tokens) > 1 and (last.word or tokens[-1].token_type is TokenType.IDENTIFIER):
         shorter = Expression(cursor.source, tokens[:-1])
-        if not made.is_whole and shorter.is_whole:
+        if not expression.is_whole and shorter.is_whole:
             return shorter, last.name("a name")
-    made.check("an expression")
-    return made, None
+    expression.check("an expression")
+    return expression, None
 
 
 def cut(
@@ -264,9 +264,9 @@ def _refuse_subquery(cursor: Cursor) -> None:
 
 
 def _explained(source: Source, tokens: Sequence[Token], error: ParseError) -> SqlError:
-    found = error.errors[0] if error.errors else {}
-    at = next((t for t in tokens if (t.line, t.col) == (found.get("line"), found.get("col"))), tokens[-1])
-    description = str(found.get("description") or "this is no expression")
+    details = error.errors[0] if error.errors else {}
+    at = next((t for t in tokens if (t.line, t.col) == (details.get("line"), details.get("col"))), tokens[-1])
+    description = str(details.get("description") or "this is no expression")
     if description.startswith("Required keyword"):
         side = "behind" if at is tokens[-1] else "before"
         return source.error(span_of([at]), f"expected an expression {side} {source.raw(at)}")

@@ -181,10 +181,10 @@ def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     end, window, names = cursor.at, relation.window, list(relation.names)
     while True:
         if cursor.sees_symbol("["):
-            found = read_bracket(cursor)
+            bracket = read_bracket(cursor)
             if window is not None:
-                raise two_windows(cursor.source, found)
-            window = found
+                raise two_windows(cursor.source, bracket)
+            window = bracket
         elif len(names) == len(relation.names) and _sees_alias(cursor):
             cursor.accept("AS")
             names.append(cursor.name("an alias"))
@@ -229,9 +229,9 @@ def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
     with cursor.located(begin):
         table = scope.table(name)
     if table is None:
-        known = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
+        names = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)
-        raise cursor.source.error(span(), f"there is no stream or table {name!r}{hint}; there are {known}")
+        raise cursor.source.error(span(), f"there is no stream or table {name!r}{hint}; there are {names}")
     return Side(Stored(table), span(), (name.rsplit(".", 1)[-1].strip("`"),))
 
 
@@ -261,9 +261,9 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
         raise cursor.error(f"{word} windows are not there yet; write TUMBLE or HOP", [token])
     function = scope.function(name)
     if word not in TABLE_FUNCTIONS and function is None:
-        known = [*TABLE_FUNCTIONS, *scope.functions]
-        hint = did_you_mean(name, known)
-        raise cursor.error(f"there is no table function {name}{hint}; there are {', '.join(known)}", [token])
+        functions = [*TABLE_FUNCTIONS, *scope.functions]
+        hint = did_you_mean(name, functions)
+        raise cursor.error(f"there is no table function {name}{hint}; there are {', '.join(functions)}", [token])
     cursor.expect_symbol("(")
     cursor.accept("TABLE")
     inner = _relation(cursor, scope, locations, query)

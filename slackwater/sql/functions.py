@@ -46,10 +46,10 @@ def imported(path: str) -> Callable[..., Any]:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found = importlib.import_module(module)
+        imported_module = importlib.import_module(module)
     except Exception as error:
         raise QueryError(f"{path!r}: cannot import {module}: {type(error).__name__}: {error}") from None
-    function: Callable[..., Any] | None = getattr(found, name, None)
+    function: Callable[..., Any] | None = getattr(imported_module, name, None)
     if function is None:
-        raise QueryError(f"{path!r}: module {module} has no {name!r}{did_you_mean(name, vars(found))}")
+        raise QueryError(f"{path!r}: module {module} has no {name!r}{did_you_mean(name, vars(imported_module))}")
     return function

@@ -78,26 +78,26 @@ def items_of_join(items: Sequence[Item], query: JoinQuery, source: Source) -> li
     A column that several sides have is called as on its own side, unless another entry is called so too.
     """
     if query.names is None:
-        known = [name.lower() for side in query.relations.sides for name in side.names]
+        names = [name.lower() for side in query.relations.sides for name in side.names]
         for item in items:
-            if item.qualifier is not None and item.qualifier.text.lower() not in known:
+            if item.qualifier is not None and item.qualifier.text.lower() not in names:
                 raise not_called(item.qualifier, source)
         return [i if i.expression is None else replace(i, expression=query.resolved(i.expression)) for i in items]
-    made = list[Item]()
+    resolved = list[Item]()
     for item in items:
         if item.expression is not None:
-            made.append(replace(item, expression=query.resolved(item.expression)))
+            resolved.append(replace(item, expression=query.resolved(item.expression)))
         elif item.qualifier is None and not query.swapped:
-            made.append(item)
+            resolved.append(item)
         else:
-            made += _star(item, query, source)
-    own = [_own(item, query) for item in made]
+            resolved += _star(item, query, source)
+    own = [_own(item, query) for item in resolved]
     wanted = Counter(name.lower() for name in own if name is not None)
     return [
         replace(item, alias=name)
         if name is not None and item.alias is None and wanted[name.lower()] == 1 and _is_renamed(item, name)
         else item
-        for item, name in zip(made, own, strict=True)
+        for item, name in zip(resolved, own, strict=True)
     ]
 
 
@@ -117,11 +117,11 @@ def _is_renamed(item: Item, name: str) -> bool:
 def _star(item: Item, query: JoinQuery, source: Source) -> list[Item]:
     """The columns that `*` or `x.*` stands for."""
     assert query.names is not None
-    found = query.names.all(item.qualifier, query.seen)
-    if found is None:
+    columns = query.names.all(item.qualifier, query.seen)
+    if columns is None:
         assert item.qualifier is not None
         raise not_called(item.qualifier, source)
     return [
         Item(Expression(source, item.tokens, ((item.span, quoted(column.name)),)), None, item.tokens)
-        for column in found
+        for column in columns
     ]

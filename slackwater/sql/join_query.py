@@ -104,10 +104,10 @@ class JoinQuery:
         if not self.relations.joins:
             return None
         columns = [self._columns(side.rows) for side in self.relations.sides]
-        known = [c for c in columns if c is not None]
-        if len(known) < len(columns):
+        known_columns = [c for c in columns if c is not None]
+        if len(known_columns) < len(columns):
             return None
-        names = Names(self.locations.source, self.relations.sides, known)
+        names = Names(self.locations.source, self.relations.sides, known_columns)
         left = [0]
         for n, joined in self._joins:
             if joined.how in ("semi", "anti"):
@@ -173,13 +173,13 @@ class JoinQuery:
                 raise self.locations.source.error(
                     joined.side.span, f"{joined.side.name} is a stored relation too; write the stream first"
                 )
-            made = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
+            rows = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
         else:
-            made = _Rows(first, self.relations.first.window, self.relations.first)
+            rows = _Rows(first, self.relations.first.window, self.relations.first)
         for n, joined in joins:
             side = self._side(n)
-            made = self._stored(made, side, n, joined) if isinstance(side, Stored) else self._join(made, side, n)
-        return made.rows
+            rows = self._stored(rows, side, n, joined) if isinstance(side, Stored) else self._join(rows, side, n)
+        return rows.rows
 
     def _side(self, n: int) -> L.Logical | Stored:
         """A side with its columns under the names of the joined rows."""

@@ -46,15 +46,15 @@ def parse(text: str, scope: Scope) -> Parsed:
         raise QueryError(f"sql({text!r}): write SQL as text")
     source = Source(text)
     reader = _Statements(Cursor(source, source.tokens), scope)
-    found = []
+    statements = []
     try:
         while reader.more():
-            found.append(reader.statement())
+            statements.append(reader.statement())
     except RecursionError:
         raise reader.cursor.error("this is nested too deeply") from None
-    if not found:
+    if not statements:
         raise reader.cursor.error("there is no statement; write for example SELECT … FROM …")
-    return Parsed(found, reader.scope)
+    return Parsed(statements, reader.scope)
 
 
 class _Statements:
@@ -92,11 +92,11 @@ class _Statements:
             )
         if word not in ("SELECT", "WITH"):
             self.cursor.at += 1
-        made = self._readers[word]()
+        statement = self._readers[word]()
         if self.cursor.token is not None and not self.cursor.sees_symbol(";"):
             self.cursor.expected("';' or the end of the statement")
         span = span_of(self.cursor.tokens[begin : self.cursor.at])
-        return replace(made, script=self.cursor.source, span=span)
+        return replace(statement, script=self.cursor.source, span=span)
 
     # --- queries
 
@@ -122,11 +122,11 @@ class _Statements:
         )
 
     def _emit(self) -> Early:
-        cursor, found = self.cursor, dict[str, object]()
+        cursor, settings = self.cursor, dict[str, object]()
         cursor.expect("EARLY")
         while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE", "SEASON"):
             word = cursor.source.word(cursor.next())
-            if word.lower() in found:
+            if word.lower() in settings:
                 raise QueryError(f"{word} is written twice; leave one of them out")
             if word in ("EVERY", "SEASON"):
                 value: object = read_length(cursor, "how often" if word == "EVERY" else "how long a season is")
@@ -134,10 +134,10 @@ class _Statements:
                 value = read_span(cursor, "a share of the slide, as in AT 75%, or a time, as in AT 90 SECONDS")
             else:
                 value = read_share(cursor, f"a share, as in {word} 90%")
-            found[word.lower()] = value
-        if not found.keys() & {"at", "every", "accuracy"}:
+            settings[word.lower()] = value
+        if not settings.keys() & {"at", "every", "accuracy"}:
             cursor.expected("AT 75%, EVERY 5 SECONDS or ACCURACY 98%", ("AT", "EVERY", "ACCURACY"))
-        return early(**found)  # type: ignore[arg-type]
+        return early(**settings)  # type: ignore[arg-type]
 
     def _insert(self) -> S.Insert:
         cursor = self.cursor

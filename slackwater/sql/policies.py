@@ -31,8 +31,8 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     begin = cursor.at
     policy = next((p for p in POLICIES if cursor.word == p.words[0]), None)
     if policy is None:
-        known = [" ".join(p.words) for p in POLICIES]
-        cursor.expected(f"a disorder policy ({', '.join(known)})", [p.words[0] for p in POLICIES])
+        names = [" ".join(p.words) for p in POLICIES]
+        cursor.expected(f"a disorder policy ({', '.join(names)})", [p.words[0] for p in POLICIES])
     cursor.expect(*policy.words)
     main = list[Any]()
     if policy.main == "column":

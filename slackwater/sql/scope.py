@@ -79,8 +79,8 @@ class Scope:
 
     def function(self, name: str) -> MapFunction | None:
         """The function of this name; None for an unknown one."""
-        found = _found(name, self.functions)
-        return None if found is None else self.functions[found]
+        known_name = _found(name, self.functions)
+        return None if known_name is None else self.functions[known_name]
 
     @property
     def relations(self) -> list[str]:
@@ -89,8 +89,8 @@ class Scope:
 
 
 def _found(name: str, names: Iterable[str]) -> str | None:
-    known = list(names)
-    if name in known:
+    candidates = list(names)
+    if name in candidates:
         return name
-    near = [k for k in known if k.lower() == name.lower()]
-    return near[0] if len(near) == 1 else None
+    similar = [k for k in candidates if k.lower() == name.lower()]
+    return similar[0] if len(similar) == 1 else None

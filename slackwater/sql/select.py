@@ -84,10 +84,10 @@ class SelectReader:
         if not (self._cursor.sees_symbol("(") and self._cursor.sees_query()):
             return self._select()
         self._cursor.at += 1
-        made = self._inner()
+        query = self._inner()
         self._cursor.expect_symbol(")")
         self._refuse_rest()
-        return made
+        return query
 
     def _select(self) -> L.Logical | Stored:
         self._cursor.expect("SELECT")
@@ -96,10 +96,10 @@ class SelectReader:
         return self._logical(*self._resolved(clauses))
 
     def _inner(self) -> L.Logical | Stored:
-        made = SelectReader(self._cursor, self._scope, self._locations, self._depth + 1).read_relation()
+        query = SelectReader(self._cursor, self._scope, self._locations, self._depth + 1).read_relation()
         if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
             raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
-        return made
+        return query
 
     def _with(self) -> None:
         cursor = self._cursor
@@ -200,13 +200,13 @@ class SelectReader:
         """The window that GROUP BY asks for, and the other groups."""
         others = []
         for group in groups:
-            found = spark_window(group)
-            if found is None:
+            other = spark_window(group)
+            if other is None:
                 others.append(group)
             elif window is not None:
-                raise two_windows(group.source, found)
+                raise two_windows(group.source, other)
             else:
-                window = found
+                window = other
         return window, others
 
     def _refuse_rest(self) -> None:
@@ -219,8 +219,8 @@ class SelectReader:
             return
         if end_clause(cursor) is not None:
             return
-        known = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
-        cursor.expected(f"one of {', '.join(known)} or the end of the query", known)
+        clauses = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
+        cursor.expected(f"one of {', '.join(clauses)} or the end of the query", clauses)
 
     # --- nodes
 

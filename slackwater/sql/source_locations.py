@@ -46,10 +46,10 @@ class SourceLocations:
             raise
         except QueryError as error:
             # The nodes of a view were written elsewhere: the mistake is shown where the view is used.
-            found = [self._nodes[id(node)][1] for node in error.nodes if id(node) in self._nodes]
-            if not found:
+            locations = [self._nodes[id(node)][1] for node in error.nodes if id(node) in self._nodes]
+            if not locations:
                 raise
-            raise self._at(found[0], error) from None
+            raise self._at(locations[0], error) from None
 
     def _at(self, location: SourceLocation, error: QueryError) -> SqlError:
         """The error at the column that it names, or at the name in quotes that stands in the text."""

@@ -42,9 +42,9 @@ def read_span(cursor: Cursor, what: str) -> Span:
         text = f"{text} {cursor.source.raw(cursor.next()).lower()}" if is_unit(cursor.word) else text
         return _checked(cursor, begin, text)
     pieces = list[str]()
-    while (found := _NUMBER.fullmatch(cursor.raw_at(0))) is not None:
+    while (number_and_unit := _NUMBER.fullmatch(cursor.raw_at(0))) is not None:
         _skip(cursor)
-        number, unit = found.groups()
+        number, unit = number_and_unit.groups()
         if not unit and _is_unit(cursor):
             unit = cursor.source.raw(cursor.next())
         if not unit:
@@ -75,11 +75,11 @@ def read_count(cursor: Cursor, what: str) -> int:
 
 def share_text(cursor: Cursor, what: str) -> str:
     """A share as it was written, `75%` or `0.75`."""
-    found = _NUMBER.fullmatch(cursor.raw_at(0))
-    if found is None or found[2]:
+    number_and_unit = _NUMBER.fullmatch(cursor.raw_at(0))
+    if number_and_unit is None or number_and_unit[2]:
         cursor.expected(what)
     _skip(cursor)
-    return found[1] + ("%" if cursor.accept_symbol("%") else "")
+    return number_and_unit[1] + ("%" if cursor.accept_symbol("%") else "")
 
 
 def read_share(cursor: Cursor, what: str) -> float:
@@ -90,10 +90,10 @@ def read_share(cursor: Cursor, what: str) -> float:
 
 def sees_share(cursor: Cursor) -> bool:
     """Whether a share comes next."""
-    found = _NUMBER.fullmatch(cursor.raw_at(0))
-    if found is None or found[2]:
+    number_and_unit = _NUMBER.fullmatch(cursor.raw_at(0))
+    if number_and_unit is None or number_and_unit[2]:
         return False
-    return cursor.raw_at(1) == "%" or ("." in found[1] and not is_unit(cursor.word_at(1)))
+    return cursor.raw_at(1) == "%" or ("." in number_and_unit[1] and not is_unit(cursor.word_at(1)))
 
 
 def sees_value(cursor: Cursor) -> bool:

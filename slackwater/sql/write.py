@@ -176,8 +176,8 @@ class _Writer:
         return f"ON {on}" if isinstance(on, str) else f"USING ({', '.join(map(quoted, on))})"
 
     def _function(self, node: L.Map) -> str:
-        for name, known in self._scope.functions.items():
-            if known.function is node.function and known.schema == node.schema:
+        for name, function in self._scope.functions.items():
+            if function.function is node.function and function.schema == node.schema:
                 return quoted(name)
         raise QueryError("a map() has no name in SQL; give its function one with CREATE FUNCTION")
 
