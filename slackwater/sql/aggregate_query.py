@@ -1,4 +1,4 @@
-"""A SELECT with a window: which of its words are groups, aggregates, and expressions over the results."""
+"""A SELECT with a window: sorts its columns into groups, aggregates, and expressions over the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.sql.items import Item
 from slackwater.sql.source import Source, Span
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery
-from slackwater.sql.window import WrittenWindow, spark_window
+from slackwater.sql.window import WindowClause, spark_window
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
 
 #: Spark's struct of a window, in terms of the columns of every result.
@@ -23,7 +23,7 @@ _STRUCT = f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
 
 @dataclass(frozen=True)
 class _Group:
-    """A group: its name in the results, None where it is the column's own."""
+    """A group. `name` is its name in the results; None if it has the name of its column."""
 
     name: str | None
     expression: Expression
@@ -40,20 +40,20 @@ class Clauses:
     items: Sequence[Item]
     relations: From
     where: Sequence[Expression]
-    """Conditions that a row meets."""
+    """Conditions on single rows."""
     subqueries: Sequence[SubQuery]
     groups: Sequence[Expression]
     having: Expression | None
-    window: WrittenWindow | None
+    window: WindowClause | None
 
 
 class WindowQuery:
-    """The clauses of a SELECT with a window, sorted into nodes."""
+    """Makes nodes of the clauses of a SELECT with a window."""
 
     def __init__(
         self,
         clauses: Clauses,
-        window: WrittenWindow,
+        window: WindowClause,
         locations: SourceLocations,
     ) -> None:
         self._items = clauses.items
@@ -120,7 +120,7 @@ class WindowQuery:
         return _Group(None if expression.column is not None else expression.name, expression)
 
     def _by_number(self, written: Expression) -> Expression | None:
-        """`GROUP BY 1` speaks of the first entry of SELECT."""
+        """`GROUP BY 1` means the first entry of SELECT."""
         if len(written.tokens) != 1 or not self._source.raw(written.tokens[0]).isdecimal():
             return None
         number = int(self._source.raw(written.tokens[0]))
@@ -132,7 +132,7 @@ class WindowQuery:
         return item.expression
 
     def _by_alias(self, written: Expression) -> Expression | None:
-        """A name that SELECT gives to an expression, unless that expression speaks of a column of the same name."""
+        """The expression that SELECT gives this name to, unless the expression itself has a column of this name."""
         for item in self._items:
             if item.expression is None or item.alias is None or written.column is None:
                 continue
@@ -145,7 +145,10 @@ class WindowQuery:
     # --- what SELECT shows
 
     def _shown(self, item: Item) -> tuple[str, str | None] | None:
-        """Name and text of a column over the results; no text for a result's own, None for those that all have."""
+        """Name and expression of a column over the results.
+
+        No expression: the results have a column of this name. None: all results have the column anyway.
+        """
         expression = item.expression
         if expression is None:
             raise self._source.error(
@@ -166,7 +169,7 @@ class WindowQuery:
         return name, self._over_results(expression)
 
     def _is_window(self, expression: Expression) -> bool:
-        """Whether it is Spark's struct of a window: `window`, or the call that GROUP BY has too."""
+        """Whether it is Spark's struct of a window: the word `window`, or the same `window(…)` as in GROUP BY."""
         if (expression.column or "").lower() == "window":
             return True
         window = spark_window(expression)
@@ -175,7 +178,7 @@ class WindowQuery:
     # --- expressions over results
 
     def _over_results(self, expression: Expression) -> str:
-        """An expression in terms of the results: groups by their names, aggregates by theirs or a hidden one."""
+        """The expression with groups and aggregates replaced by the names of their columns, which may be hidden."""
         resolved = self._with_bounds(expression)
         for at, end in expression.aggregates:
             resolved = resolved.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
@@ -192,7 +195,7 @@ class WindowQuery:
         return name
 
     def _named_groups(self, expression: Expression) -> Expression:
-        """Groups under the names that they have in results; not inside aggregates, which speak of rows."""
+        """The expression with groups replaced by their names in results, except inside of aggregates."""
         inside = {n for at, end in expression.aggregates for n in range(at, end)}
         for group in sorted(self._groups, key=lambda g: -len(g.expression.tokens)):
             if group.name is None:

@@ -20,14 +20,14 @@ from slackwater.sql.source import Source, Span, span_of
 
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = {close: open for open, close in _OPEN.items()}
-#: Words that no expression contains outside of parentheses, wherever they stand.
+#: Words that always end an expression, except inside of parentheses.
 _RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION", "INTERSECT", "MINUS", "EXCEPT"))
 _RESERVED |= {"ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
-#: Words that end an expression only before another word or symbol; they may name columns.
+#: Words that end an expression only before these words or symbols; else they may name columns.
 _FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
 _FOLLOWED |= {word: ("JOIN",) for word in ("INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF")}
-#: What is said of a sub-query where no join can stand for it.
+#: The error for a sub-query that cannot be written as a join.
 NO_SUBQUERY = (
     "a query inside an expression must be one that can be a join: WHERE … IN (SELECT …) or EXISTS (SELECT …), by "
     "itself or between ANDs; to compare results of windows join them, as in FROM (SELECT … FROM a [RANGE 1 HOUR, "
@@ -39,7 +39,7 @@ CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "AS", "AND",
 
 @dataclass(frozen=True)
 class Expression:
-    """Some tokens of a text; `edits` replace stretches of it by other words, such as the name of a result."""
+    """Some tokens of a text. `edits` replace stretches of it, for example by the name of a result."""
 
     source: Source
     tokens: tuple[Token, ...]
@@ -61,7 +61,7 @@ class Expression:
 
     @property
     def column(self) -> str | None:
-        """The name of the column, where it is nothing else."""
+        """The name of the column, if the expression is a single column."""
         if len(self.edits) == 1 and self.edits[0][0] == self.span and is_name(self.edits[0][1]):
             return self.edits[0][1].strip("`")
         if len(self.tokens) != 1 or self.edits:
@@ -73,7 +73,7 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """The name that it has without an alias: its column, or its words, functions in small letters."""
+        """The name without an alias: that of the column, or the words, with functions in small letters."""
         if self.column is not None:
             return self.column
         words = [self.source.raw(t) for t in self.tokens]
@@ -88,7 +88,7 @@ class Expression:
 
     @cached_property
     def aggregates(self) -> list[tuple[int, int]]:
-        """The aggregate calls in it, each as first and one past the last token; not those inside others."""
+        """The aggregate calls, without those inside others: the first token of each, and one past its last."""
         return list(calls(self.source.text, self.tokens, is_aggregate))
 
     def find(self, words: Sequence[Token]) -> list[tuple[int, int]]:
@@ -101,12 +101,12 @@ class Expression:
         ]
 
     def _is_part_of_name(self, at: int, size: int) -> bool:
-        """Whether a dot joins it to more, as in `a.b`, or it names a function."""
+        """Whether the tokens are a part of a name with dots, as in `a.b`, or the name of a function."""
         before, behind = (self.source.raw_of(self.tokens, n) for n in (at - 1, at + size))
         return before == "." or (size == 1 and behind in (".", "("))
 
     def edited(self, at: int, end: int, words: str) -> Expression:
-        """The same with some tokens replaced, and what was replaced inside them; not where more has been."""
+        """The same with some tokens replaced and edits inside of them dropped. Unchanged where an edit overlaps."""
         span = span_of(list(self.tokens[at:end]))
         if any(s.start < span.end and span.start < s.end and not _inside(s, span) for s, _ in self.edits):
             return self
@@ -147,7 +147,10 @@ class Expression:
         return self.renamed([(n, n + 2, None) for n in self.qualifiers(names)])
 
     def renamed(self, replacements: Sequence[tuple[int, int, str | None]]) -> Expression:
-        """The same with some tokens replaced by a name, each by its first and one past its last; or dropped."""
+        """The same with tokens replaced by a name; without a name, they are dropped.
+
+        Each replacement has its first token, one past its last, and the name.
+        """
         if not replacements:
             return self
         dropped = {n for at, end, name in replacements if name is None for n in range(at, end)}
@@ -156,7 +159,7 @@ class Expression:
         return Expression(self.source, remaining, (*self.edits, *edits)).part(0, len(remaining))
 
     def qualifiers(self, names: Collection[str] | None = None) -> list[int]:
-        """Tokens that a dot and a name, or a star, follow: those with one of these names, or all."""
+        """The first tokens of columns with a qualifier, as in `f.carrier`; with `names`, with one of these."""
         lower_names = None if names is None else {name.lower() for name in names}
         dotted = [n for n, _ in self.columns if self.source.raw_of(self.tokens, n + 1) == "."]
         return [n for n in dotted if lower_names is None or self.tokens[n].text.lower() in lower_names]
@@ -213,7 +216,7 @@ def cut(
     at_each: Callable[[Cursor], None] | None = None,
     queries: bool = False,
 ) -> tuple[Token, ...]:
-    """Take the tokens of an expression; with `queries`, there may be some in parentheses."""
+    """Take the tokens of an expression; with `queries`, it may have sub-queries in parentheses."""
     begin, opened = cursor.at, list[Token]()
     while (token := cursor.token) is not None:
         if at_each is not None:
@@ -252,7 +255,7 @@ def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
 
 
 def sees_subquery(cursor: Cursor) -> bool:
-    """Whether a query in parentheses comes next, and not a column of such a name."""
+    """Whether a query in parentheses comes next, and not a column that is called `select`."""
     named = cursor.word_at(1) in ("SELECT", "WITH") and cursor.raw_at(2) not in ("(", ",", ")", ".")
     return cursor.sees_symbol("(") and named
 

@@ -1,4 +1,4 @@
-"""What stands behind FROM: streams, views, stored relations, sub-queries and functions, and the joins of them."""
+"""Reads FROM: streams, views, stored relations, sub-queries and functions, and the joins of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
-from slackwater.sql.window import TABLE_FUNCTIONS, WrittenWindow, read_bracket, read_table_function, two_windows
+from slackwater.sql.window import TABLE_FUNCTIONS, WindowClause, read_bracket, read_table_function, two_windows
 
 #: Words that begin a join.
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI", "ASOF")
-#: Words behind a relation that are no alias of it.
+#: Words after a relation that are not its alias.
 _CLAUSES = (
     *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "UNION", "INTERSECT", "EXCEPT", "MINUS"),
     *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON", "USING"),
@@ -28,7 +28,7 @@ _CLAUSES = (
 )
 
 
-#: What is said of a stored relation where rows of a stream must be.
+#: The error for a stored relation in the place of a stream.
 STORED_ALONE = (
     "this is a stored relation, which has no time; join a stream with it, as in FROM s JOIN carriers c "
     "ON s.carrier = c.code, or read it with Spark"
@@ -36,7 +36,7 @@ STORED_ALONE = (
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRelation:
     """A stored relation, or some columns of one."""
 
     table: str
@@ -44,38 +44,38 @@ class Stored:
 
 
 #: Reads a SELECT at the cursor.
-ReadQuery = Callable[[], L.Logical | Stored]
+ReadQuery = Callable[[], L.Logical | StoredRelation]
 
 
 @dataclass(frozen=True)
 class Side:
-    """Rows or a stored relation, by which names its columns may be qualified, and the window that stands behind."""
+    """One relation of FROM: its rows, the names that may qualify its columns, and its window."""
 
-    rows: L.Logical | Stored
+    rows: L.Logical | StoredRelation
     span: Span
     names: tuple[str, ...] = ()
-    window: WrittenWindow | None = None
+    window: WindowClause | None = None
 
     @property
     def name(self) -> str | None:
-        """What it is called where there are others: its alias, or its own name."""
+        """Its alias, or else its own name."""
         return self.names[-1] if self.names else None
 
 
 @dataclass(frozen=True)
 class Test:
-    """What IN or EXISTS asks of the rows of a sub-query."""
+    """The comparison of IN or EXISTS with the rows of a sub-query."""
 
     value: Expression | None
-    """What stands before IN."""
+    """The expression before IN; None for EXISTS."""
     item: Expression | str | None
     """What it is compared with: an expression over the rows of the sub-query, or the name of their column."""
     where: Sequence[Expression]
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A side that is joined with all before it."""
+class JoinClause:
+    """A relation that is joined with all relations before it."""
 
     side: Side
     how: str
@@ -83,17 +83,17 @@ class Joined:
     on: Expression | None = None
     using: tuple[Expression, ...] = ()
     listed: bool = False
-    """Whether it stands behind a comma; then WHERE says the condition."""
+    """Whether a comma joins it; then its condition is in WHERE."""
     test: Test | None = None
-    """For a sub-query in WHERE, which looks at its own side first."""
+    """The comparison, if the side is a sub-query in WHERE. Names are looked up in the sub-query first."""
 
 
 @dataclass(frozen=True)
 class From:
-    """What stands behind FROM."""
+    """What follows FROM."""
 
     first: Side
-    joins: tuple[Joined, ...] = ()
+    joins: tuple[JoinClause, ...] = ()
 
     @property
     def sides(self) -> list[Side]:
@@ -107,23 +107,23 @@ def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
     def side() -> Side:
         return _side(cursor, scope, locations, query)
 
-    first, joins = side(), list[Joined]()
+    first, joins = side(), list[JoinClause]()
     while True:
         begin = cursor.at
         if cursor.accept_symbol(","):
             other = side()
-            joins.append(Joined(other, "inner", span_of(cursor.tokens[begin : cursor.at]), listed=True))
+            joins.append(JoinClause(other, "inner", span_of(cursor.tokens[begin : cursor.at]), listed=True))
         elif (how := _kind(cursor)) is not None:
             other = side()
             on, using = _condition(cursor, cross=how == "cross")
             how = "inner" if how == "cross" else how
-            joins.append(Joined(other, how, span_of(cursor.tokens[begin : cursor.at]), on, using))
+            joins.append(JoinClause(other, how, span_of(cursor.tokens[begin : cursor.at]), on, using))
         else:
             return From(first, tuple(joins))
 
 
 def _kind(cursor: Cursor) -> str | None:
-    """The words before and with JOIN; None where there is none."""
+    """Read the words up to JOIN; give the kind of the join, None if there is no join."""
     word = cursor.word
     if word not in _JOINS:
         return None
@@ -166,7 +166,7 @@ def _one_name(cursor: Cursor) -> Expression:
 
 
 def _refuse_bracket(cursor: Cursor) -> None:
-    """A window behind a condition would be that of the pairs; it has a clause of its own."""
+    """Refuse a bracket after a condition: the window of the pairs is written in the WINDOW clause."""
     if cursor.sees_symbol("[") and cursor.word_at(1) in ("RANGE", "ROWS", "NOW"):
         raise cursor.error(
             "a bracket stands behind each side of a join; for an aggregate over the pairs write "
@@ -175,7 +175,7 @@ def _refuse_bracket(cursor: Cursor) -> None:
 
 
 def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
-    """A relation with its alias and its bracket, in either order."""
+    """Read a relation with its alias and its bracket, in either order."""
     begin = cursor.at
     relation = _relation(cursor, scope, locations, query)
     end, window, names = cursor.at, relation.window, list(relation.names)
@@ -232,7 +232,7 @@ def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
         names = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)
         raise cursor.source.error(span(), f"there is no stream or table {name!r}{hint}; there are {names}")
-    return Side(Stored(table), span(), (name.rsplit(".", 1)[-1].strip("`"),))
+    return Side(StoredRelation(table), span(), (name.rsplit(".", 1)[-1].strip("`"),))
 
 
 def _dotted(cursor: Cursor) -> str:
@@ -267,7 +267,7 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     cursor.expect_symbol("(")
     cursor.accept("TABLE")
     inner = _relation(cursor, scope, locations, query)
-    if isinstance(inner.rows, Stored):
+    if isinstance(inner.rows, StoredRelation):
         raise cursor.source.error(inner.span, f"{name} takes rows of a stream; {STORED_ALONE}")
     if function is None:
         window = read_table_function(cursor, word, begin)

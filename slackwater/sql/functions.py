@@ -17,7 +17,7 @@ from slackwater.sql.statements import CreateFunction
 
 
 def read_create_function(cursor: Cursor) -> CreateFunction:
-    """What stands behind CREATE FUNCTION."""
+    """Read what follows CREATE FUNCTION."""
     name = cursor.name("a name for the function")
     cursor.expect("AS")
     function = read_import(cursor, "a pyarrow.RecordBatch")
@@ -26,7 +26,7 @@ def read_create_function(cursor: Cursor) -> CreateFunction:
 
 
 def read_import(cursor: Cursor, *arguments: str) -> Callable[..., Any]:
-    """A function by its import path, which takes these arguments."""
+    """Read an import path; give the function, which must take these arguments."""
     with cursor.located():
         path = cursor.text("the function, as in 'package.module:function',")
         function = imported(path)

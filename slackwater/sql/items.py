@@ -32,7 +32,7 @@ class Item:
 
     @property
     def name(self) -> str | None:
-        """What its column is called; None for a star."""
+        """The name of its column; None for a star."""
         return None if self.expression is None else self.alias or self.expression.name
 
     @property
@@ -49,12 +49,12 @@ class Item:
 
 
 def not_called(name: Token, source: Source) -> SqlError:
-    """What is said of a name that no relation has."""
+    """The error for a qualifier that no relation has."""
     return source.error(span_of([name]), f"no relation of FROM is called {name.text}")
 
 
 def read_items(cursor: Cursor) -> list[Item]:
-    """What stands behind SELECT."""
+    """Read what follows SELECT."""
     items = list[Item]()
     while True:
         begin = cursor.at
@@ -75,7 +75,7 @@ def read_items(cursor: Cursor) -> list[Item]:
 def items_of_join(items: Sequence[Item], query: JoinQuery, source: Source) -> list[Item]:
     """The entries in terms of the joined rows.
 
-    A column that several sides have is called as on its own side, unless another entry is called so too.
+    A column that several sides have keeps the name of its own side, unless two entries would have this name.
     """
     if query.names is None:
         names = [name.lower() for side in query.relations.sides for name in side.names]
@@ -102,7 +102,7 @@ def items_of_join(items: Sequence[Item], query: JoinQuery, source: Source) -> li
 
 
 def _own(item: Item, query: JoinQuery) -> str | None:
-    """The name that an entry has on its own side, or its alias; None for what is no column and has none."""
+    """The alias of an entry, or the name of its column on its own side; None for other expressions."""
     if item.alias is not None or item.expression is None or item.expression.column is None:
         return item.alias
     assert query.names is not None

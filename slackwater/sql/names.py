@@ -1,4 +1,4 @@
-"""The columns of joined rows: whose each is, and what it is called where several sides have one of its name.
+"""The columns of joined rows: which side each belongs to, and its name if several sides have one of that name.
 
 `x.k` and `y.k` become `x_k` and `y_k`. A column that only one side has keeps its name, and so does one that USING
 has made of two.
@@ -24,17 +24,17 @@ from slackwater.sql.values import quoted
 
 @dataclass
 class Column:
-    """A column of one side, or what USING has made of those of several."""
+    """A column of one side, or the one column that USING makes of several."""
 
     own: str
     """Its name on the first side that has it."""
     name: str
     """Its name in the joined rows."""
     side: int
-    said: set[int] = field(default_factory=set)
-    """The sides by whose names it may be called: those whose value it has."""
+    qualifiers: set[int] = field(default_factory=set)
+    """The sides whose names may qualify it: those that it has its values from."""
     hidden: bool = False
-    """Whether only the condition of its own join knows it."""
+    """Whether it may be used only in the condition of its own join."""
 
 
 class Names:
@@ -48,7 +48,7 @@ class Names:
     # --- which columns there are
 
     def hide(self, side: int) -> None:
-        """Say that a side's columns are only known to the condition of its join."""
+        """Allow the columns of a side only in the condition of its join."""
         for column in self._of[side].values():
             column.hidden = True
 
@@ -64,13 +64,13 @@ class Names:
                 wrong = f"USING: there is no column {name!r} on the {side} side{did_you_mean(name, names)}"
                 raise self._source.error(written.span, f"{wrong}; there are {', '.join(names)}")
         column = columns[0]
-        whose = {"inner": column.said | {right}, "right": {right}, "full": set[int]()}
-        column.said = whose.get(how, column.said)
+        whose = {"inner": column.qualifiers | {right}, "right": {right}, "full": set[int]()}
+        column.qualifiers = whose.get(how, column.qualifiers)
         self._of[right][name] = column
         return column
 
     def settle(self) -> None:
-        """Give the columns names that are apart."""
+        """Give all columns different names."""
         shown = self._distinct(hidden=False)
         several = Counter(column.own.lower() for column in shown)
         for column in shown:
@@ -105,7 +105,7 @@ class Names:
         return list(columns.values())
 
     def projection(self, side: int) -> tuple[L.Column, ...] | None:
-        """The columns of a side under the names that they have in the joined rows; None where these are its own."""
+        """The columns of a side with their names in the joined rows; None if they keep their own."""
         columns = [(own, column.name) for own, column in self._own(side)]
         if all(own.lower() == name.lower() for own, name in columns):
             return None
@@ -120,9 +120,9 @@ class Names:
     def resolved(
         self, expression: Expression, seen: Sequence[int], first: int | None = None, aliases: Collection[str] = ()
     ) -> Expression:
-        """The same in terms of the joined rows, where these sides can be seen.
+        """The same in terms of the joined rows; `seen` are the sides whose columns may be used.
 
-        A sub-query looks at its own side `first`. Of `aliases` it need not be known which column they are.
+        The names of a sub-query are looked up in its own side `first`. `aliases` need not be columns.
         """
         replacements = list[tuple[int, int, str | None]]()
         dotted = dict(self._qualified(expression, seen, first))
@@ -135,7 +135,7 @@ class Names:
         return expression.renamed(replacements)
 
     def sides_of(self, expression: Expression, seen: Sequence[int]) -> set[int]:
-        """The sides that an expression speaks of."""
+        """The sides whose columns an expression names."""
         dotted = dict(self._qualified(expression, seen, None))
         columns = [*dotted.values(), *(c for _, c in self._plain(expression, seen, None, (), dotted))]
         return {column.side for column in columns}
@@ -150,7 +150,7 @@ class Names:
                 yield at, self._column(side, token, expression.tokens[at + 2])
 
     def _side(self, token: Token, seen: Sequence[int], first: int | None, behind: Token) -> int | None:
-        """The side that a qualifier names; None where it is no qualifier."""
+        """The side that a qualifier names; None if it is not a qualifier."""
         name, span = str(token.text).lower(), span_of([token])
         order: list[int] = [*([] if first is None else [first]), *seen, *range(len(self._sides))]
         for n in dict.fromkeys(order):
@@ -178,7 +178,7 @@ class Names:
             raise self._source.error(
                 span, f"{qualifier.text} has no column {token.text!r}{hint}; there are {', '.join(names)}"
             )
-        if side not in column.said:
+        if side not in column.qualifiers:
             raise self._source.error(
                 span,
                 f"behind USING ({column.own}) of an outer join there is only one {column.own}; write {column.own}, "
@@ -206,7 +206,7 @@ class Names:
             yield at, columns[0]
 
     def _visible(self, seen: Collection[int], name: str) -> list[Column]:
-        """The columns of this name; a side that only the condition of its join knows counts where it is last."""
+        """The columns of this name. Hidden columns count only for the last side, whose condition may use them."""
         last = max(seen, default=0)
         columns = [(n, self._of[n][name]) for n in seen if name in self._of[n]]
         return list({id(c): c for n, c in columns if not c.hidden or n == last}.values())
@@ -229,11 +229,11 @@ class Names:
         return names[0] if names else name
 
     def all(self, qualifier: Token | None, seen: Sequence[int]) -> list[Column] | None:
-        """The columns that a star stands for; None where no side has the name before it."""
+        """The columns that a star stands for; None if no side has the qualifier before it."""
         if qualifier is None:
             return list({id(c): c for n in seen for c in self._of[n].values()}.values())
         side = next((n for n in seen if (self._sides[n].name or "").lower() == qualifier.text.lower()), None)
-        return None if side is None else [c for c in self._of[side].values() if side in c.said]
+        return None if side is None else [c for c in self._of[side].values() if side in c.qualifiers]
 
 
 def _column(own: str, name: str) -> L.Column:

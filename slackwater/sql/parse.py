@@ -1,4 +1,4 @@
-"""SQL text to statements: nothing is done, but that functions are imported."""
+"""SQL text to statements. Nothing is carried out; only functions are imported."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _SETTINGS = ("journal", "strategy", "max_wait", "heartbeat_scope")
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """The statements of a text, and the names that are known behind it."""
+class ParsedText:
+    """The statements of a text, and the names that are known after it."""
 
     statements: list[S.Statement] = field(default_factory=list)
     scope: Scope = field(default_factory=Scope)
 
 
-def parse(text: str, scope: Scope) -> Parsed:
-    """Read all statements, separated by semicolons; later ones know the names that earlier ones give.
+def parse(text: str, scope: Scope) -> ParsedText:
+    """Read all statements, separated by semicolons. Later ones may use names that earlier ones define.
 
     >>> parsed = parse("SELECT a, b + 1 AS c FROM s WHERE b > 0", Scope(frozenset({"s"})))
     >>> parsed.statements[0].query.columns
@@ -54,7 +54,7 @@ def parse(text: str, scope: Scope) -> Parsed:
         raise reader.cursor.error("this is nested too deeply") from None
     if not statements:
         raise reader.cursor.error("there is no statement; write for example SELECT … FROM …")
-    return Parsed(statements, reader.scope)
+    return ParsedText(statements, reader.scope)
 
 
 class _Statements:
@@ -78,7 +78,7 @@ class _Statements:
         }
 
     def more(self) -> bool:
-        """Whether there is another statement; passes semicolons."""
+        """Skip semicolons. Whether there is another statement."""
         while self.cursor.accept_symbol(";"):
             pass
         return self.cursor.token is not None

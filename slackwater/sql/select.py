@@ -1,4 +1,4 @@
-"""A SELECT, or several with UNION ALL between: the clauses are read here, in order.
+"""Reads a SELECT, or several with UNION ALL between them, clause after clause.
 
 `aggregate_query` makes nodes of those with a window.
 """
@@ -15,7 +15,7 @@ from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.from_clause import STORED_ALONE, Joined, Side, Stored, Test, read_from
+from slackwater.sql.from_clause import STORED_ALONE, JoinClause, Side, StoredRelation, Test, read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.scope import Scope
@@ -23,7 +23,7 @@ from slackwater.sql.source import Span, span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery, read_where
 from slackwater.sql.union import check_order
-from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
+from slackwater.sql.window import WindowClause, read_bracket, spark_window, two_windows
 
 _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
@@ -40,7 +40,7 @@ _NEEDS_WINDOW = (
 
 
 class SelectReader:
-    """Reads a query, with those inside it."""
+    """Reads a query and its sub-queries."""
 
     def __init__(self, cursor: Cursor, scope: Scope, locations: SourceLocations, depth: int = 0) -> None:
         self._cursor = cursor
@@ -50,17 +50,17 @@ class SelectReader:
         self._first_items: list[Item] = []
 
     def read(self) -> L.Logical:
-        """`[WITH …] SELECT … [UNION ALL SELECT …]`, up to what does not belong to it."""
+        """Read `[WITH …] SELECT … [UNION ALL SELECT …]`."""
         begin = self._cursor.at
         return self._of_stream(self.read_relation(), begin)
 
-    def _of_stream(self, rows: L.Logical | Stored, begin: int) -> L.Logical:
-        if isinstance(rows, Stored):
+    def _of_stream(self, rows: L.Logical | StoredRelation, begin: int) -> L.Logical:
+        if isinstance(rows, StoredRelation):
             raise self._cursor.error(f"{rows.table}: {STORED_ALONE}", self._cursor.tokens[begin : self._cursor.at])
         return rows
 
-    def read_relation(self) -> L.Logical | Stored:
-        """The same; or columns of a stored relation, as a side of a join."""
+    def read_relation(self) -> L.Logical | StoredRelation:
+        """The same; a side of a join may also be columns of a stored relation."""
         cursor = self._cursor
         if self._depth > _DEEPEST:
             raise cursor.error("queries are nested too deeply")
@@ -79,7 +79,7 @@ class SelectReader:
             check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
         return self._locations.put(L.Union(tuple(sides)), SourceLocation(span_of(cursor.tokens[begin : cursor.at])))
 
-    def _one(self) -> L.Logical | Stored:
+    def _one(self) -> L.Logical | StoredRelation:
         """A SELECT, or a query in parentheses."""
         if not (self._cursor.sees_symbol("(") and self._cursor.sees_query()):
             return self._select()
@@ -89,13 +89,13 @@ class SelectReader:
         self._refuse_rest()
         return query
 
-    def _select(self) -> L.Logical | Stored:
+    def _select(self) -> L.Logical | StoredRelation:
         self._cursor.expect("SELECT")
         clauses = self._clauses()
         self._refuse_rest()
         return self._logical(*self._resolved(clauses))
 
-    def _inner(self) -> L.Logical | Stored:
+    def _inner(self) -> L.Logical | StoredRelation:
         query = SelectReader(self._cursor, self._scope, self._locations, self._depth + 1).read_relation()
         if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
             raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
@@ -129,7 +129,7 @@ class SelectReader:
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
         return Clauses(items, relations, where, subqueries, groups, having, self._window(window))
 
-    def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | Stored]:
+    def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | StoredRelation]:
         """The clauses in terms of the rows, and the rows."""
         tests = [self._test(subquery) for subquery in clauses.subqueries]
         relations = replace(clauses.relations, joins=(*clauses.relations.joins, *tests))
@@ -146,7 +146,7 @@ class SelectReader:
 
     # --- sub-queries in WHERE
 
-    def _test(self, subquery: SubQuery) -> Joined:
+    def _test(self, subquery: SubQuery) -> JoinClause:
         """A sub-query as a side of a join: its only relation, or the whole of it if it has more clauses."""
         source = self._cursor.source
         reader = SelectReader(Cursor(source, subquery.query), self._scope, self._locations, self._depth + 1)
@@ -164,10 +164,10 @@ class SelectReader:
         if subquery.value is not None and (len(items) != 1 or item is None):
             span = Span(items[0].span.start, items[-1].span.end)
             raise source.error(span, "IN compares with one column; name it in the sub-query")
-        return Joined(side, subquery.how, subquery.span, test=Test(subquery.value, item, where))
+        return JoinClause(side, subquery.how, subquery.span, test=Test(subquery.value, item, where))
 
     def _simple(self) -> Clauses | None:
-        """A sub-query over one relation, whose rows are rows of it; None for another."""
+        """The clauses of a sub-query that filters a single relation; None for another query."""
         if not self._cursor.accept("SELECT"):
             return None
         clauses = self._clauses()
@@ -182,21 +182,21 @@ class SelectReader:
             raise cursor.error(f"GROUP BY {cursor.word} is not there yet; name the columns")
         return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
 
-    def _window(self, before: WrittenWindow | None) -> WrittenWindow | None:
-        """S5's WINDOW clause, wherever it stands behind FROM."""
+    def _window(self, before: WindowClause | None) -> WindowClause | None:
+        """Read S5's WINDOW clause, if it comes next. It may come after any clause from FROM on."""
         if not (self._cursor.sees("WINDOW") and self._cursor.raw_at(1) == "["):
             return before
         self._cursor.at += 1
         return self._only_window(before, read_bracket(self._cursor))
 
-    def _only_window(self, first: WrittenWindow | None, second: WrittenWindow | None) -> WrittenWindow | None:
+    def _only_window(self, first: WindowClause | None, second: WindowClause | None) -> WindowClause | None:
         if first is not None and second is not None:
             raise two_windows(self._cursor.source, second)
         return first or second
 
     def _spark_window(
-        self, window: WrittenWindow | None, groups: Sequence[Expression]
-    ) -> tuple[WrittenWindow | None, list[Expression]]:
+        self, window: WindowClause | None, groups: Sequence[Expression]
+    ) -> tuple[WindowClause | None, list[Expression]]:
         """The window that GROUP BY asks for, and the other groups."""
         others = []
         for group in groups:
@@ -224,8 +224,8 @@ class SelectReader:
 
     # --- nodes
 
-    def _logical(self, clauses: Clauses, rows: L.Logical | Stored) -> L.Logical | Stored:
-        if isinstance(rows, Stored):
+    def _logical(self, clauses: Clauses, rows: L.Logical | StoredRelation) -> L.Logical | StoredRelation:
+        if isinstance(rows, StoredRelation):
             return self._stored(rows, clauses)
         for condition in clauses.where:
             if condition.aggregates:
@@ -246,8 +246,8 @@ class SelectReader:
         select = L.Select((rows,), tuple(item.column for item in items))
         return self._locations.put(select, SourceLocation(Span(items[0].span.start, items[-1].span.end)))
 
-    def _stored(self, rows: Stored, clauses: Clauses) -> Stored:
-        """Some columns of a stored relation, for a join."""
+    def _stored(self, rows: StoredRelation, clauses: Clauses) -> StoredRelation:
+        """Columns of a stored relation, for a join."""
         if clauses.where or clauses.groups or clauses.having is not None or clauses.window is not None:
             raise self._cursor.error(
                 "of a stored relation a query in FROM names columns only; put a condition into ON, or make a view "
@@ -257,7 +257,7 @@ class SelectReader:
         self._refuse_without_window(clauses)
         if any(item.expression is None for item in clauses.items):
             return rows
-        return Stored(rows.table, tuple(item.column for item in clauses.items))
+        return StoredRelation(rows.table, tuple(item.column for item in clauses.items))
 
     def _refuse_without_window(self, clauses: Clauses) -> None:
         for expression in [i.expression for i in clauses.items if i.expression is not None]:

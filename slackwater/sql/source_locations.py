@@ -1,4 +1,4 @@
-"""Where the parts of a query were written, so that what analysis finds wrong is told with its place."""
+"""Where the parts of a query were written, so that errors of analysis show the place in the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.sql.source import Source, Span
 
-#: What a message is about, the surest first.
+#: How messages name the thing that is wrong, the most reliable pattern first.
 _NAMED = (re.compile(r"(?:column|function|aggregate|name|stream) '([^']+)'"), re.compile(r"'([^']+)'"))
 
 
@@ -23,7 +23,7 @@ class SourceLocation:
     window: Span | None = None
     groups: Span | None = None
     parts: Mapping[str, Span] = field(default_factory=dict)
-    """Of aggregates and of sides, by the words that a message about them begins with."""
+    """Where aggregates and sides were written, by the words that begin messages about them."""
 
 
 class SourceLocations:

@@ -1,4 +1,4 @@
-"""The statements of a SQL text, as frozen data: what is to be done, not how."""
+"""The statements of a SQL text, as frozen values. The interpreter carries them out."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from slackwater.windows.sideline import Sideline
 
 
 @dataclass(frozen=True)
-class Written:
-    """Where a statement stands; two that say the same are equal wherever they stand."""
+class ScriptStatement:
+    """Where a statement was written. Statements compare without it."""
 
     script: Source = field(default_factory=lambda: Source(""), kw_only=True, compare=False, repr=False)
     span: Span = field(default_factory=lambda: Span(0, 0), kw_only=True, compare=False, repr=False)
@@ -35,7 +35,7 @@ SinkFunction = Callable[[Any, int], object]
 
 
 @dataclass(frozen=True)
-class Select(Written):
+class Select(ScriptStatement):
     """A query, and when it answers early."""
 
     query: L.Logical
@@ -43,11 +43,11 @@ class Select(Written):
     sideline: Sideline | None
     locations: SourceLocations
     again: Callable[[Scope], Select] = field(compare=False, repr=False)
-    """Reads it again when its turn comes: by then the columns of the streams are known that the text creates."""
+    """Reads it again when its turn comes. Then the columns of streams that the text creates are known."""
 
 
 @dataclass(frozen=True)
-class Insert(Written):
+class Insert(ScriptStatement):
     """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
 
     select: Select
@@ -58,7 +58,7 @@ class Insert(Written):
 
 
 @dataclass(frozen=True)
-class CreateTable(Written):
+class CreateTable(ScriptStatement):
     """`CREATE TABLE …`: a stored relation."""
 
     name: str
@@ -66,7 +66,7 @@ class CreateTable(Written):
     """Spark's words for the schema."""
     format: str
     spans: Mapping[str, Span] = field(compare=False, repr=False)
-    """Where the clauses were written, by their words."""
+    """Where each clause was written, by its first word."""
     options: tuple[tuple[str, str], ...] = ()
     where: str | None = None
 
@@ -87,7 +87,7 @@ class CreateStream(CreateTable):
 
 
 @dataclass(frozen=True)
-class CreateView(Written):
+class CreateView(ScriptStatement):
     """`CREATE VIEW name AS SELECT …`."""
 
     name: str
@@ -96,7 +96,7 @@ class CreateView(Written):
 
 
 @dataclass(frozen=True)
-class CreateFunction(Written):
+class CreateFunction(ScriptStatement):
     """`CREATE FUNCTION name AS 'module:function' RETURNS (…)`."""
 
     name: str
@@ -104,7 +104,7 @@ class CreateFunction(Written):
 
 
 @dataclass(frozen=True)
-class Explain(Written):
+class Explain(ScriptStatement):
     """The plan of a query, or the operators of a running one."""
 
     select: Select | None
@@ -113,17 +113,17 @@ class Explain(Written):
 
 
 @dataclass(frozen=True)
-class Show(Written):
+class Show(ScriptStatement):
     """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
 
     what: str
     """What to show, in small letters."""
     query: str | None = None
-    """Of which query the results are wanted."""
+    """The query whose results to show."""
 
 
 @dataclass(frozen=True)
-class Prod(Written):
+class Prod(ScriptStatement):
     """`PROD query`: answer now."""
 
     query: str
@@ -133,21 +133,21 @@ class Prod(Written):
 
 
 @dataclass(frozen=True)
-class Stop(Written):
+class Stop(ScriptStatement):
     """`STOP query`."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class Forget(Written):
+class Forget(ScriptStatement):
     """`FORGET query`: drop it from the journal."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class RunQueries(Written):
+class RunQueries(ScriptStatement):
     """`RUN`: process all there is; or `RUN CONTINUOUSLY`, until it is stopped."""
 
     continuously: bool = False
@@ -156,7 +156,7 @@ class RunQueries(Written):
 
 
 @dataclass(frozen=True)
-class SetSession(Written):
+class SetSession(ScriptStatement):
     """`SET journal = …`: a setting of the session that a file runs in."""
 
     name: str

@@ -14,11 +14,11 @@ from slackwater.progress.time import UNITS, Span, is_unit, microseconds
 from slackwater.sql.cursor import Cursor
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
-#: Words that look like units and have no fixed length.
+#: Units of time without a fixed length.
 _NO_LENGTH = ("MONTH", "MONTHS", "YEAR", "YEARS", "QUARTER", "QUARTERS")
 _PLAIN = re.compile(r"\d+(\.\d+)?")
 _FLAGS = {"TRUE": True, "FALSE": False}
-#: Plain words that would be read as something else where a name stands.
+#: Words that need backticks to be names.
 _TAKEN = frozenset(
     (
         *("ALL", "AND", "ANTI", "ANY", "AS", "ASOF", "BETWEEN", "BY", "CASE", "CAST", "CROSS", "DISTINCT", "DIV"),
@@ -32,13 +32,13 @@ _TAKEN = frozenset(
 
 
 def read_span(cursor: Cursor, what: str) -> Span:
-    """A length of time as text, or a number where time is one: `10 MINUTES`, `INTERVAL '10' MINUTE`, `100`."""
+    """Read a length of time, or a number for a time that is one: `10 MINUTES`, `INTERVAL '10' MINUTE`, `100`."""
     begin = cursor.at
     interval = cursor.accept("INTERVAL")
     if cursor.is_text:
         text = cursor.text(what)
         if not interval and _PLAIN.fullmatch(text):
-            return text  # a decimal in quotes, for a time that is one
+            return text  # a decimal number in quotes, for a stream whose time is decimal
         text = f"{text} {cursor.source.raw(cursor.next()).lower()}" if is_unit(cursor.word) else text
         return _checked(cursor, begin, text)
     pieces = list[str]()
@@ -58,7 +58,7 @@ def read_span(cursor: Cursor, what: str) -> Span:
 
 
 def read_length(cursor: Cursor, what: str) -> str:
-    """A length of time on the clock."""
+    """Read a positive length of wall-clock time."""
     begin = cursor.at
     span = read_span(cursor, what)
     if not isinstance(span, str) or microseconds(span) <= 0:
@@ -107,7 +107,7 @@ def sees_value(cursor: Cursor) -> bool:
 
 
 def read_value(cursor: Cursor) -> Any:
-    """The setting of an option: a length, a number, a share, a text, TRUE or FALSE, or a list of these."""
+    """Read the setting of an option: a length, a number, a share, a text, TRUE or FALSE, or a list of these."""
     if cursor.accept_symbol("("):
         return _list(cursor)
     if cursor.accept("TUPLES"):
@@ -130,7 +130,7 @@ def read_value(cursor: Cursor) -> Any:
 
 
 def _list(cursor: Cursor) -> list[Any] | dict[Any, Any]:
-    """What stands in parentheses: values, or values by name, or by two names as in 'a' TO 'b' = (0, 5)."""
+    """Read what is in parentheses: values, values by name, or by two names as in 'a' TO 'b' = (0, 5)."""
     values, named = list[Any](), dict[Any, Any]()
     while not cursor.accept_symbol(")"):
         if values or named:
@@ -155,7 +155,7 @@ def _key(cursor: Cursor) -> str | tuple[str, str]:
 
 
 def _skip(cursor: Cursor) -> None:
-    """Pass a number; one with a suffix, as in 10d, is several tokens at one place."""
+    """Skip a number. One with a suffix, as in 10d, is several tokens with the same start."""
     token = cursor.next()
     while cursor.token is not None and cursor.token.start == token.start:
         cursor.at += 1
@@ -189,7 +189,7 @@ def text_literal(text: str) -> str:
 
 
 def span_sql(span: Span) -> str:
-    """A length of time, or a number of a time that is one, as SQL reads it.
+    """A length of time or a number as SQL text.
 
     >>> span_sql("10 minutes"), span_sql("1.5"), span_sql(5)
     ('10 minutes', "'1.5'", '5')
