@@ -45,9 +45,9 @@ def analyse(query: L.Logical, types: Types) -> PlanNode:
 
 
 class Analysis:
-    """Analyses queries step by step; what it has seen it does not look at again."""
+    """Analyses queries step by step, and remembers the result of each step."""
 
-    #: So many steps are remembered.
+    #: At most this many steps are remembered.
     _MOST = 1024
 
     def __init__(self, types: Types) -> None:
@@ -55,7 +55,7 @@ class Analysis:
         self._known: dict[tuple[L.Logical, bool], Analysed] = {}
 
     def of(self, query: L.Logical, as_rows: bool = False) -> Analysed:
-        """A query that ends here; or with `as_rows`, one before another window."""
+        """The plan of a query; with `as_rows`, of one whose results are the rows of another window."""
         key = (query, as_rows)
         if key not in self._known:
             if len(self._known) >= self._MOST:
@@ -121,7 +121,7 @@ class Analysis:
     # --- aggregates
 
     def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
-        """The rows that windows are laid over, and the windows."""
+        """The rows of a window, with a time, and the arithmetic of the windows."""
         if rows.node.over_results:
             return rows, _outer_spec(rows.node, window)
         check_time_kinds(rows.node, window)
@@ -220,7 +220,7 @@ class Analysis:
         expressions: dict[str, str],
         as_rows: bool,
     ) -> Analysed:
-        """The results, with the expressions over them in their places."""
+        """The results, with expressions over aggregates in the order of the user's columns."""
         node: PlanNode = plan.as_rows() if as_rows else plan
         relation = self._types.relation(node.schema)
         if not expressions:
@@ -238,7 +238,7 @@ class Analysis:
         return Analysed(node, relation).projected(pairs, "agg")
 
     def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
-        """The same rows as streams whose time is another attribute (S4's WATTR): its heartbeat is its own."""
+        """The same rows over streams whose time is another attribute (S4's WATTR), with a heartbeat of its own."""
         assert window.wattr is not None
         return Analysed(
             rows.node.by_attribute(window.wattr, lambda stream, written: self._by(stream, written, window)),
@@ -267,7 +267,7 @@ class Analysis:
 
 @contextmanager
 def _in_clause(clause: str) -> Iterator[None]:
-    """Note on mistakes in which clause of a query they are."""
+    """Note on errors in which clause of a query they are."""
     try:
         yield
     except QueryError as error:
@@ -275,7 +275,7 @@ def _in_clause(clause: str) -> Iterator[None]:
         raise
 
 
-#: Checks a logical node and gives its plan; with `as_rows`, that of rows before another window.
+#: Checks a logical node and gives its plan; with `as_rows`, the plan of rows for another window.
 Analyser = Callable[[Analysis, Any, bool], Analysed]
 #: What checks each kind of logical node.
 _ANALYSERS: dict[type[Any], Analyser] = {
@@ -291,7 +291,7 @@ _ANALYSERS: dict[type[Any], Analyser] = {
 
 
 def register(kind: type[Any], analyser: Analyser) -> None:
-    """Say how a kind of logical node is checked."""
+    """Register the function that checks a kind of logical node."""
     _ANALYSERS[kind] = analyser
 
 
@@ -352,7 +352,7 @@ def _try(relation: Relation, plan: AggregateNode, name: str, written: str, expre
 
 
 def _check_early_names(plan: AggregateNode) -> None:
-    """Refuse columns that early results have beside the final ones."""
+    """Refuse names of columns that early results have in addition to the final ones."""
     names = [] if plan.early_schema is None else plan.early_schema.names[len(plan.schema.names) :]
     final = {name.lower(): name for name in plan.schema.names}
     for early in names:

@@ -1,4 +1,4 @@
-"""Which columns of a stream, and of a join's rows, queries need: the others are not read, and not kept."""
+"""The columns of streams and of joins that a query needs. Others are neither read nor kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.plan.node import PlanNode
 
 
 def needed_columns(plan: PlanNode, late_rows: bool) -> dict[str, set[str]]:
-    """Names of the columns that a plan reads, by stream; all of a row that may go to a late sink."""
+    """Names of the columns that a plan reads, by stream: all of them if rows may go to a late sink."""
     names: dict[str, set[str]] = {}
     for node, wanted in _look(plan, None, late_rows):
         stream = node.as_stream()
@@ -23,7 +23,7 @@ def needed_columns(plan: PlanNode, late_rows: bool) -> dict[str, set[str]]:
 
 
 def columns_of_joins(plan: PlanNode) -> dict[int, set[str]]:
-    """Names of the columns that are wanted of each join of a plan, by the join's identity."""
+    """Names of the columns that a plan needs of each join, by the join's identity."""
     names: dict[int, set[str]] = {}
     for node, wanted in _look(plan, None, False):
         if node.pairs_rows:
@@ -45,7 +45,7 @@ def _only(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 
 
 def _look(node: PlanNode, wanted: Wanted, late_rows: bool) -> Iterator[tuple[PlanNode, Wanted]]:
-    """Each node of a plan with the expressions that are wanted of its rows; None for all columns."""
+    """Each node of a plan with the expressions that the nodes after it read; None for all columns."""
     yield node, wanted
     below = node.wants(wanted, late_rows)
     for input in node.inputs:

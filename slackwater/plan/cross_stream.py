@@ -1,4 +1,4 @@
-"""Which stream another one may be bounded by (S1 section 2): it must be known, and its time of the same kind."""
+"""Checks a stream that is bounded by another one (S1 section 2): is that one declared, and of the same time?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's Python functions: looked at before anything runs, then called and checked on both page kinds."""
+"""A user's Python functions: checked before anything runs, and whenever they are called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.plan.steps import Function
 def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """The function, giving the columns that the user promised and a row for each row, or a clear error.
 
-    It goes to Spark's Python workers by value, and they need not have Slackwater: nothing of ours inside it.
+    It is sent to Spark's Python workers, which may not have Slackwater installed. So it uses nothing of ours.
 
     >>> double = checked(lambda rows: pa.record_batch({"b": [2 * a for a in rows["a"].to_pylist()]}),
     ...                  pa.schema([("b", pa.float64())]))
@@ -53,4 +53,4 @@ def check_function(function: object, what: str, *arguments: str) -> None:
     except TypeError:
         raise QueryError(f"{what} takes ({', '.join(arguments)})") from None
     except ValueError:
-        pass  # nothing is known of it, as of some that are written in C
+        pass  # some functions written in C have no signature

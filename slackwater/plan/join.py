@@ -40,7 +40,7 @@ class _Matched:
     """How the columns of two sides come together."""
 
     right: tuple[tuple[str, str], ...]
-    """The columns of the right side, with names apart from the left one's."""
+    """The columns of the right side, with names that the left side does not have."""
     columns: tuple[tuple[str, str], ...]
     condition: str | None
     relation: Relation
@@ -186,7 +186,7 @@ def _count(rows: object) -> int:
 
 
 def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str) -> _Matched:
-    """The columns of a pair, and the condition that makes two rows one."""
+    """The columns of a pair, and the condition that two rows of a pair meet."""
     using = _using(on, left, right)
     left_names = {name.lower() for name in left.names}
     for name in right.names:
@@ -211,14 +211,14 @@ def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, ho
 
 
 def _of_both(name: str, twin: str | None, how: str) -> str:
-    """A column by which sides are joined: that of the side that is there."""
+    """A column that USING names: the value of the side that has a row."""
     if twin is None or how in ("inner", "left", "semi", "anti"):
         return f"`{name}`"
     return f"`{twin}`" if how == "right" else f"coalesce(`{name}`, `{twin}`)"
 
 
 def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) -> dict[str, str]:
-    """The columns by which both are joined, left to right, where `on` only names them."""
+    """The left columns that `on` names, each with the right one; none if `on` is a condition."""
     if on is None:
         return {}
     if isinstance(on, str):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProdRequest:
-    """What is wanted; read against the query when it is given back."""
+    """A request for early answers. It is checked against the query when the function returns it."""
 
     until: object = None
     where: str | None = None

@@ -1,4 +1,4 @@
-"""Projections of results: the columns of every result stay, and early ones keep what they say beside a value."""
+"""Projections of results. Columns of every result stay; early results keep intervals and values seen so far."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _is_column(name: str, sql: str) -> bool:
 def _early_columns(
     name: str, sql: str, early: pa.Schema, selected: Relation
 ) -> Sequence[tuple[str, str, pa.DataType]]:
-    """What early results say beside a column: S5's value, and an interval where the column is one that has it."""
+    """The columns that early results have in addition to one: the value seen so far (S5's), and an interval."""
     plain = _estimated(early).get(sql.strip().strip("`").lower())
     if plain is not None:
         of_value = [(seen(name), seen(plain), early.field(seen(plain)).type)]
@@ -64,11 +64,11 @@ def _early_columns(
 
 
 def _of_seen(sql: str, early: pa.Schema) -> str | None:
-    """The expression over what has arrived, in the place of estimates; None where it speaks of no aggregate."""
+    """The expression over the values seen so far instead of estimates; None if it names no aggregate."""
     by_seen = replace_columns(sql, {name: f"`{seen(plain)}`" for name, plain in _estimated(early).items()})
     return by_seen if by_seen != sql else None
 
 
 def _estimated(early: pa.Schema) -> dict[str, str]:
-    """The columns that early results say more of, by their names in small letters: Spark does not mind capitals."""
+    """The columns for which early results have an interval, by their names in small letters."""
     return {name.lower(): name for name in early.names if {seen(name), low(name)} <= set(early.names)}

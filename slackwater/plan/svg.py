@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slackwater.plan.boxes import Box
 from slackwater.svg import document, line, tag, text
 
-#: In pixels; a character of the monospaced font is taken as wide as it is in common ones.
+#: In pixels. The width of a character is that of common monospaced fonts.
 _CHARACTER, _LINE, _PADDING, _GAP, _STEP = 7.3, 17, 10, 28, 46
 _WIDTH = 64
 
@@ -33,7 +33,7 @@ def svg(boxes: Sequence[Box]) -> str:
 
 
 def layers(boxes: Sequence[Box]) -> list[list[Box]]:
-    """A box stands one layer below the lowest that feeds it; in a layer, boxes stand as those that feed them do."""
+    """The boxes of each layer: below all that feed them, and in the order of those."""
     by_label = {box.label: box for box in boxes}
     depth: dict[str, int] = {}
 

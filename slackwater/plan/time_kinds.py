@@ -1,4 +1,4 @@
-"""Which kinds of time go together (S3 section 5), and what a window may say of them."""
+"""Which kinds of time go together (S3 section 5), and which policies windows may have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.progress.time_kinds import is_stamped
 
 
 def check_time_kinds(rows: PlanNode, window: L.Window) -> None:
-    """Refuse a policy for rows that are stamped as they come, and a stamp for rows that have a time."""
+    """Refuse a policy for rows that are stamped on arrival, and a kind of time in the place of a policy."""
     own = window.disorder
     if own is not None and is_stamped(own):
         raise QueryError(

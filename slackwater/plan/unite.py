@@ -17,7 +17,7 @@ from slackwater.windows.results import RESULT_COLUMNS
 
 @dataclass(frozen=True)
 class Analysed:
-    """A plan, and the rows that it gives, for expressions to be tried on."""
+    """A plan, and its rows as a relation on which expressions can be tried."""
 
     node: PlanNode
     relation: Relation
@@ -30,7 +30,7 @@ class Analysed:
 
 
 def united(parts: Sequence[Analysed]) -> Analysed:
-    """The rows of all parts, in the columns of the first; the others are brought to these by name."""
+    """The rows of all parts with the columns of the first part, matched by name."""
     if len(parts) < 2:
         raise QueryError("union() needs another stream, as in flights.union(trains)")
     nodes = [part.node for part in parts]
@@ -81,7 +81,7 @@ def _renamed(names: Sequence[str], own: Sequence[str]) -> list[tuple[str, str]]:
 def _brought(
     part: Analysed, names: list[str], own: list[str], types: dict[str, str], relation: Relation
 ) -> PlanNode:
-    """A part with the columns of the union; itself where it has them."""
+    """A part with the columns of the union."""
     if part.relation.names == names and not types:
         return part.node
     pairs = tuple(

@@ -128,7 +128,9 @@ def _kind(cursor: Cursor) -> str | None:
     if word not in _JOINS:
         return None
     if word in ("NATURAL", "ASOF"):
-        raise cursor.error(f"{word} joins are not there yet; write JOIN … USING (column) or JOIN … ON condition")
+        raise cursor.error(
+            f"{word} joins are not supported yet; write JOIN … USING (column) or JOIN … ON condition"
+        )
     how = "inner"
     if word != "JOIN":
         cursor.at += 1
@@ -139,7 +141,7 @@ def _kind(cursor: Cursor) -> str | None:
             how = cursor.source.word(cursor.next()).lower()
     cursor.expect("JOIN")
     if cursor.sees("LATERAL"):
-        raise cursor.error("LATERAL is not there yet; join the rows, and compute columns of them in SELECT")
+        raise cursor.error("LATERAL is not supported yet; join the rows, and compute columns of them in SELECT")
     return how
 
 
@@ -258,7 +260,7 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     name = cursor.name("a table function")
     token = cursor.tokens[begin]
     if word in ("SESSION", "CUMULATE"):
-        raise cursor.error(f"{word} windows are not there yet; write TUMBLE or HOP", [token])
+        raise cursor.error(f"{word} windows are not supported yet; write TUMBLE or HOP", [token])
     function = scope.function(name)
     if word not in TABLE_FUNCTIONS and function is None:
         functions = [*TABLE_FUNCTIONS, *scope.functions]

@@ -63,7 +63,7 @@ def read_items(cursor: Cursor) -> list[Item]:
                 cursor.name("a relation's name before the star")
                 cursor.at += 2
             if cursor.sees("EXCEPT") and cursor.raw_at(1) == "(":
-                raise cursor.error("* EXCEPT (…) is not there yet; name the columns that you want")
+                raise cursor.error("* EXCEPT (…) is not supported yet; name the columns that you want")
             items.append(Item(None, None, tuple(cursor.tokens[begin : cursor.at])))
         else:
             expression, alias = read_column(cursor)

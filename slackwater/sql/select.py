@@ -118,7 +118,7 @@ class SelectReader:
     def _clauses(self) -> Clauses:
         cursor = self._cursor
         if cursor.sees("DISTINCT"):
-            raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
+            raise cursor.error("SELECT DISTINCT is not supported yet; group by the columns in a window")
         items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
         relations = read_from(cursor, self._scope, self._locations, self._inner)
@@ -179,7 +179,7 @@ class SelectReader:
     def _groups(self) -> list[Expression]:
         cursor = self._cursor
         if cursor.word in ("ALL", "CUBE", "ROLLUP", "GROUPING SETS") and cursor.raw_at(1) in ("", "(", ";"):
-            raise cursor.error(f"GROUP BY {cursor.word} is not there yet; name the columns")
+            raise cursor.error(f"GROUP BY {cursor.word} is not supported yet; name the columns")
         return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
 
     def _window(self, before: WindowClause | None) -> WindowClause | None:
@@ -212,7 +212,7 @@ class SelectReader:
     def _refuse_rest(self) -> None:
         cursor = self._cursor
         if cursor.word in _SETS:
-            raise cursor.error(f"{cursor.word} is not there yet; start a query for each stream")
+            raise cursor.error(f"{cursor.word} is not supported yet; start a query for each stream")
         if cursor.word in _NEVER:
             raise cursor.error(_NEVER[cursor.word])
         if cursor.token is None or cursor.word in ("UNION", "EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):

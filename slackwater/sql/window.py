@@ -51,7 +51,7 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
     begin = cursor.at
     if cursor.word in _NOT_YET:
         raise cursor.error(
-            f"windows with {cursor.word} are not there yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
+            f"windows with {cursor.word} are not supported yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
         )
     word = cursor.choice(_SETTINGS)
     if word not in ("DISORDER", "NOW"):
@@ -133,7 +133,7 @@ def spark_window(expression: Expression) -> WindowClause | None:
     """The window of Spark's `window(ts, '10 minutes', '2 minutes', '1 minute')`; None for another expression."""
     cursor = Cursor(expression.source, expression.tokens)
     if cursor.sees("SESSION_WINDOW") and cursor.raw_at(1) == "(":
-        raise cursor.error("session windows are not there yet; write window(ts, '10 minutes')")
+        raise cursor.error("session windows are not supported yet; write window(ts, '10 minutes')")
     if not (cursor.accept("WINDOW") and cursor.accept_symbol("(")):
         return None
     begin = cursor.at
