@@ -70,6 +70,11 @@ class CreateTable(ScriptStatement):
     options: tuple[tuple[str, str], ...] = ()
     where: str | None = None
 
+    @property
+    def is_static(self) -> bool:
+        """Whether Spark reads all rows at once, and not as a stream."""
+        return True
+
 
 @dataclass(frozen=True)
 class CreateStream(CreateTable):
@@ -84,6 +89,11 @@ class CreateStream(CreateTable):
     page: str | None = None
     trigger: str | None = None
     prods: bool = False
+
+    @property
+    def is_static(self) -> bool:
+        """A replay is."""
+        return self.arrival is not None
 
 
 @dataclass(frozen=True)
