@@ -11,7 +11,6 @@ from slackwater.progress.time_kinds import internal, latent
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.policies import read_policy
-from slackwater.sql.source import span_of
 from slackwater.sql.statements import CreateStream, CreateTable
 from slackwater.sql.values import read_length
 
@@ -49,14 +48,14 @@ def _clauses(cursor: Cursor, what: str, clauses: tuple[str, ...]) -> dict[str, A
     }
     cursor.expect("FROM")
     fields["format"] = cursor.text("a format that Spark reads, as in 'parquet',").lower()
-    spans = {"FROM": span_of(cursor.tokens[begin : cursor.at])}
+    spans = {"FROM": cursor.span(begin)}
     while cursor.word in clauses:
         start, word = cursor.at, cursor.word
         if word in spans:
             raise cursor.error(f"{word} is written twice; leave one of them out")
         cursor.at += 1
         _clause(cursor, word, fields)
-        spans[word] = span_of(cursor.tokens[start : cursor.at])
+        spans[word] = cursor.span(start)
     if cursor.token is not None and not cursor.sees_symbol(";"):
         cursor.expected(f"one of {', '.join(clauses)} or the end of the statement", clauses)
     return {**fields, "spans": spans}

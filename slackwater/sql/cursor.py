@@ -134,6 +134,14 @@ class Cursor:
             self.expected(what or f"one of {', '.join(words.values())}", words.values())
         return words[self.source.word(self.next())]
 
+    def since(self, begin: int) -> list[Token]:
+        """The tokens that have been read from a place on."""
+        return self.tokens[begin : self.at]
+
+    def span(self, begin: int) -> Span:
+        """Their stretch of the text."""
+        return span_of(self.since(begin))
+
     # --- errors
 
     def error(self, message: str, tokens: Sequence[Token] | None = None) -> SqlError:
@@ -149,7 +157,7 @@ class Cursor:
         except SqlError:
             raise
         except QueryError as error:
-            raise self.error(f"{what}{error}", self.tokens[begin : self.at]) from None
+            raise self.error(f"{what}{error}", self.since(begin)) from None
 
     def here(self) -> Span:
         """Where the next token is, or the end of the text."""

@@ -237,7 +237,7 @@ def cut(
         raise cursor.error(f"'{cursor.source.raw(opened[-1])}' is never closed", [opened[-1]])
     if cursor.at == begin:
         cursor.expected(what)
-    return tuple(cursor.tokens[begin : cursor.at])
+    return tuple(cursor.since(begin))
 
 
 def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:

@@ -112,12 +112,12 @@ def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
         begin = cursor.at
         if cursor.accept_symbol(","):
             other = side()
-            joins.append(JoinClause(other, "inner", span_of(cursor.tokens[begin : cursor.at]), listed=True))
+            joins.append(JoinClause(other, "inner", cursor.span(begin), listed=True))
         elif (how := _kind(cursor)) is not None:
             other = side()
             on, using = _condition(cursor, cross=how == "cross")
             how = "inner" if how == "cross" else how
-            joins.append(JoinClause(other, how, span_of(cursor.tokens[begin : cursor.at]), on, using))
+            joins.append(JoinClause(other, how, cursor.span(begin), on, using))
         else:
             return From(first, tuple(joins))
 
@@ -210,31 +210,30 @@ def _sees_alias(cursor: Cursor) -> bool:
 def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     begin = cursor.at
 
-    def span() -> Span:
-        return span_of(cursor.tokens[begin : cursor.at])
-
     if cursor.accept_symbol("("):
         rows = query() if cursor.sees_query() else _relation(cursor, scope, locations, query).rows
         if cursor.word in _JOINS:
             raise cursor.error("joins go from left to right; write (SELECT * FROM … JOIN …) AS j for one of them")
         cursor.expect_symbol(")")
-        return Side(rows, span())
+        return Side(rows, cursor.span(begin))
     if cursor.raw_at(1) == "(" and cursor.word:
         return _call(cursor, scope, locations, query)
     name = _dotted(cursor)
     view = scope.view(name)
     if view is not None:
-        return Side(view, span(), (name,))
+        return Side(view, cursor.span(begin), (name,))
     stream = scope.stream(name)
     if stream is not None:
-        return Side(locations.put(L.Scan(stream), SourceLocation(span())), span(), (name,))
+        return Side(locations.put(L.Scan(stream), SourceLocation(cursor.span(begin))), cursor.span(begin), (name,))
     with cursor.located(begin):
         table = scope.table(name)
     if table is None:
         names = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)
-        raise cursor.source.error(span(), f"there is no stream or table {name!r}{hint}; there are {names}")
-    return Side(StoredRelation(table), span(), (name.rsplit(".", 1)[-1].strip("`"),))
+        raise cursor.source.error(
+            cursor.span(begin), f"there is no stream or table {name!r}{hint}; there are {names}"
+        )
+    return Side(StoredRelation(table), cursor.span(begin), (name.rsplit(".", 1)[-1].strip("`"),))
 
 
 def _dotted(cursor: Cursor) -> str:
@@ -245,7 +244,7 @@ def _dotted(cursor: Cursor) -> str:
         return name
     while cursor.accept_symbol("."):
         cursor.name("the rest of the name")
-    return "".join(cursor.source.raw(token) for token in cursor.tokens[begin : cursor.at])
+    return "".join(cursor.source.raw(token) for token in cursor.since(begin))
 
 
 def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
@@ -273,8 +272,8 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
         raise cursor.source.error(inner.span, f"{name} takes rows of a stream; {STORED_ALONE}")
     if function is None:
         window = read_table_function(cursor, word, begin)
-        return Side(inner.rows, span_of(cursor.tokens[begin : cursor.at]), inner.names, window)
+        return Side(inner.rows, cursor.span(begin), inner.names, window)
     cursor.expect_symbol(")")
-    span = span_of(cursor.tokens[begin : cursor.at])
+    span = cursor.span(begin)
     mapped = L.Map((inner.rows,), function.function, function.schema)
     return Side(locations.put(mapped, SourceLocation(span)), span, (name,))

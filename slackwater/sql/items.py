@@ -64,10 +64,10 @@ def read_items(cursor: Cursor) -> list[Item]:
                 cursor.at += 2
             if cursor.sees("EXCEPT") and cursor.raw_at(1) == "(":
                 raise cursor.error("* EXCEPT (…) is not supported yet; name the columns that you want")
-            items.append(Item(None, None, tuple(cursor.tokens[begin : cursor.at])))
+            items.append(Item(None, None, tuple(cursor.since(begin))))
         else:
             expression, alias = read_column(cursor)
-            items.append(Item(expression, alias, tuple(cursor.tokens[begin : cursor.at])))
+            items.append(Item(expression, alias, tuple(cursor.since(begin))))
         if not cursor.accept_symbol(","):
             return items
 

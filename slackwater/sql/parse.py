@@ -18,7 +18,7 @@ from slackwater.sql.expression import read_expression
 from slackwater.sql.functions import read_create_function, read_import
 from slackwater.sql.scope import Scope
 from slackwater.sql.select import SelectReader
-from slackwater.sql.source import Source, span_of
+from slackwater.sql.source import Source
 from slackwater.sql.source_locations import SourceLocations
 from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
 from slackwater.windows.sideline import sideline
@@ -95,7 +95,7 @@ class _Statements:
         statement = self._readers[word]()
         if self.cursor.token is not None and not self.cursor.sees_symbol(";"):
             self.cursor.expected("';' or the end of the statement")
-        span = span_of(self.cursor.tokens[begin : self.cursor.at])
+        span = self.cursor.span(begin)
         return replace(statement, script=self.cursor.source, span=span)
 
     # --- queries
@@ -116,7 +116,7 @@ class _Statements:
                 else:
                     self.cursor.expect("SIDELINE", "RATIO")
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
-        source, tokens = self.cursor.source, self.cursor.tokens[start : self.cursor.at]
+        source, tokens = self.cursor.source, self.cursor.since(start)
         return S.Select(
             query, emit, aside, locations, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
         )

@@ -56,7 +56,7 @@ class SelectReader:
 
     def _of_stream(self, rows: L.Logical | StoredRelation, begin: int) -> L.Logical:
         if isinstance(rows, StoredRelation):
-            raise self._cursor.error(f"{rows.table}: {STORED_ALONE}", self._cursor.tokens[begin : self._cursor.at])
+            raise self._cursor.error(f"{rows.table}: {STORED_ALONE}", self._cursor.since(begin))
         return rows
 
     def read_relation(self) -> L.Logical | StoredRelation:
@@ -76,8 +76,8 @@ class SelectReader:
                 raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
             at = cursor.at
             sides.append(self._of_stream(self._one(), at))
-            check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
-        return self._locations.put(L.Union(tuple(sides)), SourceLocation(span_of(cursor.tokens[begin : cursor.at])))
+            check_order(sides[0], sides[-1], cursor.source, cursor.span(at))
+        return self._locations.put(L.Union(tuple(sides)), SourceLocation(cursor.span(begin)))
 
     def _one(self) -> L.Logical | StoredRelation:
         """A SELECT, or a query in parentheses."""

@@ -62,7 +62,7 @@ def read_length(cursor: Cursor, what: str) -> str:
     begin = cursor.at
     span = read_span(cursor, what)
     if not isinstance(span, str) or microseconds(span) <= 0:
-        raise cursor.error(f"expected {what}, positive, as in 10 SECONDS", cursor.tokens[begin : cursor.at])
+        raise cursor.error(f"expected {what}, positive, as in 10 SECONDS", cursor.since(begin))
     return span
 
 
@@ -115,9 +115,7 @@ def read_value(cursor: Cursor) -> Any:
         cursor.expect_symbol("(")
         pair = _list(cursor)
         if not isinstance(pair, list) or len(pair) != 2:
-            raise cursor.error(
-                "expected a count and a length, as in TUPLES (3, 0)", cursor.tokens[begin : cursor.at]
-            )
+            raise cursor.error("expected a count and a length, as in TUPLES (3, 0)", cursor.since(begin))
         return tuples(*pair)
     if cursor.word in _FLAGS:
         return _FLAGS[cursor.source.word(cursor.next())]

@@ -14,7 +14,7 @@ from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.policies import policy_sql, read_policy
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Source, Span
 from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
 _NOT_YET = ("UNBOUNDED", "PARTITION", "SESSION", "CUMULATE")
@@ -42,7 +42,7 @@ def read_bracket(cursor: Cursor) -> WindowClause:
     while True:
         _setting(cursor, settings)
         if cursor.accept_symbol("]"):
-            return WindowClause(L.Window(**settings), span_of(cursor.tokens[begin : cursor.at]))
+            return WindowClause(L.Window(**settings), cursor.span(begin))
         if not cursor.accept_symbol(","):
             cursor.expected("',' or ']'")
 
@@ -64,7 +64,7 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
         value = read(cursor)
     if key in settings:
         twice = "a window has one length" if key in ("range", "rows") else f"{word} is there twice"
-        raise cursor.error(f"{twice}; leave one of them out", cursor.tokens[begin : cursor.at])
+        raise cursor.error(f"{twice}; leave one of them out", cursor.since(begin))
     settings[key] = value
 
 
@@ -75,7 +75,7 @@ def _dratio(cursor: Cursor) -> Disorder:
         return drop_ratio(share)
     except QueryError as error:
         hint = "; S4's best effort is DISORDER CONTROL 0%" if float(share.rstrip("%")) == 0 else ""
-        raise cursor.error(f"{error}{hint}", cursor.tokens[begin : cursor.at]) from None
+        raise cursor.error(f"{error}{hint}", cursor.since(begin)) from None
 
 
 def _length(word: str) -> Callable[[Cursor], Length]:
@@ -126,7 +126,7 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClau
     if cursor.accept_symbol(","):
         window = replace(window, offset=read_span(cursor, "an offset, as in INTERVAL '1' MINUTE"))
     cursor.expect_symbol(")")
-    return WindowClause(window, span_of(cursor.tokens[begin : cursor.at]))
+    return WindowClause(window, cursor.span(begin))
 
 
 def spark_window(expression: Expression) -> WindowClause | None:
