@@ -8,7 +8,7 @@ from slackwater.engine.records import History, Snapshot
 from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import Early, early
 from slackwater.events import log_json
-from slackwater.plan.ask import Ask, prod
+from slackwater.plan.request import ProdRequest, prod
 from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
@@ -34,7 +34,6 @@ from slackwater.windows.sideline import Sideline, sideline
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ask",
     "Disorder",
     "Early",
     "Enabling",
@@ -44,6 +43,7 @@ __all__ = [
     "LivePage",
     "Metrics",
     "Parquet",
+    "ProdRequest",
     "Query",
     "QueryError",
     "Report",

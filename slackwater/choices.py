@@ -1,4 +1,4 @@
-"""Settings of a session whose values have names: `SET strategy = 'chain'`. Rooms above add the values."""
+"""Session settings whose values have names, as in `SET strategy = 'chain'`. Other rooms add the values."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 TIME = "__time"
 #: The source of a row, as text.
 SOURCE = "__source"
-#: What rows without a source are called.
+#: The name of the source of rows without one.
 NO_SOURCE = "null"
-#: Until when a row that a join has made finds partners in another join, in ticks; not at that instant any more.
+#: The tick at which a pair stops finding partners in another join.
 UNTIL = "__until"
-#: How a column of the right side of a join is called, where both sides have one of that name and are joined by it.
+#: Prefix of a column of the right side of a join that USING joins with a column of the left side.
 TWIN = "__twin_"
 #: The punctuation that a row carries, in ticks.
 PUNCTUATION = "__punctuation"
@@ -22,12 +22,12 @@ PUNCTUATION = "__punctuation"
 PANE, WINDOW = "__pane", "__window"
 #: How many rows a partial is made of.
 ROWS = "__rows"
-#: The last window of a source that time has passed.
+#: The last closed window of a source.
 CLOSED = "__closed"
-#: Limits by source, in ticks: from the one on, and below the other.
+#: Limits by source, in ticks: at or above the first, and below the second.
 SINCE, BEFORE = "__since", "__before"
 
-#: Of spilled rows: their stretch of time, and their place in the page.
+#: Of spilled rows: the number of their stretch of time, and their position in the page.
 CELL, PLACE = "__cell", "__place"
 
 #: A name that needs no backticks in Spark SQL.
@@ -44,7 +44,7 @@ def backticked(name: str) -> str:
 
 
 def unquoted(text: str, names: Iterable[str]) -> str | None:
-    """The first of some names that stands in an expression without the backticks that it needs.
+    """The first name that an expression has without the backticks that it needs.
 
     >>> unquoted("sum(a.b)", ["k", "a.b"]), unquoted("sum(`a.b`)", ["k", "a.b"])
     ('a.b', None)

@@ -1,4 +1,4 @@
-"""What goes wrong, said to the person who wrote it: the thing, what is wrong with it, what to write instead."""
+"""The errors of Slackwater. Each names what the user wrote, what is wrong, and what to write instead."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RowsGoneError(RunError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint at the known word that is nearest; empty where none is near.
+    """A hint at the most similar known word; empty if none is similar.
 
     >>> did_you_mean("carier", ["origin", "carrier"])
     " (did you mean 'carrier'?)"

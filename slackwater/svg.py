@@ -31,7 +31,7 @@ def text(x: float, y: float, words: str, **attributes: str | float) -> str:
 
 
 def line(points: Iterable[tuple[float, float]], **attributes: str | float) -> str:
-    """Through all points."""
+    """A line through all points."""
     return tag("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), **attributes)
 
 

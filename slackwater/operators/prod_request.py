@@ -12,10 +12,10 @@ from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.page import Pages
 from slackwater.operators.prod import Prod
-from slackwater.plan.ask import Ask
 from slackwater.plan.condition import check_condition_text
 from slackwater.plan.node import PlanNode, answering, first_aggregates, walk
 from slackwater.plan.nodes import WindowNode, answering_window
+from slackwater.plan.request import ProdRequest
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.sideline import Sideline
 
@@ -105,7 +105,7 @@ def check_sideline(plan: PlanNode) -> None:
         )
 
 
-def read_prod(plan: PlanNode, asked: Ask, pages: Pages) -> Prod:
+def read_prod(plan: PlanNode, asked: ProdRequest, pages: Pages) -> Prod:
     """The prod, in ticks; `pages` tries its condition."""
     until, where, at = asked.until, asked.where, asked.at
     top = prodded_window(plan, "prod()")

@@ -30,7 +30,7 @@ from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.select_results import results_select
 from slackwater.plan.sources import source_group
-from slackwater.plan.steps import Map, Select, Where
+from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
 from slackwater.windows.kernel import Group, PaneKernel
@@ -45,9 +45,9 @@ def analyse(query: L.Logical, types: Types) -> PlanNode:
 
 
 class Analysis:
-    """Analyses queries step by step; what it has seen it does not look at again."""
+    """Analyses queries step by step, and remembers the result of each step."""
 
-    #: So many steps are remembered.
+    #: At most this many steps are remembered.
     _MOST = 1024
 
     def __init__(self, types: Types) -> None:
@@ -55,7 +55,7 @@ class Analysis:
         self._known: dict[tuple[L.Logical, bool], Analysed] = {}
 
     def of(self, query: L.Logical, as_rows: bool = False) -> Analysed:
-        """A query that ends here; or with `as_rows`, one before another window."""
+        """The plan of a query; with `as_rows`, of one whose results are the rows of another window."""
         key = (query, as_rows)
         if key not in self._known:
             if len(self._known) >= self._MOST:
@@ -105,8 +105,7 @@ class Analysis:
             check_of_one_row(*pair, "select")
         if below.node.answers():
             return Analysed(*results_select(below.node, below.relation, pairs))
-        relation = below.relation.select(pairs, "select")
-        return Analysed(StepNode((below.node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
+        return below.projected(pairs, "select")
 
     def _map(self, query: L.Map, as_rows: bool) -> Analysed:
         below = self.of(query.inputs[0], as_rows)
@@ -122,7 +121,7 @@ class Analysis:
     # --- aggregates
 
     def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
-        """The rows that windows are laid over, and the windows."""
+        """The rows of a window, with a time, and the arithmetic of the windows."""
         if rows.node.over_results:
             return rows, _outer_spec(rows.node, window)
         check_time_kinds(rows.node, window)
@@ -164,19 +163,19 @@ class Analysis:
         with _in_clause("groups"):
             groups = self.groups(rows, query.groups)
         _check_names([g.name for g in groups] + [name for name, _ in query.aggregates], "agg")
-        made, expressions = self._aggregates(rows.relation, query)
+        aggregates, expressions = self._aggregates(rows.relation, query)
         node, relation = rows.node, rows.relation
         own = None if query.window.wattr is not None else query.window.disorder
         own = None if all(stream.disorder == own for stream in streams_of(node)) else own
         panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
         source = source_group(node, groups)
-        kernel = PaneKernel(panes, groups, made, source)
+        kernel = PaneKernel(panes, groups, aggregates, source)
         relation.check(kernel.make_sql().values(), "agg")
         kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
         plan: AggregateNode = WindowNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
-            plan = RollingNode((node,), RollingKernel(spec, groups, made, source), schema, own)
+            plan = RollingNode((node,), RollingKernel(spec, groups, aggregates, source), schema, own)
         _check_early_names(plan)
         return self._finished(plan, groups, query, expressions, as_rows)
 
@@ -199,17 +198,19 @@ class Analysis:
                 relation.type_of(aggregate.argument, f"{name}=", written)
             return aggregate if hidden is None else replace(aggregate, name=hidden)
 
-        known = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
-        made: list[Aggregate] = []
+        names = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
+        aggregates: list[Aggregate] = []
         expressions: dict[str, str] = {}
         for name, written in query.aggregates:
-            parts = split(written, known)
+            parts = split(written, names)
             if parts is None:
-                made.append(parsed(name, written, written))
+                aggregates.append(parsed(name, written, written))
                 continue
             expressions[name] = parts.expression
-            made += [parsed(name, written, call, own) for own, call in parts.calls]
-        return tuple(sorted(from_one_row(made), key=lambda aggregate: aggregate.name.startswith("__"))), expressions
+            aggregates += [parsed(name, written, call, own) for own, call in parts.calls]
+        return tuple(
+            sorted(from_one_row(aggregates), key=lambda aggregate: aggregate.name.startswith("__"))
+        ), expressions
 
     def _finished(
         self,
@@ -219,26 +220,25 @@ class Analysis:
         expressions: dict[str, str],
         as_rows: bool,
     ) -> Analysed:
-        """The results, with the expressions over them in their places."""
+        """The results, with expressions over aggregates in the order of the user's columns."""
         node: PlanNode = plan.as_rows() if as_rows else plan
         relation = self._types.relation(node.schema)
         if not expressions:
             return Analysed(node, relation)
-        known = [*row_columns(plan.kernel)]
+        columns = [*row_columns(plan.kernel)]
         for name, written in query.aggregates:
             if name in expressions:
-                check_over_aggregates(name, written, expressions[name], known)
+                check_over_aggregates(name, written, expressions[name], columns)
                 _try(relation, plan, name, written, expressions[name])
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
         if node.answers():
             return Analysed(*results_select(node, relation, pairs, "agg"))
         pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
-        relation = relation.select(pairs, "agg")
-        return Analysed(StepNode((node,), Select(pairs), _schema(relation, [n for n, _ in pairs])), relation)
+        return Analysed(node, relation).projected(pairs, "agg")
 
     def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
-        """The same rows as streams whose time is another attribute (S4's WATTR): its heartbeat is its own."""
+        """The same rows over streams whose time is another attribute (S4's WATTR), with a heartbeat of its own."""
         assert window.wattr is not None
         return Analysed(
             rows.node.by_attribute(window.wattr, lambda stream, written: self._by(stream, written, window)),
@@ -249,9 +249,9 @@ class Analysis:
         _, relation = self._types.stream(stream.declared)
         policy = stream.disorder if window.disorder is None else window.disorder
         ticks, domain = relation.ticks(written, "window on")
-        mine = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
+        other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
         try:
-            self._types.check_policy(mine)
+            self._types.check_policy(other)
         except QueryError as error:
             if window.disorder is not None:
                 raise
@@ -259,15 +259,15 @@ class Analysis:
                 f"window on={window.wattr!r}: the policy of stream {stream.name!r}, {policy.describe()}, is not "
                 f"for this attribute ({error}); add disorder= to window(…)"
             ) from None
-        if (mine.time, policy) == (stream.time, stream.disorder):
+        if (other.time, policy) == (stream.time, stream.disorder):
             return stream
-        name = apart(stream.declared, written, f"{mine.time} {policy.describe()}")
-        return replace(mine, name=name, of=stream.declared)
+        name = apart(stream.declared, written, f"{other.time} {policy.describe()}")
+        return replace(other, name=name, of=stream.declared)
 
 
 @contextmanager
 def _in_clause(clause: str) -> Iterator[None]:
-    """Note on mistakes in which clause of a query they are."""
+    """Note on errors in which clause of a query they are."""
     try:
         yield
     except QueryError as error:
@@ -275,7 +275,7 @@ def _in_clause(clause: str) -> Iterator[None]:
         raise
 
 
-#: Checks a logical node and gives its plan; with `as_rows`, that of rows before another window.
+#: Checks a logical node and gives its plan; with `as_rows`, the plan of rows for another window.
 Analyser = Callable[[Analysis, Any, bool], Analysed]
 #: What checks each kind of logical node.
 _ANALYSERS: dict[type[Any], Analyser] = {
@@ -291,7 +291,7 @@ _ANALYSERS: dict[type[Any], Analyser] = {
 
 
 def register(kind: type[Any], analyser: Analyser) -> None:
-    """Say how a kind of logical node is checked."""
+    """Register the function that checks a kind of logical node."""
     _ANALYSERS[kind] = analyser
 
 
@@ -344,19 +344,15 @@ def _try(relation: Relation, plan: AggregateNode, name: str, written: str, expre
     try:
         relation.type_of(expression, f"{name}=", written)
     except QueryError as error:
-        said = str(error)
-        for aggregate in plan.kernel.aggregates:
-            if aggregate.name.startswith("__"):
-                said = said.replace(f"`{aggregate.name}`", aggregate.text).replace(aggregate.name, aggregate.text)
-        raise QueryError(said) from None
-
-
-def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
+        message = str(error)
+        for call in plan.kernel.aggregates:
+            if call.name.startswith("__"):
+                message = message.replace(f"`{call.name}`", call.text).replace(call.name, call.text)
+        raise QueryError(message) from None
 
 
 def _check_early_names(plan: AggregateNode) -> None:
-    """Refuse columns that early results have beside the final ones."""
+    """Refuse names of columns that early results have in addition to the final ones."""
     names = [] if plan.early_schema is None else plan.early_schema.names[len(plan.schema.names) :]
     final = {name.lower(): name for name in plan.schema.names}
     for early in names:

@@ -10,19 +10,19 @@ from slackwater.plan.node import PlanNode, walk
 
 @dataclass(frozen=True)
 class Box:
-    """One operator: its label, what is said of it, and the labels of those that feed it."""
+    """One operator: its label, its description, and the labels of the operators that feed it."""
 
     label: str
     lines: tuple[str, ...]
     feeds: tuple[str, ...]
 
     def wrapped(self, width: int) -> list[str]:
-        """The lines, none longer than this; nothing is left out."""
+        """The lines, wrapped at this width."""
         return [part for text in self.lines for part in textwrap.wrap(text, width, subsequent_indent="  ")]
 
 
 def boxes_of_plan(plan: PlanNode) -> list[Box]:
-    """The nodes of a plan, inputs first; results as rows are no step of their own."""
+    """The nodes of a plan, inputs first, without steps that are not shown."""
     labels: dict[int, str] = {}
     boxes = list[Box]()
     for node in walk(plan):

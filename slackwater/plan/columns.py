@@ -1,4 +1,4 @@
-"""Which columns of a stream, and of a join's rows, queries need: the others are not read, and not kept."""
+"""The columns of streams and of joins that a query needs. Others are neither read nor kept."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from slackwater.plan.node import PlanNode
 
 
 def needed_columns(plan: PlanNode, late_rows: bool) -> dict[str, set[str]]:
-    """Names of the columns that a plan reads, by stream; all of a row that may go to a late sink."""
-    found: dict[str, set[str]] = {}
+    """Names of the columns that a plan reads, by stream: all of them if rows may go to a late sink."""
+    names: dict[str, set[str]] = {}
     for node, wanted in _look(plan, None, late_rows):
         stream = node.as_stream()
         if stream is not None:
-            found.setdefault(stream.name, set()).update(stream.used_columns(wanted))
-    return found
+            names.setdefault(stream.name, set()).update(stream.used_columns(wanted))
+    return names
 
 
 def columns_of_joins(plan: PlanNode) -> dict[int, set[str]]:
-    """Names of the columns that are wanted of each join of a plan, by the join's identity."""
-    found: dict[int, set[str]] = {}
+    """Names of the columns that a plan needs of each join, by the join's identity."""
+    names: dict[int, set[str]] = {}
     for node, wanted in _look(plan, None, False):
         if node.pairs_rows:
-            found.setdefault(id(node), set()).update(used_columns(node.schema.names, wanted))
-    return found
+            names.setdefault(id(node), set()).update(used_columns(node.schema.names, wanted))
+    return names
 
 
 def narrowed(join: JoinNode, names: Iterable[str]) -> JoinNode:
     """A join that gives only these of its columns, and keeps only what it needs to make them."""
     columns = tuple((name, sql) for name, sql in join.columns if name in set(names))
-    asked = only_used(columns, join.condition, {name for name, _ in columns})
-    left, right = (_only(kept, used_columns(kept.names, asked)) for kept in join.kept)
+    expressions = only_used(columns, join.condition, {name for name, _ in columns})
+    left, right = (_only(kept, used_columns(kept.names, expressions)) for kept in join.kept)
     schema = _only(join.schema, [name for name, _ in columns])
     return replace(join, columns=columns, schema=schema, kept=(left, right))
 
@@ -45,8 +45,8 @@ def _only(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 
 
 def _look(node: PlanNode, wanted: Wanted, late_rows: bool) -> Iterator[tuple[PlanNode, Wanted]]:
-    """Each node of a plan with the expressions that are wanted of its rows; None for all columns."""
+    """Each node of a plan with the expressions that the nodes after it read; None for all columns."""
     yield node, wanted
     below = node.wants(wanted, late_rows)
-    for each in node.inputs:
-        yield from _look(each, below, late_rows)
+    for input in node.inputs:
+        yield from _look(input, below, late_rows)

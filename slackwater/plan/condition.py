@@ -9,7 +9,7 @@ from slackwater.aggregates.parse import is_aggregate
 from slackwater.errors import QueryError
 from slackwater.plan.spark_sql import SparkSQL
 
-#: What speaks of more than one row, or gives other columns.
+#: Expressions over more than one row, and those that give other columns.
 _OF_SEVERAL_ROWS = (exp.Query, exp.Window, exp.RowNumber, exp.UDTF, exp.Star, exp.Alias)
 
 

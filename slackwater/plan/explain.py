@@ -12,9 +12,9 @@ from slackwater.plan.node import PlanNode, describe
 from slackwater.plan.svg import svg
 
 Format = Literal["text", "mermaid", "svg"]
-#: The level of heartbeats at which an operator goes by its inputs.
+#: The scope of heartbeats in which an operator follows its own inputs.
 _PLAIN = "operator level"
-#: So many of the last choices are shown.
+#: At most this many of the last choices are shown.
 _SHOWN = 8
 
 
@@ -58,10 +58,10 @@ def _drawn(boxes: list[Box], format: Format) -> str:
 
 
 def _check(format: str) -> None:
-    known = get_args(Format)
-    if format not in known:
-        hint = did_you_mean(str(format), known)
-        raise QueryError(f"format={format!r}: there is no such format{hint}; write one of {', '.join(known)}")
+    formats = get_args(Format)
+    if format not in formats:
+        hint = did_you_mean(str(format), formats)
+        raise QueryError(f"format={format!r}: there is no such format{hint}; write one of {', '.join(formats)}")
 
 
 def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:
@@ -88,11 +88,11 @@ def _size(size: float) -> str:
 
 
 def _chain(figures: Mapping[str, Any]) -> str:
-    """The operators that run together, and what that is good for (S2)."""
+    """The operators that run together as a chain, and how much memory the chain frees (S2)."""
     freed = f"{figures['slope']:.3g} {figures['unit']} a second"
     return f"{figures['strategy']}: runs with {', '.join(figures['chain'])}, which free {freed}"
 
 
 def _says_more(figures: Mapping[str, Any]) -> bool:
-    """Whether an operator may go by other streams than those that its inputs speak of."""
+    """Whether an operator may follow other streams than those of its inputs."""
     return bool(figures["label"]) and figures["level"] != _PLAIN

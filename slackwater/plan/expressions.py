@@ -1,4 +1,4 @@
-"""Expressions of one row: what cannot be one is refused, with what to write instead."""
+"""Checks expressions over single rows, and says what to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.errors import QueryError
 
 
 def check_of_one_row(name: str, sql: str, what: str) -> None:
-    """Refuse aggregates, window functions and generators; what cannot be read here is Spark's to refuse.
+    """Refuse aggregates, window functions and generators. Spark reports text that cannot be read here.
 
     >>> check_of_one_row("n", "sum(x)", "select")
     Traceback (most recent call last):
@@ -35,12 +35,12 @@ def check_of_one_row(name: str, sql: str, what: str) -> None:
         raise QueryError(f"{written}: a row stays one row; explode it before the stream, with spark.readStream")
 
 
-def check_over_aggregates(name: str, written: str, expression: str, known: list[str]) -> None:
-    """Refuse an expression over aggregates that speaks of a column of single rows."""
-    names = {n.lower() for n in known}
+def check_over_aggregates(name: str, written: str, expression: str, columns: list[str]) -> None:
+    """Refuse an expression over aggregates that names a column of single rows."""
+    names = {n.lower() for n in columns}
     for column in sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column):
         if column.name.lower() not in names:
-            shown = ", ".join(n for n in known if not n.startswith("__"))
+            shown = ", ".join(n for n in columns if not n.startswith("__"))
             raise QueryError(
                 f"{name}={written!r}: {column.name!r} is a column of single rows; put it into an aggregate, as in "
                 f"max({column.name}), or use one of {shown}"

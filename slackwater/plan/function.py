@@ -1,4 +1,4 @@
-"""A user's Python functions: looked at before anything runs, then called and checked on both page kinds."""
+"""A user's Python functions: checked before anything runs, and whenever they are called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.plan.steps import Function
 def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """The function, giving the columns that the user promised and a row for each row, or a clear error.
 
-    It goes to Spark's Python workers by value, and they need not have Slackwater: nothing of ours inside it.
+    It is sent to Spark's Python workers, which may not have Slackwater installed. So it uses nothing of ours.
 
     >>> double = checked(lambda rows: pa.record_batch({"b": [2 * a for a in rows["a"].to_pylist()]}),
     ...                  pa.schema([("b", pa.float64())]))
@@ -23,23 +23,23 @@ def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch],
     """
 
     def run(batch: pa.RecordBatch) -> pa.RecordBatch:
-        made = function(batch)
-        if isinstance(made, pa.Table):
-            made = made.combine_chunks()
-            columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in made.columns]
-            made = pa.RecordBatch.from_arrays(columns, schema=made.schema)
-        if not isinstance(made, pa.RecordBatch):
-            kind = type(made).__name__
+        result = function(batch)
+        if isinstance(result, pa.Table):
+            result = result.combine_chunks()
+            columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in result.columns]
+            result = pa.RecordBatch.from_arrays(columns, schema=result.schema)
+        if not isinstance(result, pa.RecordBatch):
+            kind = type(result).__name__
             raise TypeError(f"the function gave a {kind}; return a pyarrow.RecordBatch or pyarrow.Table")
-        if made.num_rows != batch.num_rows:
+        if result.num_rows != batch.num_rows:
             raise ValueError(
-                f"the function gave {made.num_rows} rows for {batch.num_rows}; give a row for each, in the same "
+                f"the function gave {result.num_rows} rows for {batch.num_rows}; give a row for each, in the same "
                 "order, and filter with where()"
             )
         for name in schema.names:
-            if name not in made.schema.names:
-                raise ValueError(f"the function gave no column {name!r}; it gave {', '.join(made.schema.names)}")
-        return pa.RecordBatch.from_arrays([made[f.name].cast(f.type) for f in schema], schema=schema)
+            if name not in result.schema.names:
+                raise ValueError(f"the function gave no column {name!r}; it gave {', '.join(result.schema.names)}")
+        return pa.RecordBatch.from_arrays([result[f.name].cast(f.type) for f in schema], schema=schema)
 
     return run
 
@@ -53,4 +53,4 @@ def check_function(function: object, what: str, *arguments: str) -> None:
     except TypeError:
         raise QueryError(f"{what} takes ({', '.join(arguments)})") from None
     except ValueError:
-        pass  # nothing is known of it, as of some that are written in C
+        pass  # some functions written in C have no signature

@@ -10,14 +10,14 @@ from sqlglot import exp
 
 from slackwater.columns import PLAIN_NAME
 
-#: Expressions that somebody reads of some rows; None for all columns.
+#: Expressions that later nodes read of some rows; None for all columns.
 Wanted = Sequence[str] | None
 
 
 def used_columns(names: Sequence[str], wanted: Wanted) -> set[str]:
     """The columns that some expressions name, at least one.
 
-    Too many is safe, too few is not.
+    Too many columns are safe, too few are not.
 
     >>> sorted(used_columns(["a", "b", "c"], ["A + c"]))
     ['a', 'c']
@@ -47,7 +47,7 @@ def _identifiers(sql: str) -> frozenset[str]:
 
 
 def column_text(name: str) -> str:
-    """A column's name as the text that means it, the same for all ways to write it.
+    """A column's name in one form, however the user has written it.
 
     >>> column_text("Station"), column_text("a.b")
     ('station', '`a.b`')
@@ -56,7 +56,7 @@ def column_text(name: str) -> str:
 
 
 def bare(sql: str) -> str:
-    """An expression; a name in the form of `column_text`.
+    """An expression; if it is a name, in the form of `column_text`.
 
     >>> bare(" `Station` "), bare("a + b")
     ('station', 'a + b')

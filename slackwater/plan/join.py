@@ -14,8 +14,8 @@ from slackwater.plan.expressions import check_of_one_row
 from slackwater.plan.join_node import Alive, JoinNode
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StampNode, StepNode, check_domains
-from slackwater.plan.relation import Relation
-from slackwater.plan.steps import JoinTable, Select
+from slackwater.plan.relation import Relation, schema_of
+from slackwater.plan.steps import JoinTable
 from slackwater.plan.time_kinds import check_latent
 from slackwater.plan.unite import Analysed
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
@@ -40,7 +40,7 @@ class _Matched:
     """How the columns of two sides come together."""
 
     right: tuple[tuple[str, str], ...]
-    """The columns of the right side, with names apart from the left one's."""
+    """The columns of the right side, with names that the left side does not have."""
     columns: tuple[tuple[str, str], ...]
     condition: str | None
     relation: Relation
@@ -49,7 +49,7 @@ class _Matched:
     @property
     def schema(self) -> pa.Schema:
         """Their shape."""
-        return _schema(self.relation, [name for name, _ in self.columns])
+        return schema_of(self.relation, [name for name, _ in self.columns])
 
 
 def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
@@ -69,9 +69,8 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
-        renamed = right.relation.select(matched.right, "join")
-        node = StepNode((node,), Select(matched.right), _schema(renamed, [name for name, _ in matched.right]))
-    made = JoinNode(
+        node = right.projected(matched.right, "join").node
+    join = JoinNode(
         (left.node, node),
         how,
         sides,
@@ -82,7 +81,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         _written(query.on)
         + ("" if query.within is None else " within {} before and {} after".format(*query.within)),
     )
-    return Analysed(made, matched.relation)
+    return Analysed(join, matched.relation)
 
 
 def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Analysed:
@@ -105,12 +104,12 @@ def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Anal
 
 def kind_of(how: object) -> str:
     """The kind of a join in one word."""
-    found = KINDS.get(how.lower()) if isinstance(how, str) else None
-    if found is None:
+    kind = KINDS.get(how.lower()) if isinstance(how, str) else None
+    if kind is None:
         hint = did_you_mean(how, list(KINDS)) if isinstance(how, str) else ""
         kinds = ", ".join(dict.fromkeys(KINDS.values()))
         raise QueryError(f"join(how={how!r}) is no kind of join{hint}; there are {kinds}")
-    return found
+    return kind
 
 
 def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, str]]:
@@ -187,22 +186,22 @@ def _count(rows: object) -> int:
 
 
 def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str) -> _Matched:
-    """The columns of a pair, and the condition that makes two rows one."""
+    """The columns of a pair, and the condition that two rows of a pair meet."""
     using = _using(on, left, right)
-    taken = {name.lower() for name in left.names}
+    left_names = {name.lower() for name in left.names}
     for name in right.names:
-        if name.lower() in taken and name not in using.values():
+        if name.lower() in left_names and name not in using.values():
             raise QueryError(
                 f"join(): both sides have a column {name!r}; give one of them another name with select(…), or "
                 f"join by it, as in on={name!r}"
             )
     apart = tuple((f"{TWIN}{n}" if n in using.values() else n, f"`{n}`") for n in right.names)
-    both = left.beside(right.select(apart, "join") if using else right)
-    twins = {mine: f"{TWIN}{theirs}" for mine, theirs in using.items()}
+    both = left.cross_join(right.select(apart, "join") if using else right)
+    twins = {name: f"{TWIN}{other}" for name, other in using.items()}
     columns = [(n, _of_both(n, twins.get(n), how)) for n in left.names]
     if how not in ("semi", "anti"):
         columns += [(n, f"`{n}`") for n in right.names if n not in using.values()]
-    condition = " AND ".join(f"`{mine}` = `{twin}`" for mine, twin in twins.items()) or None
+    condition = " AND ".join(f"`{name}` = `{twin}`" for name, twin in twins.items()) or None
     if isinstance(on, str) and not using:
         check_of_one_row("on", on, "join")
         condition = f"({on})"
@@ -212,14 +211,14 @@ def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, ho
 
 
 def _of_both(name: str, twin: str | None, how: str) -> str:
-    """A column by which sides are joined: that of the side that is there."""
+    """A column that USING names: the value of the side that has a row."""
     if twin is None or how in ("inner", "left", "semi", "anti"):
         return f"`{name}`"
     return f"`{twin}`" if how == "right" else f"coalesce(`{name}`, `{twin}`)"
 
 
 def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) -> dict[str, str]:
-    """The columns by which both are joined, left to right, where `on` only names them."""
+    """The left columns that `on` names, each with the right one; none if `on` is a condition."""
     if on is None:
         return {}
     if isinstance(on, str):
@@ -230,7 +229,7 @@ def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) ->
         on = (named,)
     if not on:
         raise QueryError("join(on=[]): name a column of both sides, or write a condition, as in on='a = b'")
-    found = {}
+    pairs = {}
     for name in on:
         for relation, side in ((left, "left"), (right, "right")):
             if name.lower() not in {n.lower() for n in relation.names}:
@@ -240,12 +239,8 @@ def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) ->
                     f"{', '.join(relation.names)}; a condition is written as text, as in on='a = b'"
                 )
         first, second = (next(n for n in r.names if n.lower() == name.lower()) for r in (left, right))
-        found[first] = second
-    return found
-
-
-def _schema(relation: Relation, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
+        pairs[first] = second
+    return pairs
 
 
 def _written(on: str | tuple[str, ...] | None) -> str:

@@ -16,10 +16,10 @@ from slackwater.progress.time import TimeDomain
 
 @dataclass(frozen=True)
 class Alive:
-    """For how long a row of one side of a join finds partners, counted from its own time."""
+    """How long a row of one side of a join finds partners, counted from its own time."""
 
     range: int | None = None
-    """In ticks, its own included; None where the row says it itself, because another join has made it."""
+    """In ticks, its own included; None for pairs of another join, which carry it in a column."""
     rows: int | None = None
     """Or until this number of rows of its side have come after it."""
     longest: int = 0
@@ -61,12 +61,12 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
 
     @property
     def lone(self) -> tuple[int, ...]:
-        """The sides whose rows may come out without a partner, or are told apart by whether they have one."""
+        """The sides for which it matters whether a row has a partner."""
         return {"inner": (), "right": (1,), "full": (0, 1)}.get(self.how, (0,))
 
     @property
     def by_count(self) -> bool:
-        """Whether a side lives by a number of rows."""
+        """Whether the rows of a side live until a number of later rows has come."""
         return any(side.rows for side in self.sides)
 
     def describe(self) -> str:
@@ -75,7 +75,7 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         return f"{self.how} join on {self.written} of {alive}"
 
     def same_work(self) -> object:
-        """All but the columns, which grow with the queries that share it, and the user's words."""
+        """All but the wanted columns, which grow with the queries that share it, and the user's words."""
         return "join", self.how, self.sides, self.condition, self.columns
 
     def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
@@ -83,7 +83,7 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         return only_used(self.columns, self.condition, used_columns(self.schema.names, wanted))
 
     def is_source(self, text: str) -> bool:
-        """No: a pair has come by two streams; time is kept for both together."""
+        """No: a pair comes from two streams, and they share one heartbeat."""
         return False
 
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:

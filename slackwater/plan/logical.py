@@ -1,6 +1,6 @@
 """A query as it was written: logical nodes that the fluent API, SQL and tests build alike.
 
-They hold the user's words. Whether these make sense is for `analyse` to say.
+They hold the user's words. `analyse` checks them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 
-#: The range of a window that is as long as an instant, whatever the kind of time.
+#: The range of a window of a single instant, for every kind of time.
 NOW = "now"
-#: A column: its name, or None where the expression has one, and Spark SQL.
+#: A column: its name, None if the expression gives one, and its Spark SQL.
 Column = tuple[str | None, str]
 
 
@@ -30,7 +30,7 @@ class Logical:
         def inputs(self) -> tuple[Logical, ...]: ...
 
     def written_names(self) -> list[str] | None:
-        """The columns that a user has named, in small letters; None where a star or a function stands for them."""
+        """The names that the user has given the columns, in small letters; None for a star or a function."""
         return None
 
 

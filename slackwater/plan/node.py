@@ -1,7 +1,8 @@
 """A node of a plan, and the questions that every kind of node answers (D12).
 
-A kind of node says all of itself: what it does, which columns it reads, what makes two of them the same work, how
-long it holds rows. Nobody else asks which kind it is; `engine/build.py` has the one table from kinds to operators.
+A kind of node answers all questions about itself: what it does, which columns it reads, when two do the same work,
+how long it holds rows. No other code asks which kind it is. `engine/build.py` has the one table from kinds to
+operators.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class PlanNode(ABC):
     pairs_rows: ClassVar[bool] = False
     """Whether it pairs rows of two inputs."""
     keeps_rows: ClassVar[bool] = False
-    """Whether rows that came before a query are still in it: then a later query cannot share it."""
+    """Whether it keeps rows that came before a query started. Then a later query cannot share it."""
 
     @abstractmethod
     def describe(self) -> str:
-        """What it does, for people, and as the signature that a journal remembers."""
+        """What it does, in words. A journal compares this text when a query continues."""
 
     @property
     def shown(self) -> bool:
@@ -61,7 +62,10 @@ class PlanNode(ABC):
         return self
 
     def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
-        """The expressions it reads of its inputs, if these are wanted of its rows; `late_rows` may be routed."""
+        """The expressions that it reads of its inputs, given those that later nodes read of its rows.
+
+        With `late_rows`, a late sink may need whole rows.
+        """
         return wanted
 
     def is_source(self, text: str) -> bool:
@@ -92,7 +96,7 @@ class PlanNode(ABC):
 
     @property
     def early_refusal(self) -> str | None:
-        """Why early answers behind it would be wrong, and what to write instead; None where they are right."""
+        """Why early answers after it would be wrong, and what to write instead; None if they are right."""
         return None
 
     def as_stream(self) -> StreamNode | None:
@@ -113,11 +117,11 @@ class PlanNode(ABC):
 
     @property
     def reach(self) -> int:
-        """How many ticks after a row the last row that it gives for it may be."""
+        """By how many ticks the last row that it gives for a row may be later than that row."""
         return 0
 
     def lifetime(self, missing: Callable[[], Exception]) -> int:
-        """How many ticks the rows that joins have made live at most; raises `missing` where no join made them."""
+        """How many ticks the pairs in its rows live at most; raises `missing` if its rows are no pairs."""
         raise missing()
 
 
@@ -143,11 +147,11 @@ class NeverEarly:
 
 def walk(plan: PlanNode) -> Iterator[PlanNode]:
     """Every node of a plan, inputs first, each once."""
-    seen: dict[int, PlanNode] = {}
+    visited: dict[int, PlanNode] = {}
 
     def visit(node: PlanNode) -> Iterator[PlanNode]:
-        if id(node) not in seen:
-            seen[id(node)] = node
+        if id(node) not in visited:
+            visited[id(node)] = node
             for below in node.inputs:
                 yield from visit(below)
             yield node
@@ -179,27 +183,27 @@ def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
 
 
 def answering(plan: PlanNode) -> AggregateNode | None:
-    """The one aggregate whose results a query gives; None where it has none, or a union of several."""
-    found = plan.answers()
-    return found[0] if len(found) == 1 else None
+    """The one aggregate whose results a query gives; None if it has none or several."""
+    answers = plan.answers()
+    return answers[0] if len(answers) == 1 else None
 
 
 def aggregates_of(plan: PlanNode) -> list[AggregateNode]:
     """All aggregates of a plan, each once, the topmost first."""
-    found: dict[int, AggregateNode] = {}
+    aggregates: dict[int, AggregateNode] = {}
     levels: list[PlanNode] = [plan]
     while levels:
         for aggregate in (node.as_aggregate() for node in levels):
             if aggregate is not None:
-                found.setdefault(id(aggregate), aggregate)
+                aggregates.setdefault(id(aggregate), aggregate)
         levels = [below for node in levels for below in node.inputs]
-    return list(found.values())
+    return list(aggregates.values())
 
 
 def first_aggregates(
     plan: PlanNode, above: AggregateNode | None = None
 ) -> list[tuple[StreamNode, AggregateNode | None]]:
-    """Each stream with the aggregate that takes its rows first; None where nothing aggregates them."""
+    """Each stream with the first aggregate over its rows; None if nothing aggregates them."""
     stream = plan.as_stream()
     if stream is not None:
         return [(stream, above)]
@@ -208,7 +212,7 @@ def first_aggregates(
 
 
 def reach_of(plan: PlanNode, stream: StreamNode) -> int | None:
-    """How far behind a row of a stream the last window ends that it belongs to; None if it is not read."""
+    """How many ticks after a row of a stream its last window ends; None if the stream is not read."""
     if plan.as_stream() is not None:
         return 0 if plan == stream else None
     below = [reach for node in plan.inputs if (reach := reach_of(node, stream)) is not None]

@@ -40,7 +40,7 @@ class StreamNode(NeverEarly, PlanNode):
     """Spark SQL that gives, in ticks, the punctuation that a row carries; for a punctuated stream."""
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     of: str = ""
-    """The declared stream whose rows these are, where a window goes by another attribute than its time."""
+    """The declared stream, if this node reads it by another time attribute."""
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
@@ -152,7 +152,7 @@ class StepNode(TimeOfInput, PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class MapNode(TimeOfInput, NeverEarly, PlanNode):
-    """A Python function on the rows of each page: S5's Expensive operator. It equals nothing but itself."""
+    """A Python function on the rows of each page: S5's Expensive operator. It is equal only to itself."""
 
     runs_function: ClassVar[bool] = True
     inputs: tuple[PlanNode, ...]
@@ -193,7 +193,7 @@ class MapNode(TimeOfInput, NeverEarly, PlanNode):
 
 @dataclass(frozen=True)
 class StampNode(TimeOfInput, NeverEarly, PlanNode):
-    """Gives rows of latent time the clock's (S3 section 5), for the first operator that needs a time."""
+    """Gives rows of latent time the time of the clock (S3 section 5), before the first operator that needs one."""
 
     inputs: tuple[PlanNode, ...]
 
@@ -231,7 +231,7 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
         return f"union of {len(self.inputs)}"
 
     def same_work(self) -> object:
-        """Of the same inputs there is one union."""
+        """Unions of the same inputs are the same."""
         return "union"
 
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
@@ -242,7 +242,7 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
 
     def answers(self) -> list[AggregateNode]:
         """Those of all inputs."""
-        return [found for below in self.inputs for found in below.answers()]
+        return [answer for below in self.inputs for answer in below.answers()]
 
     def lifetime(self, missing: Callable[[], Exception]) -> int:
         """The longest."""
@@ -294,7 +294,7 @@ class AggregateNode(TimeOfInput, PlanNode):
         return [self]
 
     def as_rows(self) -> PlanNode:
-        """Its results as rows of another query, where they can be: results for each row stay answers."""
+        """Its results as rows of another query. Results for each row stay answers."""
         return self
 
     def as_window(self) -> WindowNode | None:
@@ -322,7 +322,7 @@ class WindowNode(AggregateNode):
 
     @property
     def reach(self) -> int:
-        """Its last window ends so much later."""
+        """The range of a window."""
         return self.kernel.spec.range
 
     def as_window(self) -> WindowNode:

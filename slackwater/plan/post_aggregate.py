@@ -10,7 +10,7 @@ from sqlglot import exp
 from slackwater.aggregates.parse import is_aggregate
 from slackwater.aggregates.user_text import replace_calls
 
-#: Results that only an expression speaks of have names that no user can give.
+#: The name of an aggregate that only an expression uses. Users cannot write such names.
 _HIDDEN = "__post{}"
 
 
@@ -21,13 +21,13 @@ class Split:
     expression: str
     """Spark SQL over the results' columns."""
     calls: tuple[tuple[str, str], ...]
-    """Names and texts of the aggregates that are not there by another name."""
+    """Names and texts of the aggregates that have no other name."""
 
 
-def split(text: object, known: dict[str, str]) -> Split | None:
-    """Take an expression over aggregates apart; None where it is a single aggregate call, or has none in it.
+def split(text: object, names: dict[str, str]) -> Split | None:
+    """Split an expression over aggregates; None for a single aggregate call, or if there is no aggregate.
 
-    `known` has the names of aggregates by their text; what is taken out is added to it.
+    `names` has the names of aggregates by their text. New aggregates are added to it.
 
     >>> split("sum(a) / sum(b)", {"SUM(b)": "b"})
     Split(expression='`__post0` / `b`', calls=(('__post0', 'sum(a)'),))
@@ -44,23 +44,23 @@ def split(text: object, known: dict[str, str]) -> Split | None:
         return None
     calls: list[tuple[str, str]] = []
 
-    def taken(call: str) -> str:
+    def result_name(call: str) -> str:
         key = spelled(call) or call
-        if key not in known:
-            known[key] = _HIDDEN.format(sum(name.startswith("__post") for name in known.values()))
-            calls.append((known[key], call))
-        return f"`{known[key]}`"
+        if key not in names:
+            names[key] = _HIDDEN.format(sum(name.startswith("__post") for name in names.values()))
+            calls.append((names[key], call))
+        return f"`{names[key]}`"
 
-    expression = replace_calls(text, is_aggregate, taken)
+    expression = replace_calls(text, is_aggregate, result_name)
     columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
     used = {column.name.lower() for column in columns}
-    if not used & {name.lower() for name in known.values()}:
+    if not used & {name.lower() for name in names.values()}:
         return None
     return Split(expression, tuple(calls))
 
 
 def spelled(text: object) -> str | None:
-    """The text of an aggregate call by which equal ones are found; None for what is none."""
+    """The text of an aggregate call in one form, to find equal ones; None for other expressions."""
     try:
         tree = sqlglot.parse_one(text, dialect="spark") if isinstance(text, str) else None
     except sqlglot.errors.SqlglotError:

@@ -17,7 +17,7 @@ from slackwater.progress.time import TimeDomain
 
 
 def no_column(said: str, name: str, columns: Iterable[str]) -> QueryError:
-    """What is said of a column that is not there."""
+    """The error for a missing column."""
     shown = [c for c in columns if not c.startswith("__")]
     return QueryError(
         f"{said}: there is no column {name!r}{did_you_mean(name, shown)}; there are {', '.join(shown)}"
@@ -36,8 +36,8 @@ class Relation(Protocol):
         """The rows that meet a condition."""
         ...
 
-    def beside(self, other: Any) -> Relation:
-        """Rows that have the columns of both, whose names are apart."""
+    def cross_join(self, other: Any) -> Relation:
+        """Rows with the columns of both, which have different names."""
         ...
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> Relation:
@@ -51,12 +51,12 @@ class Relation(Protocol):
     def type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
         """Arrow type of an expression; aggregates are allowed.
 
-        Errors show what was `written`, where the expression was made of it.
+        Errors show `written` if the expression comes from it.
         """
         ...
 
     def compared_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
-        """The same for values that the driver compares too: refuses what only Spark can compare."""
+        """The same, for values that the driver compares too: text with a collation is refused."""
         ...
 
     def check(self, expressions: Iterable[str], what: str) -> None:
@@ -73,6 +73,11 @@ class Relation(Protocol):
     def ticks(self, sql: str, what: str) -> tuple[str, TimeDomain]:
         """Spark SQL that gives a time in ticks, and its domain."""
         ...
+
+
+def schema_of(relation: Relation, names: Iterable[str]) -> pa.Schema:
+    """Arrow types of some columns."""
+    return pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
 
 
 class Types(Protocol):

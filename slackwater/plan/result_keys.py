@@ -1,4 +1,4 @@
-"""Which columns of a query's results say what a result is about: its window and its group."""
+"""The columns of a query's results that identify a result: its window and its group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 
 def result_keys(plan: PlanNode) -> tuple[str, ...]:
-    """The columns of the window and the group, as results have them; none where results have no early answers.
+    """The columns of the window and the group in the results; none if there are no early answers.
 
     A group column that a `select` leaves out is missing here too.
     """

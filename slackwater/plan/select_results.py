@@ -1,4 +1,4 @@
-"""Projections of results: the columns of every result stay, and early ones keep what they say beside a value."""
+"""Projections of results. Columns of every result stay; early results keep intervals and values seen so far."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def results_select(
         if name.lower() in RESULT_COLUMNS:
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
     carried = tuple((name, f"`{name}`") for name in RESULT_COLUMNS)
-    made = relation.select([*pairs, *carried], what)
-    fields = [pa.field(name, made.type_of(f"`{name}`", name)) for name, _ in pairs]
+    selected = relation.select([*pairs, *carried], what)
+    fields = [pa.field(name, selected.type_of(f"`{name}`", name)) for name, _ in pairs]
     fields += [node.schema.field(name) for name in RESULT_COLUMNS]
     early, early_schema = None, None
     if node.early_schema is not None:
-        beside = [entry for pair in pairs for entry in _beside(*pair, node.early_schema, made)]
-        taken = {name.lower() for name, _ in pairs}
-        for name, _, _ in beside:
-            if name.lower() in taken:
+        extra = [entry for pair in pairs for entry in _early_columns(*pair, node.early_schema, selected)]
+        names = {name.lower() for name, _ in pairs}
+        for name, _, _ in extra:
+            if name.lower() in names:
                 raise QueryError(f"{what}: {name!r} is a column of early results; choose another name")
-        early = (*pairs, *carried, *((name, sql) for name, sql, _ in beside))
-        early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in beside)])
+        early = (*pairs, *carried, *((name, sql) for name, sql, _ in extra))
+        early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in extra)])
     step = Select((*pairs, *carried), early)
-    return StepNode((node,), step, pa.schema(fields), early_schema), made
+    return StepNode((node,), step, pa.schema(fields), early_schema), selected
 
 
 def _is_column(name: str, sql: str) -> bool:
@@ -47,26 +47,28 @@ def _is_column(name: str, sql: str) -> bool:
     return name.lower() in RESULT_COLUMNS and sql.strip().strip("`").lower() == name.lower()
 
 
-def _beside(name: str, sql: str, early: pa.Schema, made: Relation) -> Sequence[tuple[str, str, pa.DataType]]:
-    """What early results say beside a column: S5's value, and an interval where the column is one that has it."""
+def _early_columns(
+    name: str, sql: str, early: pa.Schema, selected: Relation
+) -> Sequence[tuple[str, str, pa.DataType]]:
+    """The columns that early results have in addition to one: the value seen so far (S5's), and an interval."""
     plain = _estimated(early).get(sql.strip().strip("`").lower())
     if plain is not None:
         of_value = [(seen(name), seen(plain), early.field(seen(plain)).type)]
         of_ends = [(end(name), end(plain), pa.float64()) for end in (low, high)]
-        return [(c, f"`{of}`", kind) for c, of, kind in of_value + of_ends]
+        return [(c, f"`{column}`", kind) for c, column, kind in of_value + of_ends]
     by_seen = _of_seen(sql, early)
     if by_seen is None:
         return ()
-    value = (seen(name), by_seen, made.type_of(f"`{name}`", name))
+    value = (seen(name), by_seen, selected.type_of(f"`{name}`", name))
     return [value, *((end(name), "CAST(NULL AS DOUBLE)", pa.float64()) for end in (low, high))]
 
 
 def _of_seen(sql: str, early: pa.Schema) -> str | None:
-    """The expression over what has arrived, in the place of estimates; None where it speaks of no aggregate."""
+    """The expression over the values seen so far instead of estimates; None if it names no aggregate."""
     by_seen = replace_columns(sql, {name: f"`{seen(plain)}`" for name, plain in _estimated(early).items()})
     return by_seen if by_seen != sql else None
 
 
 def _estimated(early: pa.Schema) -> dict[str, str]:
-    """The columns that early results say more of, by their names in small letters: Spark does not mind capitals."""
+    """The columns for which early results have an interval, by their names in small letters."""
     return {name.lower(): name for name in early.names if {seen(name), low(name)} <= set(early.names)}

@@ -14,4 +14,4 @@ class SparkSQL(Spark):
         """Words and symbols."""
 
         STRING_ESCAPES: ClassVar = ["\\", "'", '"']  # a quote may be doubled since Spark 4.0
-        COMMANDS: ClassVar = set()  # SHOW and others are words like all, not the begin of a text that is not read
+        COMMANDS: ClassVar = set()  # SHOW and others are ordinary words; sqlglot would skip what follows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slackwater.plan.boxes import Box
 from slackwater.svg import document, line, tag, text
 
-#: In pixels; a character of the monospaced font is taken as wide as it is in common ones.
+#: In pixels. The width of a character is that of common monospaced fonts.
 _CHARACTER, _LINE, _PADDING, _GAP, _STEP = 7.3, 17, 10, 28, 46
 _WIDTH = 64
 
@@ -33,23 +33,23 @@ def svg(boxes: Sequence[Box]) -> str:
 
 
 def layers(boxes: Sequence[Box]) -> list[list[Box]]:
-    """A box stands one layer below the lowest that feeds it; in a layer, boxes stand as those that feed them do."""
+    """The boxes of each layer: below all that feed them, and in the order of those."""
     by_label = {box.label: box for box in boxes}
     depth: dict[str, int] = {}
 
-    def of(box: Box) -> int:
+    def depth_of(box: Box) -> int:
         if box.label not in depth:
-            depth[box.label] = 1 + max((of(by_label[f]) for f in box.feeds if f in by_label), default=-1)
+            depth[box.label] = 1 + max((depth_of(by_label[f]) for f in box.feeds if f in by_label), default=-1)
         return depth[box.label]
 
-    found: list[list[Box]] = [[] for _ in range(1 + max((of(b) for b in boxes), default=-1))]
+    layers_of_boxes: list[list[Box]] = [[] for _ in range(1 + max((depth_of(b) for b in boxes), default=-1))]
     for box in boxes:
-        found[depth[box.label]].append(box)
+        layers_of_boxes[depth[box.label]].append(box)
     place: dict[str, float] = {}
-    for layer in found:
+    for layer in layers_of_boxes:
         layer.sort(key=lambda b: _mean([place[f] for f in b.feeds if f in place]))
         place.update({box.label: n / max(1, len(layer) - 1) for n, box in enumerate(layer)})
-    return found
+    return layers_of_boxes
 
 
 def _mean(values: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""Which kinds of time go together (S3 section 5), and what a window may say of them."""
+"""Which kinds of time go together (S3 section 5), and which policies windows may have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.progress.time_kinds import is_stamped
 
 
 def check_time_kinds(rows: PlanNode, window: L.Window) -> None:
-    """Refuse a policy for rows that are stamped as they come, and a stamp for rows that have a time."""
+    """Refuse a policy for rows that are stamped on arrival, and a kind of time in the place of a policy."""
     own = window.disorder
     if own is not None and is_stamped(own):
         raise QueryError(
@@ -39,7 +39,7 @@ def check_latent(sides: Sequence[PlanNode], what: str) -> None:
     latent = [side for side in sides if side.latent]
     others = [side for side in sides if not side.latent]
     if latent and others:
-        one, other = (streams_of(found[0])[0].declared for found in (latent, others))
+        one, other = (streams_of(nodes[0])[0].declared for nodes in (latent, others))
         raise QueryError(
             f"{what}: the rows of {one!r} have latent time, which is none before a window asks for it, and those "
             f"of {other!r} have a time; declare {one!r} with time=sw.internal(), or both with time=sw.latent()"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from slackwater.errors import QueryError
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import StepNode, UnionNode, check_domains
-from slackwater.plan.relation import Relation
-from slackwater.plan.select_results import results_select
+from slackwater.plan.relation import Relation, schema_of
+from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Select
 from slackwater.plan.time_kinds import check_latent
 from slackwater.windows.results import RESULT_COLUMNS
@@ -19,14 +17,20 @@ from slackwater.windows.results import RESULT_COLUMNS
 
 @dataclass(frozen=True)
 class Analysed:
-    """A plan, and the rows that it gives, for expressions to be tried on."""
+    """A plan, and its rows as a relation on which expressions can be tried."""
 
     node: PlanNode
     relation: Relation
 
+    def projected(self, columns: Pairs, what: str) -> Analysed:
+        """The rows with these columns, by name and Spark SQL."""
+        relation = self.relation.select(columns, what)
+        schema = schema_of(relation, [name for name, _ in columns])
+        return Analysed(StepNode((self.node,), Select(columns), schema), relation)
+
 
 def united(parts: Sequence[Analysed]) -> Analysed:
-    """The rows of all parts, in the columns of the first; the others are brought to these by name."""
+    """The rows of all parts with the columns of the first part, matched by name."""
     if len(parts) < 2:
         raise QueryError("union() needs another stream, as in flights.union(trains)")
     nodes = [part.node for part in parts]
@@ -40,15 +44,16 @@ def united(parts: Sequence[Analysed]) -> Analysed:
     names = parts[0].relation.names
     own = [_own_names(parts[0], part) for part in parts]
     aligned = [
-        part.relation if part.relation.names == names else part.relation.select(_renamed(names, mine), "union")
-        for part, mine in zip(parts, own, strict=True)
+        part.relation if part.relation.names == names else part.relation.select(_renamed(names, own_names), "union")
+        for part, own_names in zip(parts, own, strict=True)
     ]
     relation, casts = aligned[0].united(aligned[1:])
-    made = [
-        _brought(part, names, mine, types, relation) for part, mine, types in zip(parts, own, casts, strict=True)
+    inputs = [
+        _brought(part, names, own_names, types, relation)
+        for part, own_names, types in zip(parts, own, casts, strict=True)
     ]
-    same = parts[0].node.schema if made[0] is parts[0].node else made[0].schema
-    return Analysed(UnionNode(tuple(made), same), relation)
+    same = parts[0].node.schema if inputs[0] is parts[0].node else inputs[0].schema
+    return Analysed(UnionNode(tuple(inputs), same), relation)
 
 
 def _named(node: PlanNode) -> str:
@@ -58,25 +63,25 @@ def _named(node: PlanNode) -> str:
 
 def _own_names(first: Analysed, part: Analysed) -> list[str]:
     """The names of a part's columns in the order of the first one's; Spark does not look at their case."""
-    here, there = ({n.lower(): n for n in p.relation.names} for p in (part, first))
-    for lacks, has, by in ((part, first, there.keys() - here.keys()), (first, part, here.keys() - there.keys())):
+    own, others = ({n.lower(): n for n in p.relation.names} for p in (part, first))
+    for lacks, has, by in ((part, first, others.keys() - own.keys()), (first, part, own.keys() - others.keys())):
         if by:
             missing = min(by)
             raise QueryError(
                 f"union(): {_named(has.node)} has a column {missing!r} and {_named(lacks.node)} has none; give all "
                 "sides the same columns with select(…)"
             )
-    return [here[name] for name in there]
+    return [own[name] for name in others]
 
 
 def _renamed(names: Sequence[str], own: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, f"`{mine}`") for name, mine in zip(names, own, strict=True)]
+    return [(name, f"`{own_name}`") for name, own_name in zip(names, own, strict=True)]
 
 
 def _brought(
     part: Analysed, names: list[str], own: list[str], types: dict[str, str], relation: Relation
 ) -> PlanNode:
-    """A part with the columns of the union; itself where it has them."""
+    """A part with the columns of the union."""
     if part.relation.names == names and not types:
         return part.node
     pairs = tuple(
@@ -85,5 +90,4 @@ def _brought(
     if part.node.answers():
         results = tuple(pair for pair in pairs if pair[0] not in RESULT_COLUMNS)
         return results_select(part.node, part.relation, results, "union")[0]
-    schema = pa.schema([(name, relation.type_of(f"`{name}`", name)) for name in names])
-    return StepNode((part.node,), Select(pairs), schema)
+    return StepNode((part.node,), Select(pairs), schema_of(relation, names))

@@ -1,4 +1,4 @@
-"""A SELECT with a window: which of its words are groups, aggregates, and expressions over the results."""
+"""A SELECT with a window: sorts its columns into groups, aggregates, and expressions over the results."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from itertools import count
 
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
+from slackwater.sql.from_clause import From
 from slackwater.sql.items import Item
-from slackwater.sql.places import Place, Places
 from slackwater.sql.source import Source, Span
-from slackwater.sql.window import WrittenWindow, spark_window
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
+from slackwater.sql.subquery import SubQuery
+from slackwater.sql.window import WindowClause, spark_window
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
 
 #: Spark's struct of a window, in terms of the columns of every result.
@@ -21,7 +23,7 @@ _STRUCT = f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
 
 @dataclass(frozen=True)
 class _Group:
-    """A group: its name in the results, None where it is the column's own."""
+    """A group. `name` is its name in the results; None if it has the name of its column."""
 
     name: str | None
     expression: Expression
@@ -31,28 +33,38 @@ class _Group:
         return self.name or self.expression.name
 
 
+@dataclass(frozen=True)
+class Clauses:
+    """What was written between SELECT and the end of the query."""
+
+    items: Sequence[Item]
+    relations: From
+    where: Sequence[Expression]
+    """Conditions on single rows."""
+    subqueries: Sequence[SubQuery]
+    groups: Sequence[Expression]
+    having: Expression | None
+    window: WindowClause | None
+
+
 class WindowQuery:
-    """The clauses of a SELECT with a window, sorted into nodes."""
+    """Makes nodes of the clauses of a SELECT with a window."""
 
     def __init__(
         self,
-        items: Sequence[Item],
-        window: WrittenWindow,
-        groups: Sequence[Expression],
-        having: Expression | None,
-        span: Span,
-        places: Places,
+        clauses: Clauses,
+        window: WindowClause,
+        locations: SourceLocations,
     ) -> None:
-        self._items = items
+        self._items = clauses.items
         self._window = window
-        self._having = having
-        self._span = span
-        self._places = places
-        self._source: Source = places.source
+        self._having = clauses.having
+        self._locations = locations
+        self._source: Source = locations.source
         self._aggregates: list[tuple[str, Expression]] = []
         self._hidden: list[tuple[str, Expression]] = []
-        written = [g for g in groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
-        self._group_span = _covering(groups)
+        written = [g for g in clauses.groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
+        self._group_span = _covering(clauses.groups)
         self._groups = [self._group(g) for g in written]
 
     def logical(self, rows: L.Logical) -> L.Logical:
@@ -66,12 +78,12 @@ class WindowQuery:
         having = None if self._having is None else self._over_results(self._having)
         node = self._aggregate(rows)
         if having is not None and self._having is not None:
-            node = self._places.put(L.Where((node,), having), Place(self._having.span))
+            node = self._locations.put(L.Where((node,), having), SourceLocation(self._having.span))
         natural = [g.result for g in self._groups] + [name for name, _ in self._aggregates]
         if shown == [(name, None) for name in natural] and not self._hidden:
             return node
         columns = tuple(_column(name, text) for name, text in shown)
-        return self._places.put(L.Select((node,), columns), Place(self._list_span))
+        return self._locations.put(L.Select((node,), columns), SourceLocation(self._list_span))
 
     def _aggregate(self, rows: L.Logical) -> L.Logical:
         every = [*self._aggregates, *self._hidden]
@@ -82,7 +94,9 @@ class WindowQuery:
             tuple((name, self._named_groups(e).text) for name, e in every),
         )
         spans = {f"{name}=": e.span for name, e in every}
-        return self._places.put(node, Place(self._list_span, self._window.span, self._group_span, spans))
+        return self._locations.put(
+            node, SourceLocation(self._list_span, self._window.span, self._group_span, spans)
+        )
 
     @property
     def _list_span(self) -> Span:
@@ -106,7 +120,7 @@ class WindowQuery:
         return _Group(None if expression.column is not None else expression.name, expression)
 
     def _by_number(self, written: Expression) -> Expression | None:
-        """`GROUP BY 1` speaks of the first entry of SELECT."""
+        """`GROUP BY 1` means the first entry of SELECT."""
         if len(written.tokens) != 1 or not self._source.raw(written.tokens[0]).isdecimal():
             return None
         number = int(self._source.raw(written.tokens[0]))
@@ -118,7 +132,7 @@ class WindowQuery:
         return item.expression
 
     def _by_alias(self, written: Expression) -> Expression | None:
-        """A name that SELECT gives to an expression, unless that expression speaks of a column of the same name."""
+        """The expression that SELECT gives this name to, unless the expression itself has a column of this name."""
         for item in self._items:
             if item.expression is None or item.alias is None or written.column is None:
                 continue
@@ -131,7 +145,10 @@ class WindowQuery:
     # --- what SELECT shows
 
     def _shown(self, item: Item) -> tuple[str, str | None] | None:
-        """Name and text of a column over the results; no text for a result's own, None for those that all have."""
+        """Name and expression of a column over the results.
+
+        No expression: the results have a column of this name. None: all results have the column anyway.
+        """
         expression = item.expression
         if expression is None:
             raise self._source.error(
@@ -152,33 +169,33 @@ class WindowQuery:
         return name, self._over_results(expression)
 
     def _is_window(self, expression: Expression) -> bool:
-        """Whether it is Spark's struct of a window: `window`, or the call that GROUP BY has too."""
+        """Whether it is Spark's struct of a window: the word `window`, or the same `window(…)` as in GROUP BY."""
         if (expression.column or "").lower() == "window":
             return True
-        found = spark_window(expression)
-        return found is not None and found.window == self._window.window
+        window = spark_window(expression)
+        return window is not None and window.window == self._window.window
 
     # --- expressions over results
 
     def _over_results(self, expression: Expression) -> str:
-        """An expression in terms of the results: groups by their names, aggregates by theirs or a hidden one."""
-        made = self._with_bounds(expression)
+        """The expression with groups and aggregates replaced by the names of their columns, which may be hidden."""
+        resolved = self._with_bounds(expression)
         for at, end in expression.aggregates:
-            made = made.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
-        return self._named_groups(made).text
+            resolved = resolved.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
+        return self._named_groups(resolved).text
 
     def _name_of(self, call: Expression) -> str:
-        known = [*self._aggregates, *self._hidden]
-        for name, expression in known:
+        aggregates = [*self._aggregates, *self._hidden]
+        for name, expression in aggregates:
             if self._same(expression, call):
                 return name
-        taken = {name.lower() for name, _ in known} | {g.result.lower() for g in self._groups}
-        name = next(n for i in count(1) if (n := f"having_{i}") not in taken)
+        used_names = {name.lower() for name, _ in aggregates} | {g.result.lower() for g in self._groups}
+        name = next(n for i in count(1) if (n := f"having_{i}") not in used_names)
         self._hidden.append((name, call))
         return name
 
     def _named_groups(self, expression: Expression) -> Expression:
-        """Groups under the names that they have in results; not inside aggregates, which speak of rows."""
+        """The expression with groups replaced by their names in results, except inside of aggregates."""
         inside = {n for at, end in expression.aggregates for n in range(at, end)}
         for group in sorted(self._groups, key=lambda g: -len(g.expression.tokens)):
             if group.name is None:

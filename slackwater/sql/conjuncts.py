@@ -8,7 +8,7 @@ _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
 
 def conjuncts(condition: Expression) -> list[Expression]:
-    """The parts between the ANDs that stand outside of parentheses; the whole where there is an OR among them.
+    """The parts between the ANDs outside of parentheses; the whole condition if there is an OR outside of them.
 
     >>> from slackwater.sql.source import Source
     >>> source = Source("a = b AND c BETWEEN 1 AND 2 AND (d OR e)")

@@ -11,22 +11,21 @@ from slackwater.progress.time_kinds import internal, latent
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.policies import read_policy
-from slackwater.sql.source import span_of
 from slackwater.sql.statements import CreateStream, CreateTable
 from slackwater.sql.values import read_length
 
-#: Formats that are folders of files; some of the files say themselves what columns they have.
+#: Formats that are folders of files. The second kind has the columns in its files.
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 _SELF_DESCRIBING = ("avro", "orc", "parquet")
 _CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER")
-#: Kinds of time that are no column.
+#: Kinds of time other than a column.
 _KINDS = {"INTERNAL": internal, "LATENT": latent}
 _TABLE_CLAUSES = ("OPTIONS", "WHERE")
 _EXAMPLES = " or ".join(f"DISORDER {p.example}" for p in POLICIES[:2])
 
 
 def read_create_stream(cursor: Cursor) -> CreateStream:
-    """What stands behind CREATE STREAM."""
+    """Read what follows CREATE STREAM."""
     prods = cursor.accept("OF", "PRODS")
     stream = CreateStream(**_clauses(cursor, "stream", _CLAUSES), prods=prods)
     _check(cursor, stream)
@@ -34,7 +33,7 @@ def read_create_stream(cursor: Cursor) -> CreateStream:
 
 
 def read_create_table(cursor: Cursor) -> CreateTable:
-    """What stands behind CREATE TABLE."""
+    """Read what follows CREATE TABLE."""
     table = CreateTable(**_clauses(cursor, "table", _TABLE_CLAUSES))
     _must_have_path(cursor, "table", table)
     return table
@@ -49,14 +48,14 @@ def _clauses(cursor: Cursor, what: str, clauses: tuple[str, ...]) -> dict[str, A
     }
     cursor.expect("FROM")
     fields["format"] = cursor.text("a format that Spark reads, as in 'parquet',").lower()
-    spans = {"FROM": span_of(cursor.tokens[begin : cursor.at])}
+    spans = {"FROM": cursor.span(begin)}
     while cursor.word in clauses:
         start, word = cursor.at, cursor.word
         if word in spans:
             raise cursor.error(f"{word} is written twice; leave one of them out")
         cursor.at += 1
         _clause(cursor, word, fields)
-        spans[word] = span_of(cursor.tokens[start : cursor.at])
+        spans[word] = cursor.span(start)
     if cursor.token is not None and not cursor.sees_symbol(";"):
         cursor.expected(f"one of {', '.join(clauses)} or the end of the statement", clauses)
     return {**fields, "spans": spans}
@@ -93,12 +92,12 @@ def _must_have_path(cursor: Cursor, what: str, table: CreateTable) -> None:
 
 
 def _error(cursor: Cursor, table: CreateTable, clause: str, wrong: str) -> SqlError:
-    """An error at a clause, or at the begin if it is missing."""
+    """An error at a clause, or at FROM if there is no such clause."""
     return cursor.source.error(table.spans.get(clause, table.spans["FROM"]), wrong)
 
 
 def _check(cursor: Cursor, stream: CreateStream) -> None:
-    """Refuse a stream that cannot be, as far as the words go."""
+    """Refuse clauses that contradict each other, and missing ones."""
     if stream.time == "":
         cursor.expected("TIME and the column of time, as in TIME sent", _CLAUSES)
     if stream.prods:
@@ -156,7 +155,7 @@ def _option(cursor: Cursor) -> str:
 
 
 def read_columns(cursor: Cursor) -> str:
-    """`(name TYPE, …)`, in Spark's words; types are Spark's to read."""
+    """`(name TYPE, …)` as text, for Spark to read."""
     begin = cursor.at
     cursor.expect_symbol("(")
     closing = closing_bracket(cursor.tokens, begin)

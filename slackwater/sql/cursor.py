@@ -1,4 +1,4 @@
-"""A place in a SQL text, and what may come next."""
+"""A cursor over the tokens of a SQL text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slackwater.errors import QueryError, SqlError, did_you_mean
 from slackwater.sql.source import Source, Span, span_of
 
 T = TypeVar("T")
-#: The longest token that an error repeats.
+#: Characters of a token that an error shows.
 _SHOWN = 40
-#: So many parentheses may stand before a SELECT.
+#: At most this many parentheses before a SELECT.
 _DEEPEST = 50
-#: Words that name something only in backticks.
+#: Words that are names only in backticks.
 _NO_NAMES = frozenset(
     ("SELECT", "FROM", "WHERE", "HAVING", "AS", "UNION", "INTERSECT", "EXCEPT", "AND", "OR", "NOT")
 )
@@ -39,16 +39,16 @@ class Cursor:
 
     @property
     def word(self) -> str:
-        """The next token's word in capitals; empty for what is none."""
+        """The next token in capitals, if it is a word; else empty."""
         return self.word_at(0)
 
     def word_at(self, ahead: int) -> str:
-        """The word so many tokens ahead."""
+        """The word that comes this many tokens later, in capitals; empty for what is no word."""
         at = self.at + ahead
         return self.source.word(self.tokens[at]) if at < len(self.tokens) else ""
 
     def raw_at(self, ahead: int) -> str:
-        """The token so many tokens ahead as it was written; empty behind the end."""
+        """The token that comes this many tokens later, as it was written; empty after the end."""
         return self.source.raw_of(self.tokens, self.at + ahead)
 
     def sees(self, *words: str) -> bool:
@@ -112,7 +112,7 @@ class Cursor:
         return self.source.raw(self.next())
 
     def text(self, what: str) -> str:
-        """Take a quoted text that says something."""
+        """Take a quoted text that is not blank."""
         if not self.is_text:
             self.expected(f"{what} in quotes")
         token = self.next()
@@ -134,6 +134,14 @@ class Cursor:
             self.expected(what or f"one of {', '.join(words.values())}", words.values())
         return words[self.source.word(self.next())]
 
+    def since(self, begin: int) -> list[Token]:
+        """The tokens that have been read from a place on."""
+        return self.tokens[begin : self.at]
+
+    def span(self, begin: int) -> Span:
+        """Their stretch of the text."""
+        return span_of(self.since(begin))
+
     # --- errors
 
     def error(self, message: str, tokens: Sequence[Token] | None = None) -> SqlError:
@@ -149,7 +157,7 @@ class Cursor:
         except SqlError:
             raise
         except QueryError as error:
-            raise self.error(f"{what}{error}", self.tokens[begin : self.at]) from None
+            raise self.error(f"{what}{error}", self.since(begin)) from None
 
     def here(self) -> Span:
         """Where the next token is, or the end of the text."""
@@ -159,7 +167,7 @@ class Cursor:
         return Span(end, end + 1)
 
     def expected(self, what: str, known: Iterable[str] = ()) -> NoReturn:
-        """Refuse what comes next."""
+        """Raise an error at the next token."""
         token = self.token
         if token is None:
             raise self.error(f"expected {what}, found the end")

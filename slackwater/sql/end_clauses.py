@@ -1,4 +1,4 @@
-"""Clauses that programs add to SQL. They stand behind HAVING and before EMIT; each makes another query."""
+"""Clauses that programs add to SQL. They come after HAVING and before EMIT. Each makes another query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EndClause:
     words: tuple[str, ...]
     """The words that it begins with, in capitals. With two, a column may still have the name of the first."""
     read: Callable[[Cursor, L.Logical], L.Logical]
-    """Takes what follows the words, and gives the query with the clause."""
+    """Reads what follows the words, and returns the query with the clause."""
 
 
 #: The clauses that programs have added.
@@ -24,5 +24,5 @@ END_CLAUSES: list[EndClause] = []
 
 
 def end_clause(cursor: Cursor) -> EndClause | None:
-    """The clause that comes next, if one does."""
+    """The clause that comes next; None if none does."""
     return next((clause for clause in END_CLAUSES if cursor.sees(*clause.words)), None)

@@ -20,14 +20,14 @@ from slackwater.sql.source import Source, Span, span_of
 
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = {close: open for open, close in _OPEN.items()}
-#: Words that no expression contains outside of parentheses, wherever they stand.
+#: Words that always end an expression, except inside of parentheses.
 _RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION", "INTERSECT", "MINUS", "EXCEPT"))
 _RESERVED |= {"ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
-#: Words that end an expression only before another word or symbol; they may name columns.
+#: Words that end an expression only before these words or symbols; else they may name columns.
 _FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
 _FOLLOWED |= {word: ("JOIN",) for word in ("INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF")}
-#: What is said of a sub-query where no join can stand for it.
+#: The error for a sub-query that cannot be written as a join.
 NO_SUBQUERY = (
     "a query inside an expression must be one that can be a join: WHERE … IN (SELECT …) or EXISTS (SELECT …), by "
     "itself or between ANDs; to compare results of windows join them, as in FROM (SELECT … FROM a [RANGE 1 HOUR, "
@@ -39,7 +39,7 @@ CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "AS", "AND",
 
 @dataclass(frozen=True)
 class Expression:
-    """Some tokens of a text; `edits` replace stretches of it by other words, such as the name of a result."""
+    """Some tokens of a text. `edits` replace stretches of it, for example by the name of a result."""
 
     source: Source
     tokens: tuple[Token, ...]
@@ -61,7 +61,7 @@ class Expression:
 
     @property
     def column(self) -> str | None:
-        """The name of the column, where it is nothing else."""
+        """The name of the column, if the expression is a single column."""
         if len(self.edits) == 1 and self.edits[0][0] == self.span and is_name(self.edits[0][1]):
             return self.edits[0][1].strip("`")
         if len(self.tokens) != 1 or self.edits:
@@ -73,22 +73,22 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """The name that it has without an alias: its column, or its words, functions in small letters."""
+        """The name without an alias: that of the column, or the words, with functions in small letters."""
         if self.column is not None:
             return self.column
         words = [self.source.raw(t) for t in self.tokens]
         words = [w.lower() if behind == "(" else w for w, behind in zip(words, [*words[1:], ""], strict=True)]
         at, text = self.span.start, ""
-        gone = [span for span, other in self.edits if not other]
+        dropped = [span for span, other in self.edits if not other]
         for token, word in zip(self.tokens, words, strict=True):
-            gap = token.start - at - sum(s.end - s.start for s in gone if at <= s.start and s.end <= token.start)
+            gap = token.start - at - sum(s.end - s.start for s in dropped if at <= s.start and s.end <= token.start)
             text += " " * (gap > 0) + ("" if token.start < at else word)
             at = max(at, token.end + 1)
         return text.replace("`", "")
 
     @cached_property
     def aggregates(self) -> list[tuple[int, int]]:
-        """The aggregate calls in it, each as first and one past the last token; not those inside others."""
+        """The aggregate calls, without those inside others: the first token of each, and one past its last."""
         return list(calls(self.source.text, self.tokens, is_aggregate))
 
     def find(self, words: Sequence[Token]) -> list[tuple[int, int]]:
@@ -101,12 +101,12 @@ class Expression:
         ]
 
     def _is_part_of_name(self, at: int, size: int) -> bool:
-        """Whether a dot joins it to more, as in `a.b`, or it names a function."""
+        """Whether the tokens are a part of a name with dots, as in `a.b`, or the name of a function."""
         before, behind = (self.source.raw_of(self.tokens, n) for n in (at - 1, at + size))
         return before == "." or (size == 1 and behind in (".", "("))
 
     def edited(self, at: int, end: int, words: str) -> Expression:
-        """The same with some tokens replaced, and what was replaced inside them; not where more has been."""
+        """The same with some tokens replaced and edits inside of them dropped. Unchanged where an edit overlaps."""
         span = span_of(list(self.tokens[at:end]))
         if any(s.start < span.end and span.start < s.end and not _inside(s, span) for s, _ in self.edits):
             return self
@@ -146,26 +146,29 @@ class Expression:
         """The same without the relation's name before a column, as in `f.carrier`."""
         return self.renamed([(n, n + 2, None) for n in self.qualifiers(names)])
 
-    def renamed(self, found: Sequence[tuple[int, int, str | None]]) -> Expression:
-        """The same with some tokens replaced by a name, each by its first and one past its last; or dropped."""
-        if not found:
+    def renamed(self, replacements: Sequence[tuple[int, int, str | None]]) -> Expression:
+        """The same with tokens replaced by a name; without a name, they are dropped.
+
+        Each replacement has its first token, one past its last, and the name.
+        """
+        if not replacements:
             return self
-        gone = {n for at, end, name in found if name is None for n in range(at, end)}
-        edits = tuple((span_of(list(self.tokens[at:end])), name or "") for at, end, name in found)
-        kept = tuple(t for n, t in enumerate(self.tokens) if n not in gone)
-        return Expression(self.source, kept, (*self.edits, *edits)).part(0, len(kept))
+        dropped = {n for at, end, name in replacements if name is None for n in range(at, end)}
+        edits = tuple((span_of(list(self.tokens[at:end])), name or "") for at, end, name in replacements)
+        remaining = tuple(t for n, t in enumerate(self.tokens) if n not in dropped)
+        return Expression(self.source, remaining, (*self.edits, *edits)).part(0, len(remaining))
 
     def qualifiers(self, names: Collection[str] | None = None) -> list[int]:
-        """Tokens that a dot and a name, or a star, follow: those with one of these names, or all."""
-        known = None if names is None else {name.lower() for name in names}
+        """The first tokens of columns with a qualifier, as in `f.carrier`; with `names`, with one of these."""
+        lower_names = None if names is None else {name.lower() for name in names}
         dotted = [n for n, _ in self.columns if self.source.raw_of(self.tokens, n + 1) == "."]
-        return [n for n in dotted if known is None or self.tokens[n].text.lower() in known]
+        return [n for n in dotted if lower_names is None or self.tokens[n].text.lower() in lower_names]
 
     @cached_property
     def columns(self) -> list[tuple[int, str]]:
         """The columns: the first token of each, and its text; none if the expression cannot be read."""
-        found = self._tree.find_all(exp.Column) if self.is_whole and self._tree is not None else ()
-        starts = {part.meta["start"] for column in found for part in column.parts[:1] if "start" in part.meta}
+        columns = self._tree.find_all(exp.Column) if self.is_whole and self._tree is not None else ()
+        starts = {part.meta["start"] for column in columns for part in column.parts[:1] if "start" in part.meta}
         return [(n, token.text) for n, token in enumerate(self.tokens) if token.start in starts]
 
 
@@ -185,25 +188,25 @@ def read_expression(
 
     `at_each` looks at each token before it is taken, and may refuse it.
     """
-    made = Expression(cursor.source, cut(cursor, what, stops, at_each))
-    made.check(what)
-    return made
+    expression = Expression(cursor.source, cut(cursor, what, stops, at_each))
+    expression.check(what)
+    return expression
 
 
 def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
     """Take an expression and its alias, with or without AS."""
     tokens = cut(cursor, "an expression", ("AS",))
-    made = Expression(cursor.source, tokens)
+    expression = Expression(cursor.source, tokens)
     if cursor.accept("AS"):
-        made.check("an expression")
-        return made, cursor.name("a name after AS")
+        expression.check("an expression")
+        return expression, cursor.name("a name after AS")
     last = Cursor(cursor.source, tokens[-1:])
     if len(tokens) > 1 and (last.word or tokens[-1].token_type is TokenType.IDENTIFIER):
         shorter = Expression(cursor.source, tokens[:-1])
-        if not made.is_whole and shorter.is_whole:
+        if not expression.is_whole and shorter.is_whole:
             return shorter, last.name("a name")
-    made.check("an expression")
-    return made, None
+    expression.check("an expression")
+    return expression, None
 
 
 def cut(
@@ -213,7 +216,7 @@ def cut(
     at_each: Callable[[Cursor], None] | None = None,
     queries: bool = False,
 ) -> tuple[Token, ...]:
-    """Take the tokens of an expression; with `queries`, there may be some in parentheses."""
+    """Take the tokens of an expression; with `queries`, it may have sub-queries in parentheses."""
     begin, opened = cursor.at, list[Token]()
     while (token := cursor.token) is not None:
         if at_each is not None:
@@ -234,7 +237,7 @@ def cut(
         raise cursor.error(f"'{cursor.source.raw(opened[-1])}' is never closed", [opened[-1]])
     if cursor.at == begin:
         cursor.expected(what)
-    return tuple(cursor.tokens[begin : cursor.at])
+    return tuple(cursor.since(begin))
 
 
 def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
@@ -252,7 +255,7 @@ def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
 
 
 def sees_subquery(cursor: Cursor) -> bool:
-    """Whether a query in parentheses comes next, and not a column of such a name."""
+    """Whether a query in parentheses comes next, and not a column that is called `select`."""
     named = cursor.word_at(1) in ("SELECT", "WITH") and cursor.raw_at(2) not in ("(", ",", ")", ".")
     return cursor.sees_symbol("(") and named
 
@@ -264,9 +267,9 @@ def _refuse_subquery(cursor: Cursor) -> None:
 
 
 def _explained(source: Source, tokens: Sequence[Token], error: ParseError) -> SqlError:
-    found = error.errors[0] if error.errors else {}
-    at = next((t for t in tokens if (t.line, t.col) == (found.get("line"), found.get("col"))), tokens[-1])
-    description = str(found.get("description") or "this is no expression")
+    details = error.errors[0] if error.errors else {}
+    at = next((t for t in tokens if (t.line, t.col) == (details.get("line"), details.get("col"))), tokens[-1])
+    description = str(details.get("description") or "this is no expression")
     if description.startswith("Required keyword"):
         side = "behind" if at is tokens[-1] else "before"
         return source.error(span_of([at]), f"expected an expression {side} {source.raw(at)}")

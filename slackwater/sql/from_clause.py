@@ -1,4 +1,4 @@
-"""What stands behind FROM: streams, views, stored relations, sub-queries and functions, and the joins of them."""
+"""Reads FROM: streams, views, stored relations, sub-queries and functions, and the joins of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
-from slackwater.sql.window import TABLE_FUNCTIONS, WrittenWindow, read_bracket, read_table_function, two_windows
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
+from slackwater.sql.window import TABLE_FUNCTIONS, WindowClause, read_bracket, read_table_function, two_windows
 
 #: Words that begin a join.
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI", "ASOF")
-#: Words behind a relation that are no alias of it.
+#: Words after a relation that are not its alias.
 _CLAUSES = (
     *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "UNION", "INTERSECT", "EXCEPT", "MINUS"),
     *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON", "USING"),
@@ -28,7 +28,7 @@ _CLAUSES = (
 )
 
 
-#: What is said of a stored relation where rows of a stream must be.
+#: The error for a stored relation in the place of a stream.
 STORED_ALONE = (
     "this is a stored relation, which has no time; join a stream with it, as in FROM s JOIN carriers c "
     "ON s.carrier = c.code, or read it with Spark"
@@ -36,7 +36,7 @@ STORED_ALONE = (
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRelation:
     """A stored relation, or some columns of one."""
 
     table: str
@@ -44,38 +44,38 @@ class Stored:
 
 
 #: Reads a SELECT at the cursor.
-ReadQuery = Callable[[], L.Logical | Stored]
+ReadQuery = Callable[[], L.Logical | StoredRelation]
 
 
 @dataclass(frozen=True)
 class Side:
-    """Rows or a stored relation, by which names its columns may be qualified, and the window that stands behind."""
+    """One relation of FROM: its rows, the names that may qualify its columns, and its window."""
 
-    rows: L.Logical | Stored
+    rows: L.Logical | StoredRelation
     span: Span
     names: tuple[str, ...] = ()
-    window: WrittenWindow | None = None
+    window: WindowClause | None = None
 
     @property
     def name(self) -> str | None:
-        """What it is called where there are others: its alias, or its own name."""
+        """Its alias, or else its own name."""
         return self.names[-1] if self.names else None
 
 
 @dataclass(frozen=True)
 class Test:
-    """What IN or EXISTS asks of the rows of a sub-query."""
+    """The comparison of IN or EXISTS with the rows of a sub-query."""
 
     value: Expression | None
-    """What stands before IN."""
+    """The expression before IN; None for EXISTS."""
     item: Expression | str | None
     """What it is compared with: an expression over the rows of the sub-query, or the name of their column."""
     where: Sequence[Expression]
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A side that is joined with all before it."""
+class JoinClause:
+    """A relation that is joined with all relations before it."""
 
     side: Side
     how: str
@@ -83,17 +83,17 @@ class Joined:
     on: Expression | None = None
     using: tuple[Expression, ...] = ()
     listed: bool = False
-    """Whether it stands behind a comma; then WHERE says the condition."""
+    """Whether a comma joins it; then its condition is in WHERE."""
     test: Test | None = None
-    """For a sub-query in WHERE, which looks at its own side first."""
+    """The comparison, if the side is a sub-query in WHERE. Names are looked up in the sub-query first."""
 
 
 @dataclass(frozen=True)
 class From:
-    """What stands behind FROM."""
+    """What follows FROM."""
 
     first: Side
-    joins: tuple[Joined, ...] = ()
+    joins: tuple[JoinClause, ...] = ()
 
     @property
     def sides(self) -> list[Side]:
@@ -101,34 +101,36 @@ class From:
         return [self.first, *(joined.side for joined in self.joins)]
 
 
-def read_from(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> From:
+def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> From:
     """The relations of FROM, with the joins between them."""
 
     def side() -> Side:
-        return _side(cursor, scope, places, query)
+        return _side(cursor, scope, locations, query)
 
-    first, joins = side(), list[Joined]()
+    first, joins = side(), list[JoinClause]()
     while True:
         begin = cursor.at
         if cursor.accept_symbol(","):
             other = side()
-            joins.append(Joined(other, "inner", span_of(cursor.tokens[begin : cursor.at]), listed=True))
+            joins.append(JoinClause(other, "inner", cursor.span(begin), listed=True))
         elif (how := _kind(cursor)) is not None:
             other = side()
             on, using = _condition(cursor, cross=how == "cross")
             how = "inner" if how == "cross" else how
-            joins.append(Joined(other, how, span_of(cursor.tokens[begin : cursor.at]), on, using))
+            joins.append(JoinClause(other, how, cursor.span(begin), on, using))
         else:
             return From(first, tuple(joins))
 
 
 def _kind(cursor: Cursor) -> str | None:
-    """The words before and with JOIN; None where there is none."""
+    """Read the words up to JOIN; give the kind of the join, None if there is no join."""
     word = cursor.word
     if word not in _JOINS:
         return None
     if word in ("NATURAL", "ASOF"):
-        raise cursor.error(f"{word} joins are not there yet; write JOIN … USING (column) or JOIN … ON condition")
+        raise cursor.error(
+            f"{word} joins are not supported yet; write JOIN … USING (column) or JOIN … ON condition"
+        )
     how = "inner"
     if word != "JOIN":
         cursor.at += 1
@@ -139,7 +141,7 @@ def _kind(cursor: Cursor) -> str | None:
             how = cursor.source.word(cursor.next()).lower()
     cursor.expect("JOIN")
     if cursor.sees("LATERAL"):
-        raise cursor.error("LATERAL is not there yet; join the rows, and compute columns of them in SELECT")
+        raise cursor.error("LATERAL is not supported yet; join the rows, and compute columns of them in SELECT")
     return how
 
 
@@ -166,7 +168,7 @@ def _one_name(cursor: Cursor) -> Expression:
 
 
 def _refuse_bracket(cursor: Cursor) -> None:
-    """A window behind a condition would be that of the pairs; it has a clause of its own."""
+    """Refuse a bracket after a condition: the window of the pairs is written in the WINDOW clause."""
     if cursor.sees_symbol("[") and cursor.word_at(1) in ("RANGE", "ROWS", "NOW"):
         raise cursor.error(
             "a bracket stands behind each side of a join; for an aggregate over the pairs write "
@@ -174,17 +176,17 @@ def _refuse_bracket(cursor: Cursor) -> None:
         )
 
 
-def _side(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
-    """A relation with its alias and its bracket, in either order."""
+def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
+    """Read a relation with its alias and its bracket, in either order."""
     begin = cursor.at
-    relation = _relation(cursor, scope, places, query)
+    relation = _relation(cursor, scope, locations, query)
     end, window, names = cursor.at, relation.window, list(relation.names)
     while True:
         if cursor.sees_symbol("["):
-            found = read_bracket(cursor)
+            bracket = read_bracket(cursor)
             if window is not None:
-                raise two_windows(cursor.source, found)
-            window = found
+                raise two_windows(cursor.source, bracket)
+            window = bracket
         elif len(names) == len(relation.names) and _sees_alias(cursor):
             cursor.accept("AS")
             names.append(cursor.name("an alias"))
@@ -205,34 +207,33 @@ def _sees_alias(cursor: Cursor) -> bool:
     return True
 
 
-def _relation(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
+def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     begin = cursor.at
 
-    def span() -> Span:
-        return span_of(cursor.tokens[begin : cursor.at])
-
     if cursor.accept_symbol("("):
-        rows = query() if cursor.sees_query() else _relation(cursor, scope, places, query).rows
+        rows = query() if cursor.sees_query() else _relation(cursor, scope, locations, query).rows
         if cursor.word in _JOINS:
             raise cursor.error("joins go from left to right; write (SELECT * FROM … JOIN …) AS j for one of them")
         cursor.expect_symbol(")")
-        return Side(rows, span())
+        return Side(rows, cursor.span(begin))
     if cursor.raw_at(1) == "(" and cursor.word:
-        return _call(cursor, scope, places, query)
+        return _call(cursor, scope, locations, query)
     name = _dotted(cursor)
     view = scope.view(name)
     if view is not None:
-        return Side(view, span(), (name,))
+        return Side(view, cursor.span(begin), (name,))
     stream = scope.stream(name)
     if stream is not None:
-        return Side(places.put(L.Scan(stream), Place(span())), span(), (name,))
+        return Side(locations.put(L.Scan(stream), SourceLocation(cursor.span(begin))), cursor.span(begin), (name,))
     with cursor.located(begin):
         table = scope.table(name)
     if table is None:
-        known = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
+        names = ", ".join(scope.relations) or "none; begin with CREATE STREAM"
         hint = did_you_mean(name, scope.relations)
-        raise cursor.source.error(span(), f"there is no stream or table {name!r}{hint}; there are {known}")
-    return Side(Stored(table), span(), (name.rsplit(".", 1)[-1].strip("`"),))
+        raise cursor.source.error(
+            cursor.span(begin), f"there is no stream or table {name!r}{hint}; there are {names}"
+        )
+    return Side(StoredRelation(table), cursor.span(begin), (name.rsplit(".", 1)[-1].strip("`"),))
 
 
 def _dotted(cursor: Cursor) -> str:
@@ -243,36 +244,36 @@ def _dotted(cursor: Cursor) -> str:
         return name
     while cursor.accept_symbol("."):
         cursor.name("the rest of the name")
-    return "".join(cursor.source.raw(token) for token in cursor.tokens[begin : cursor.at])
+    return "".join(cursor.source.raw(token) for token in cursor.since(begin))
 
 
-def _call(cursor: Cursor, scope: Scope, places: Places, query: ReadQuery) -> Side:
+def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     """`TUMBLE(TABLE s, …)`, `score(TABLE s)`, and either inside `TABLE(…)`."""
     begin = cursor.at
     if cursor.accept("TABLE"):
         cursor.expect_symbol("(")
-        inner = _call(cursor, scope, places, query)
+        inner = _call(cursor, scope, locations, query)
         cursor.expect_symbol(")")
         return inner
     word = cursor.word
     name = cursor.name("a table function")
     token = cursor.tokens[begin]
     if word in ("SESSION", "CUMULATE"):
-        raise cursor.error(f"{word} windows are not there yet; write TUMBLE or HOP", [token])
+        raise cursor.error(f"{word} windows are not supported yet; write TUMBLE or HOP", [token])
     function = scope.function(name)
     if word not in TABLE_FUNCTIONS and function is None:
-        known = [*TABLE_FUNCTIONS, *scope.functions]
-        hint = did_you_mean(name, known)
-        raise cursor.error(f"there is no table function {name}{hint}; there are {', '.join(known)}", [token])
+        functions = [*TABLE_FUNCTIONS, *scope.functions]
+        hint = did_you_mean(name, functions)
+        raise cursor.error(f"there is no table function {name}{hint}; there are {', '.join(functions)}", [token])
     cursor.expect_symbol("(")
     cursor.accept("TABLE")
-    inner = _relation(cursor, scope, places, query)
-    if isinstance(inner.rows, Stored):
+    inner = _relation(cursor, scope, locations, query)
+    if isinstance(inner.rows, StoredRelation):
         raise cursor.source.error(inner.span, f"{name} takes rows of a stream; {STORED_ALONE}")
     if function is None:
         window = read_table_function(cursor, word, begin)
-        return Side(inner.rows, span_of(cursor.tokens[begin : cursor.at]), inner.names, window)
+        return Side(inner.rows, cursor.span(begin), inner.names, window)
     cursor.expect_symbol(")")
-    span = span_of(cursor.tokens[begin : cursor.at])
+    span = cursor.span(begin)
     mapped = L.Map((inner.rows,), function.function, function.schema)
-    return Side(places.put(mapped, Place(span)), span, (name,))
+    return Side(locations.put(mapped, SourceLocation(span)), span, (name,))

@@ -17,7 +17,7 @@ from slackwater.sql.statements import CreateFunction
 
 
 def read_create_function(cursor: Cursor) -> CreateFunction:
-    """What stands behind CREATE FUNCTION."""
+    """Read what follows CREATE FUNCTION."""
     name = cursor.name("a name for the function")
     cursor.expect("AS")
     function = read_import(cursor, "a pyarrow.RecordBatch")
@@ -26,7 +26,7 @@ def read_create_function(cursor: Cursor) -> CreateFunction:
 
 
 def read_import(cursor: Cursor, *arguments: str) -> Callable[..., Any]:
-    """A function by its import path, which takes these arguments."""
+    """Read an import path; give the function, which must take these arguments."""
     with cursor.located():
         path = cursor.text("the function, as in 'package.module:function',")
         function = imported(path)
@@ -46,10 +46,10 @@ def imported(path: str) -> Callable[..., Any]:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found = importlib.import_module(module)
+        imported_module = importlib.import_module(module)
     except Exception as error:
         raise QueryError(f"{path!r}: cannot import {module}: {type(error).__name__}: {error}") from None
-    function: Callable[..., Any] | None = getattr(found, name, None)
+    function: Callable[..., Any] | None = getattr(imported_module, name, None)
     if function is None:
-        raise QueryError(f"{path!r}: module {module} has no {name!r}{did_you_mean(name, vars(found))}")
+        raise QueryError(f"{path!r}: module {module} has no {name!r}{did_you_mean(name, vars(imported_module))}")
     return function

@@ -32,7 +32,7 @@ class Item:
 
     @property
     def name(self) -> str | None:
-        """What its column is called; None for a star."""
+        """The name of its column; None for a star."""
         return None if self.expression is None else self.alias or self.expression.name
 
     @property
@@ -49,12 +49,12 @@ class Item:
 
 
 def not_called(name: Token, source: Source) -> SqlError:
-    """What is said of a name that no relation has."""
+    """The error for a qualifier that no relation has."""
     return source.error(span_of([name]), f"no relation of FROM is called {name.text}")
 
 
 def read_items(cursor: Cursor) -> list[Item]:
-    """What stands behind SELECT."""
+    """Read what follows SELECT."""
     items = list[Item]()
     while True:
         begin = cursor.at
@@ -63,11 +63,11 @@ def read_items(cursor: Cursor) -> list[Item]:
                 cursor.name("a relation's name before the star")
                 cursor.at += 2
             if cursor.sees("EXCEPT") and cursor.raw_at(1) == "(":
-                raise cursor.error("* EXCEPT (…) is not there yet; name the columns that you want")
-            items.append(Item(None, None, tuple(cursor.tokens[begin : cursor.at])))
+                raise cursor.error("* EXCEPT (…) is not supported yet; name the columns that you want")
+            items.append(Item(None, None, tuple(cursor.since(begin))))
         else:
             expression, alias = read_column(cursor)
-            items.append(Item(expression, alias, tuple(cursor.tokens[begin : cursor.at])))
+            items.append(Item(expression, alias, tuple(cursor.since(begin))))
         if not cursor.accept_symbol(","):
             return items
 
@@ -75,34 +75,34 @@ def read_items(cursor: Cursor) -> list[Item]:
 def items_of_join(items: Sequence[Item], query: JoinQuery, source: Source) -> list[Item]:
     """The entries in terms of the joined rows.
 
-    A column that several sides have is called as on its own side, unless another entry is called so too.
+    A column that several sides have keeps the name of its own side, unless two entries would have this name.
     """
     if query.names is None:
-        known = [name.lower() for side in query.relations.sides for name in side.names]
+        names = [name.lower() for side in query.relations.sides for name in side.names]
         for item in items:
-            if item.qualifier is not None and item.qualifier.text.lower() not in known:
+            if item.qualifier is not None and item.qualifier.text.lower() not in names:
                 raise not_called(item.qualifier, source)
         return [i if i.expression is None else replace(i, expression=query.resolved(i.expression)) for i in items]
-    made = list[Item]()
+    resolved = list[Item]()
     for item in items:
         if item.expression is not None:
-            made.append(replace(item, expression=query.resolved(item.expression)))
+            resolved.append(replace(item, expression=query.resolved(item.expression)))
         elif item.qualifier is None and not query.swapped:
-            made.append(item)
+            resolved.append(item)
         else:
-            made += _star(item, query, source)
-    own = [_own(item, query) for item in made]
+            resolved += _star(item, query, source)
+    own = [_own(item, query) for item in resolved]
     wanted = Counter(name.lower() for name in own if name is not None)
     return [
         replace(item, alias=name)
         if name is not None and item.alias is None and wanted[name.lower()] == 1 and _is_renamed(item, name)
         else item
-        for item, name in zip(made, own, strict=True)
+        for item, name in zip(resolved, own, strict=True)
     ]
 
 
 def _own(item: Item, query: JoinQuery) -> str | None:
-    """The name that an entry has on its own side, or its alias; None for what is no column and has none."""
+    """The alias of an entry, or the name of its column on its own side; None for other expressions."""
     if item.alias is not None or item.expression is None or item.expression.column is None:
         return item.alias
     assert query.names is not None
@@ -117,11 +117,11 @@ def _is_renamed(item: Item, name: str) -> bool:
 def _star(item: Item, query: JoinQuery, source: Source) -> list[Item]:
     """The columns that `*` or `x.*` stands for."""
     assert query.names is not None
-    found = query.names.all(item.qualifier, query.seen)
-    if found is None:
+    columns = query.names.all(item.qualifier, query.seen)
+    if columns is None:
         assert item.qualifier is not None
         raise not_called(item.qualifier, source)
     return [
         Item(Expression(source, item.tokens, ((item.span, quoted(column.name)),)), None, item.tokens)
-        for column in found
+        for column in columns
     ]

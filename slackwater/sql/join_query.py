@@ -1,4 +1,4 @@
-"""The relations of a FROM, put together: windows go to the sides, conditions to the joins, columns get their names.
+"""Joins the relations of FROM: windows go to the sides, conditions to the joins, and columns get names.
 
 Joins go from left to right. A stored relation has no time: each row is joined with it by itself.
 """
@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from slackwater.plan import logical as L
 from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.expression import Expression
-from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test
+from slackwater.sql.from_clause import STORED_ALONE, From, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.names import Names
-from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.values import quoted
-from slackwater.sql.window import WrittenWindow
+from slackwater.sql.window import WindowClause
 
 _LATER = "its rows without a partner would be known only when the stream has ended"
 
 
 @dataclass
 class _Rows:
-    """The rows so far."""
+    """The rows joined so far."""
 
     rows: L.Logical
-    window: WrittenWindow | None
-    """For how long they find partners; None for pairs, which say it themselves."""
+    window: WindowClause | None
+    """How long they find partners; None for pairs, which carry it in a column."""
     side: Side
     """Where they were written."""
 
@@ -38,13 +38,13 @@ class JoinQuery:
 
     relations: From
     scope: Scope
-    places: Places
+    locations: SourceLocations
     names: Names | None = None
-    """None where the columns of a side are not known yet."""
+    """None if the columns of a side are not known yet."""
     swapped: bool = False
     """Whether a stored relation stands before the first stream."""
     _conditions: list[list[Expression]] = field(default_factory=list)
-    """Those of WHERE that belong to a join, for each of them."""
+    """For each join, its conditions in WHERE."""
 
     def __post_init__(self) -> None:
         self._check()
@@ -59,20 +59,20 @@ class JoinQuery:
         return [0, *(n for n, joined in self._joins if joined.how not in ("semi", "anti"))]
 
     @property
-    def _joins(self) -> list[tuple[int, Joined]]:
+    def _joins(self) -> list[tuple[int, JoinClause]]:
         return list(enumerate(self.relations.joins, start=1))
 
     @property
     def _streams(self) -> list[Side]:
-        return [side for side in self.relations.sides if not isinstance(side.rows, Stored)]
+        return [side for side in self.relations.sides if not isinstance(side.rows, StoredRelation)]
 
     @property
-    def window(self) -> WrittenWindow | None:
-        """That of the aggregate: the bracket of the only stream, where all others are stored relations."""
+    def window(self) -> WindowClause | None:
+        """The window of the aggregate: the bracket of the only stream, if all other relations are stored."""
         return self._streams[0].window if len(self._streams) == 1 else None
 
     def _check(self) -> None:
-        error, sides = self.places.source.error, self.relations.sides
+        error, sides = self.locations.source.error, self.relations.sides
         if len(sides) == 1:
             return
         if not self._streams:
@@ -83,17 +83,17 @@ class JoinQuery:
             if side.name is not None and side.name.lower() in called and not any(side is test for test in tests):
                 raise error(side.span, f"two relations are called {side.name}; give this one an alias, as in AS y")
             called[(side.name or "").lower()] = side
-            if isinstance(side.rows, Stored):
+            if isinstance(side.rows, StoredRelation):
                 if side.window is not None:
                     raise error(side.window.span, "a stored relation has no time, so no window; leave it out")
             elif side.window is not None and len(self._streams) > 1:
                 self._check_window(side.window)
 
-    def _check_window(self, written: WrittenWindow) -> None:
+    def _check_window(self, written: WindowClause) -> None:
         window = written.window
         for word in ("slide", "offset", "wattr", "disorder"):
             if getattr(window, word) is not None:
-                raise self.places.source.error(
+                raise self.locations.source.error(
                     written.span,
                     f"a window with {word.upper()} is for aggregates; rows of a join find partners for a range: "
                     "write [RANGE 10 MINUTES] or [ROWS 100] here, and the window of an aggregate behind all, as in "
@@ -104,10 +104,10 @@ class JoinQuery:
         if not self.relations.joins:
             return None
         columns = [self._columns(side.rows) for side in self.relations.sides]
-        known = [c for c in columns if c is not None]
-        if len(known) < len(columns):
+        known_columns = [c for c in columns if c is not None]
+        if len(known_columns) < len(columns):
             return None
-        names = Names(self.places.source, self.relations.sides, known)
+        names = Names(self.locations.source, self.relations.sides, known_columns)
         left = [0]
         for n, joined in self._joins:
             if joined.how in ("semi", "anti"):
@@ -118,8 +118,8 @@ class JoinQuery:
         names.settle()
         return names
 
-    def _columns(self, rows: L.Logical | Stored) -> list[str] | None:
-        if not isinstance(rows, Stored):
+    def _columns(self, rows: L.Logical | StoredRelation) -> list[str] | None:
+        if not isinstance(rows, StoredRelation):
             return self.scope.columns(rows)
         if not rows.columns:
             return self.scope.columns_of_table(rows.table)
@@ -140,7 +140,7 @@ class JoinQuery:
         return self.names.resolved(expression, self.seen if seen is None else seen, first, aliases)
 
     def take_conditions(self, where: Sequence[Expression]) -> list[Expression]:
-        """Give conditions of WHERE to the joins with a comma whose sides they speak of; the others come back."""
+        """Give conditions of WHERE to the comma joins whose sides they name. Return the others."""
         if self.names is None or not any(joined.listed for joined in self.relations.joins):
             return list(where)
         parts = [part for condition in where for part in conjuncts(condition)]
@@ -155,99 +155,103 @@ class JoinQuery:
         if len(sides) < 2 or not self.relations.joins[last - 1].listed:
             return False
         if any(later.how in ("right", "full") for later in self.relations.joins[last:]):
-            return False  # such a join keeps rows whose left side is missing
+            return False  # right and full joins keep rows without a left side
         self._conditions[last - 1].append(part)
         return True
 
     # --- nodes
 
-    def rows(self) -> L.Logical | Stored:
+    def rows(self) -> L.Logical | StoredRelation:
         """The joined rows; a stored relation only if it is alone."""
         if not self.relations.joins:
             return self.relations.first.rows
         first, joins = self._side(0), self._joins
-        if isinstance(first, Stored):
+        if isinstance(first, StoredRelation):
             joined, joins = self._swapped(), joins[1:]
             stream = self._side(1)
-            if isinstance(stream, Stored):
-                raise self.places.source.error(
+            if isinstance(stream, StoredRelation):
+                raise self.locations.source.error(
                     joined.side.span, f"{joined.side.name} is a stored relation too; write the stream first"
                 )
-            made = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
+            left = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
         else:
-            made = _Rows(first, self.relations.first.window, self.relations.first)
+            left = _Rows(first, self.relations.first.window, self.relations.first)
         for n, joined in joins:
             side = self._side(n)
-            made = self._stored(made, side, n, joined) if isinstance(side, Stored) else self._join(made, side, n)
-        return made.rows
+            left = (
+                self._stored(left, side, n, joined)
+                if isinstance(side, StoredRelation)
+                else self._join(left, side, n)
+            )
+        return left.rows
 
-    def _side(self, n: int) -> L.Logical | Stored:
+    def _side(self, n: int) -> L.Logical | StoredRelation:
         """A side with its columns under the names of the joined rows."""
         side = self.relations.sides[n]
         columns = None if self.names is None else self.names.projection(n)
         if columns is None:
             return side.rows
-        if isinstance(side.rows, Stored):
-            return Stored(side.rows.table, _through(side.rows.columns, columns))
-        return self.places.put(L.Select((side.rows,), columns), Place(side.span))
+        if isinstance(side.rows, StoredRelation):
+            return StoredRelation(side.rows.table, _through(side.rows.columns, columns))
+        return self.locations.put(L.Select((side.rows,), columns), SourceLocation(side.span))
 
-    def _swapped(self) -> Joined:
-        """The first join as the stream says it, where a stored relation stands before it."""
+    def _swapped(self) -> JoinClause:
+        """The first join with its sides swapped, if a stored relation is written before the stream."""
         self.swapped = True
         joined = self.relations.joins[0]
         if joined.how not in ("inner", "right"):
             word = joined.how.upper()
-            raise self.places.source.error(
+            raise self.locations.source.error(
                 joined.span,
                 f"{word} JOIN behind a stored relation: {_LATER}; write the stream first, or RIGHT JOIN",
             )
-        return Joined(
+        return JoinClause(
             joined.side, {"right": "left"}.get(joined.how, joined.how), joined.span, joined.on, joined.using
         )
 
-    def _stored(self, left: _Rows, side: Stored, n: int, joined: Joined) -> _Rows:
+    def _stored(self, left: _Rows, side: StoredRelation, n: int, joined: JoinClause) -> _Rows:
         if joined.how in ("right", "full"):
-            raise self.places.source.error(
+            raise self.locations.source.error(
                 joined.span,
                 f"{joined.how.upper()} JOIN with a stored relation: {_LATER}; write JOIN or LEFT JOIN",
             )
         node = L.JoinStored((left.rows,), side.table, self._on(n), joined.how, side.columns)
-        return _Rows(self.places.put(node, self._place(left, joined)), left.window, left.side)
+        return _Rows(self.locations.put(node, self._location(left, joined)), left.window, left.side)
 
     def _join(self, left: _Rows, right: L.Logical, n: int) -> _Rows:
         joined = self.relations.joins[n - 1]
         windows = tuple(None if w is None else w.window for w in (left.window, joined.side.window))
         node = L.Join((left.rows, right), (windows[0], windows[1]), self._on(n), joined.how)
-        return _Rows(self.places.put(node, self._place(left, joined)), None, joined.side)
+        return _Rows(self.locations.put(node, self._location(left, joined)), None, joined.side)
 
-    def _place(self, left: _Rows, joined: Joined) -> Place:
+    def _location(self, left: _Rows, joined: JoinClause) -> SourceLocation:
         parts = {"join(): the left side": left.side.span, "join(): the right side": joined.side.span}
         if joined.on is not None:
             parts["join on"] = joined.on.span
-        return Place(joined.span, parts=parts)
+        return SourceLocation(joined.span, parts=parts)
 
     def _on(self, n: int) -> str | tuple[str, ...] | None:
-        """The condition of a join, in terms of the columns of both sides."""
+        """The condition of a join, in terms of the joined rows."""
         joined = self.relations.joins[n - 1]
         if joined.using:
             return tuple(self._used(written, n) for written in joined.using)
         seen = [*(side for side in self.seen if side < n), n]
         if joined.test is not None:
-            return self._asked(joined.test, joined.how, seen)
+            return self._comparison(joined.test, joined.how, seen)
         parts = [*([] if joined.on is None else [joined.on]), *self._conditions[n - 1]]
         if not parts:
             return None
         for part in parts:
             if part.aggregates:
-                raise self.places.source.error(
+                raise self.locations.source.error(
                     part.span, "a join looks at single rows; aggregate the sides before it"
                 )
         return " AND ".join(self.resolved(part, seen).text for part in parts)
 
-    def _asked(self, test: Test, how: str, seen: Sequence[int]) -> str | None:
-        """What IN or EXISTS asks, as a condition of a pair.
+    def _comparison(self, test: Test, how: str, seen: Sequence[int]) -> str | None:
+        """The comparison of IN or EXISTS as a condition of a pair.
 
-        A row is NOT IN where it differs from all: a null, which may be anything, is no difference (SQL's rule).
+        NOT IN needs a difference from all values. A comparison with null is no difference (SQL's rule).
         """
         *outer, inner = seen
         parts = [self.resolved(part, outer, inner).text for part in test.where]
@@ -268,12 +272,12 @@ class JoinQuery:
 
 
 def _term(expression: Expression) -> str:
-    """An expression as a part of another."""
+    """An expression as an operand of another one."""
     return expression.text if expression.column is not None else f"({expression.text})"
 
 
 def _through(inner: Sequence[L.Column], outer: Sequence[L.Column]) -> tuple[L.Column, ...]:
-    """Columns of a stored relation under other names still."""
+    """The outer columns of a stored relation in terms of its own columns."""
     texts = {(text.strip("`") if name is None else name).lower(): text for name, text in inner}
     pairs = [(name, text, texts.get(text.strip("`").lower(), text)) for name, text in outer]
     return tuple((name if own == text else name or text.strip("`"), own) for name, text, own in pairs)

@@ -1,4 +1,4 @@
-"""The columns of joined rows: whose each is, and what it is called where several sides have one of its name.
+"""The columns of joined rows: which side each belongs to, and its name if several sides have one of that name.
 
 `x.k` and `y.k` become `x_k` and `y_k`. A column that only one side has keeps its name, and so does one that USING
 has made of two.
@@ -24,61 +24,61 @@ from slackwater.sql.values import quoted
 
 @dataclass
 class Column:
-    """A column of one side, or what USING has made of those of several."""
+    """A column of one side, or the one column that USING makes of several."""
 
     own: str
     """Its name on the first side that has it."""
     name: str
     """Its name in the joined rows."""
     side: int
-    said: set[int] = field(default_factory=set)
-    """The sides by whose names it may be called: those whose value it has."""
+    qualifiers: set[int] = field(default_factory=set)
+    """The sides whose names may qualify it: those that it has its values from."""
     hidden: bool = False
-    """Whether only the condition of its own join knows it."""
+    """Whether it may be used only in the condition of its own join."""
 
 
 class Names:
-    """The columns of all sides of a query; sides are known by their places in it."""
+    """The columns of all sides of a query; sides are numbered in the order of FROM."""
 
     def __init__(self, source: Source, sides: Sequence[Side], columns: Sequence[Sequence[str]]) -> None:
         self._source = source
         self._sides = sides
-        self._of = [{c.lower(): Column(c, c, n, {n}) for c in found} for n, found in enumerate(columns)]
+        self._of = [{c.lower(): Column(c, c, n, {n}) for c in names} for n, names in enumerate(columns)]
 
     # --- which columns there are
 
     def hide(self, side: int) -> None:
-        """Say that a side's columns are only known to the condition of its join."""
+        """Allow the columns of a side only in the condition of its join."""
         for column in self._of[side].values():
             column.hidden = True
 
     def use(self, written: Expression, left: Sequence[int], right: int, how: str) -> Column:
         """Make one column of those that both sides have, by USING."""
         name = (written.column or "").lower()
-        found = self._visible(left, name)
-        if len(found) > 1:
-            raise self._ambiguous(written.span, name, found)
+        columns = self._visible(left, name)
+        if len(columns) > 1:
+            raise self._ambiguous(written.span, name, columns)
         for sides, side in ((left, "left"), ([right], "right")):
-            known = [own for n in sides for own, _ in self._own(n)]
-            if name not in {own.lower() for own in known}:
-                said = f"USING: there is no column {name!r} on the {side} side{did_you_mean(name, known)}"
-                raise self._source.error(written.span, f"{said}; there are {', '.join(known)}")
-        column = found[0]
-        whose = {"inner": column.said | {right}, "right": {right}, "full": set[int]()}
-        column.said = whose.get(how, column.said)
+            names = [own for n in sides for own, _ in self._own(n)]
+            if name not in {own.lower() for own in names}:
+                wrong = f"USING: there is no column {name!r} on the {side} side{did_you_mean(name, names)}"
+                raise self._source.error(written.span, f"{wrong}; there are {', '.join(names)}")
+        column = columns[0]
+        whose = {"inner": column.qualifiers | {right}, "right": {right}, "full": set[int]()}
+        column.qualifiers = whose.get(how, column.qualifiers)
         self._of[right][name] = column
         return column
 
     def settle(self) -> None:
-        """Give the columns names that are apart."""
+        """Give all columns different names."""
         shown = self._distinct(hidden=False)
         several = Counter(column.own.lower() for column in shown)
         for column in shown:
             if several[column.own.lower()] > 1:
                 column.name = self._with_side(column)
-        taken = Counter(column.name.lower() for column in shown)
+        used_names = Counter(column.name.lower() for column in shown)
         for column in shown:
-            if column.name != column.own and taken[column.name.lower()] > 1:
+            if column.name != column.own and used_names[column.name.lower()] > 1:
                 side = self._sides[column.side]
                 raise self._source.error(
                     side.span,
@@ -86,9 +86,9 @@ class Names:
                     f"column {column.name!r} already; give {side.name} another alias",
                 )
         for column in self._distinct(hidden=True):
-            if column.own.lower() in taken:
+            if column.own.lower() in used_names:
                 stem = f"{self._sides[column.side].name or 'other'}_{column.own}"
-                others = {*taken, *self._of[column.side]}
+                others = {*used_names, *self._of[column.side]}
                 column.name = next(n for k in count(1) if (n := stem + f"_{k}" * (k > 1)).lower() not in others)
 
     def _with_side(self, column: Column) -> str:
@@ -101,11 +101,11 @@ class Names:
         return f"{side.name}_{column.own}"
 
     def _distinct(self, hidden: bool) -> list[Column]:
-        found = {id(c): c for side in self._of for c in side.values() if c.hidden == hidden}
-        return list(found.values())
+        columns = {id(c): c for side in self._of for c in side.values() if c.hidden == hidden}
+        return list(columns.values())
 
     def projection(self, side: int) -> tuple[L.Column, ...] | None:
-        """The columns of a side under the names that they have in the joined rows; None where these are its own."""
+        """The columns of a side with their names in the joined rows; None if they keep their own."""
         columns = [(own, column.name) for own, column in self._own(side)]
         if all(own.lower() == name.lower() for own, name in columns):
             return None
@@ -120,22 +120,22 @@ class Names:
     def resolved(
         self, expression: Expression, seen: Sequence[int], first: int | None = None, aliases: Collection[str] = ()
     ) -> Expression:
-        """The same in terms of the joined rows, where these sides can be seen.
+        """The same in terms of the joined rows; `seen` are the sides whose columns may be used.
 
-        A sub-query looks at its own side `first`. Of `aliases` it need not be known which column they are.
+        The names of a sub-query are looked up in its own side `first`. `aliases` need not be columns.
         """
-        found = list[tuple[int, int, str | None]]()
+        replacements = list[tuple[int, int, str | None]]()
         dotted = dict(self._qualified(expression, seen, first))
         for at, column in dotted.items():
-            kept = column.name.lower() == expression.tokens[at + 2].text.lower()
-            found.append((at, at + 2, None) if kept else (at, at + 3, quoted(column.name)))
+            keeps_name = column.name.lower() == expression.tokens[at + 2].text.lower()
+            replacements.append((at, at + 2, None) if keeps_name else (at, at + 3, quoted(column.name)))
         for at, column in self._plain(expression, seen, first, aliases, dotted):
             if column.name.lower() != expression.tokens[at].text.lower():
-                found.append((at, at + 1, quoted(column.name)))
-        return expression.renamed(found)
+                replacements.append((at, at + 1, quoted(column.name)))
+        return expression.renamed(replacements)
 
     def sides_of(self, expression: Expression, seen: Sequence[int]) -> set[int]:
-        """The sides that an expression speaks of."""
+        """The sides whose columns an expression names."""
         dotted = dict(self._qualified(expression, seen, None))
         columns = [*dotted.values(), *(c for _, c in self._plain(expression, seen, None, (), dotted))]
         return {column.side for column in columns}
@@ -150,7 +150,7 @@ class Names:
                 yield at, self._column(side, token, expression.tokens[at + 2])
 
     def _side(self, token: Token, seen: Sequence[int], first: int | None, behind: Token) -> int | None:
-        """The side that a qualifier names; None where it is no qualifier."""
+        """The side that a qualifier names; None if it is not a qualifier."""
         name, span = str(token.text).lower(), span_of([token])
         order: list[int] = [*([] if first is None else [first]), *seen, *range(len(self._sides))]
         for n in dict.fromkeys(order):
@@ -163,8 +163,8 @@ class Names:
             return None  # a field of a column
         for n in seen:
             if name in [other.lower() for other in self._sides[n].names]:
-                said = self._sides[n].name
-                raise self._source.error(span, f"{token.text} is called {said} here; write {said}.{behind.text}")
+                alias = self._sides[n].name
+                raise self._source.error(span, f"{token.text} is called {alias} here; write {alias}.{behind.text}")
         return None
 
     def _column(self, side: int, qualifier: Token, token: Token) -> Column:
@@ -173,12 +173,12 @@ class Names:
             raise self._source.error(span, f"{name} stands by itself in SELECT; name one of the columns")
         column = self._of[side].get(token.text.lower())
         if column is None:
-            known = [own for own, _ in self._own(side)]
-            hint = did_you_mean(token.text, known)
+            names = [own for own, _ in self._own(side)]
+            hint = did_you_mean(token.text, names)
             raise self._source.error(
-                span, f"{qualifier.text} has no column {token.text!r}{hint}; there are {', '.join(known)}"
+                span, f"{qualifier.text} has no column {token.text!r}{hint}; there are {', '.join(names)}"
             )
-        if side not in column.said:
+        if side not in column.qualifiers:
             raise self._source.error(
                 span,
                 f"behind USING ({column.own}) of an outer join there is only one {column.own}; write {column.own}, "
@@ -195,24 +195,24 @@ class Names:
         dotted: Collection[int],
     ) -> Iterator[tuple[int, Column]]:
         """The columns without a qualifier."""
-        known = {alias.lower() for alias in aliases}
+        alias_names = {alias.lower() for alias in aliases}
         for at, name in expression.columns:
             own = None if first is None else self._of[first].get(name.lower())
-            found = [own] if own is not None else self._visible(seen, name.lower())
-            if at in dotted or name.lower() in known or not found:
+            columns = [own] if own is not None else self._visible(seen, name.lower())
+            if at in dotted or name.lower() in alias_names or not columns:
                 continue
-            if len(found) > 1:
-                raise self._ambiguous(span_of([expression.tokens[at]]), name, found)
-            yield at, found[0]
+            if len(columns) > 1:
+                raise self._ambiguous(span_of([expression.tokens[at]]), name, columns)
+            yield at, columns[0]
 
     def _visible(self, seen: Collection[int], name: str) -> list[Column]:
-        """The columns of this name; a side that only the condition of its join knows counts where it is last."""
+        """The columns of this name. Hidden columns count only for the last side, whose condition may use them."""
         last = max(seen, default=0)
-        found = [(n, self._of[n][name]) for n in seen if name in self._of[n]]
-        return list({id(c): c for n, c in found if not c.hidden or n == last}.values())
+        columns = [(n, self._of[n][name]) for n in seen if name in self._of[n]]
+        return list({id(c): c for n, c in columns if not c.hidden or n == last}.values())
 
-    def _ambiguous(self, span: Span, name: str, found: Sequence[Column]) -> SqlError:
-        sides = [self._sides[c.side].name for c in found]
+    def _ambiguous(self, span: Span, name: str, columns: Sequence[Column]) -> SqlError:
+        sides = [self._sides[c.side].name for c in columns]
         whose = " and of ".join(side or "a query without a name" for side in sides)
         write = " or ".join(f"{side}.{name}" for side in sides if side is not None)
         return self._source.error(span, f"{name} is a column of {whose}; write {write}")
@@ -225,15 +225,15 @@ class Names:
 
     def own(self, name: str) -> str:
         """The name that a column had on its side."""
-        found = [c.own for side in self._of for c in side.values() if c.name.lower() == name.lower()]
-        return found[0] if found else name
+        names = [c.own for side in self._of for c in side.values() if c.name.lower() == name.lower()]
+        return names[0] if names else name
 
     def all(self, qualifier: Token | None, seen: Sequence[int]) -> list[Column] | None:
-        """The columns that a star stands for; None where no side has the name before it."""
+        """The columns that a star stands for; None if no side has the qualifier before it."""
         if qualifier is None:
             return list({id(c): c for n in seen for c in self._of[n].values()}.values())
         side = next((n for n in seen if (self._sides[n].name or "").lower() == qualifier.text.lower()), None)
-        return None if side is None else [c for c in self._of[side].values() if side in c.said]
+        return None if side is None else [c for c in self._of[side].values() if side in c.qualifiers]
 
 
 def _column(own: str, name: str) -> L.Column:

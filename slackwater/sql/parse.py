@@ -1,4 +1,4 @@
-"""SQL text to statements: nothing is done, but that functions are imported."""
+"""SQL text to statements. Nothing is carried out; only functions are imported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import read_expression
 from slackwater.sql.functions import read_create_function, read_import
-from slackwater.sql.places import Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.select import SelectReader
-from slackwater.sql.source import Source, span_of
+from slackwater.sql.source import Source
+from slackwater.sql.source_locations import SourceLocations
 from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
 from slackwater.windows.sideline import sideline
 
@@ -28,15 +28,15 @@ _SETTINGS = ("journal", "strategy", "max_wait", "heartbeat_scope")
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """The statements of a text, and the names that are known behind it."""
+class ParsedText:
+    """The statements of a text, and the names that are known after it."""
 
     statements: list[S.Statement] = field(default_factory=list)
     scope: Scope = field(default_factory=Scope)
 
 
-def parse(text: str, scope: Scope) -> Parsed:
-    """Read all statements, separated by semicolons; later ones know the names that earlier ones give.
+def parse(text: str, scope: Scope) -> ParsedText:
+    """Read all statements, separated by semicolons. Later ones may use names that earlier ones define.
 
     >>> parsed = parse("SELECT a, b + 1 AS c FROM s WHERE b > 0", Scope(frozenset({"s"})))
     >>> parsed.statements[0].query.columns
@@ -46,15 +46,15 @@ def parse(text: str, scope: Scope) -> Parsed:
         raise QueryError(f"sql({text!r}): write SQL as text")
     source = Source(text)
     reader = _Statements(Cursor(source, source.tokens), scope)
-    found = []
+    statements = []
     try:
         while reader.more():
-            found.append(reader.statement())
+            statements.append(reader.statement())
     except RecursionError:
         raise reader.cursor.error("this is nested too deeply") from None
-    if not found:
+    if not statements:
         raise reader.cursor.error("there is no statement; write for example SELECT … FROM …")
-    return Parsed(found, reader.scope)
+    return ParsedText(statements, reader.scope)
 
 
 class _Statements:
@@ -78,7 +78,7 @@ class _Statements:
         }
 
     def more(self) -> bool:
-        """Whether there is another statement; passes semicolons."""
+        """Skip semicolons. Whether there is another statement."""
         while self.cursor.accept_symbol(";"):
             pass
         return self.cursor.token is not None
@@ -92,17 +92,17 @@ class _Statements:
             )
         if word not in ("SELECT", "WITH"):
             self.cursor.at += 1
-        made = self._readers[word]()
+        statement = self._readers[word]()
         if self.cursor.token is not None and not self.cursor.sees_symbol(";"):
             self.cursor.expected("';' or the end of the statement")
-        span = span_of(self.cursor.tokens[begin : self.cursor.at])
-        return replace(made, script=self.cursor.source, span=span)
+        span = self.cursor.span(begin)
+        return replace(statement, script=self.cursor.source, span=span)
 
     # --- queries
 
     def _select(self) -> S.Select:
-        places, start = Places(self.cursor.source), self.cursor.at
-        query = SelectReader(self.cursor, self.scope, places).read()
+        locations, start = SourceLocations(self.cursor.source), self.cursor.at
+        query = SelectReader(self.cursor, self.scope, locations).read()
         while (clause := end_clause(self.cursor)) is not None:
             self.cursor.expect(*clause.words)
             query = clause.read(self.cursor, query)
@@ -116,17 +116,17 @@ class _Statements:
                 else:
                     self.cursor.expect("SIDELINE", "RATIO")
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
-        source, tokens = self.cursor.source, self.cursor.tokens[start : self.cursor.at]
+        source, tokens = self.cursor.source, self.cursor.since(start)
         return S.Select(
-            query, emit, aside, places, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
+            query, emit, aside, locations, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
         )
 
     def _emit(self) -> Early:
-        cursor, found = self.cursor, dict[str, object]()
+        cursor, settings = self.cursor, dict[str, object]()
         cursor.expect("EARLY")
         while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE", "SEASON"):
             word = cursor.source.word(cursor.next())
-            if word.lower() in found:
+            if word.lower() in settings:
                 raise QueryError(f"{word} is written twice; leave one of them out")
             if word in ("EVERY", "SEASON"):
                 value: object = read_length(cursor, "how often" if word == "EVERY" else "how long a season is")
@@ -134,10 +134,10 @@ class _Statements:
                 value = read_span(cursor, "a share of the slide, as in AT 75%, or a time, as in AT 90 SECONDS")
             else:
                 value = read_share(cursor, f"a share, as in {word} 90%")
-            found[word.lower()] = value
-        if not found.keys() & {"at", "every", "accuracy"}:
+            settings[word.lower()] = value
+        if not settings.keys() & {"at", "every", "accuracy"}:
             cursor.expected("AT 75%, EVERY 5 SECONDS or ACCURACY 98%", ("AT", "EVERY", "ACCURACY"))
-        return early(**found)  # type: ignore[arg-type]
+        return early(**settings)  # type: ignore[arg-type]
 
     def _insert(self) -> S.Insert:
         cursor = self.cursor

@@ -1,4 +1,4 @@
-"""Disorder policies as SQL says them: `DISORDER DROP RATIO 1% STRETCH 10 MINUTES`."""
+"""Disorder policies in SQL: `DISORDER DROP RATIO 1% STRETCH 10 MINUTES`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PAIRS = ("rate",)
 
 
 def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
-    """A policy, behind the word DISORDER; `stops` may follow it."""
+    """Read a policy after the word DISORDER; `stops` are words that may follow it."""
     begin = cursor.at
     policy = next((p for p in POLICIES if cursor.word == p.words[0]), None)
     if policy is None:
-        known = [" ".join(p.words) for p in POLICIES]
-        cursor.expected(f"a disorder policy ({', '.join(known)})", [p.words[0] for p in POLICIES])
+        names = [" ".join(p.words) for p in POLICIES]
+        cursor.expected(f"a disorder policy ({', '.join(names)})", [p.words[0] for p in POLICIES])
     cursor.expect(*policy.words)
     main = list[Any]()
     if policy.main == "column":
@@ -74,12 +74,12 @@ def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
 
 #: A length of time or a share that needs no quotes.
 _BARE = re.compile(r"\d+(\.\d+)?( ?[a-z]+|%)")
-#: Writes main settings that are not values.
+#: How to write main settings that are not values.
 _MAIN: dict[str, Callable[[Any], str]] = {"column": str, "stream": text_literal}
 
 
 def policy_sql(policy: Disorder) -> str:
-    """A policy as SQL says it.
+    """A policy as SQL text.
 
     >>> from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
     >>> policy_sql(drop_ratio(0.01, stretch="10 minutes"))
@@ -94,7 +94,7 @@ def policy_sql(policy: Disorder) -> str:
 
 
 def _written(value: Any) -> str:
-    """The setting of a policy as SQL says it."""
+    """The setting of a policy as SQL text."""
     match value:
         case bool():
             return str(value).upper()

@@ -1,4 +1,4 @@
-"""The names that a query can speak of: streams, views, stored relations, Python functions, and columns of rows."""
+"""The names that a query can use: streams, views, stored relations, Python functions, and columns of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.plan.steps import Function
 
 @dataclass(frozen=True)
 class MapFunction:
-    """A Python function that makes other rows of rows, and the columns that it gives."""
+    """A Python function that maps rows to other rows, and the columns of those."""
 
     function: Function
     schema: str
@@ -21,22 +21,22 @@ class MapFunction:
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known where a query stands. Names are found in any capitals, unless two differ only in them."""
+    """The names that a query can use. Case does not matter, unless two names differ only in it."""
 
     streams: frozenset[str] = frozenset()
     views: Mapping[str, L.Logical] = field(default_factory=dict)
     functions: Mapping[str, MapFunction] = field(default_factory=dict)
     tables: frozenset[str] = frozenset()
-    """Stored relations that were given a name here."""
+    """Stored relations with a name in the session."""
     analysis: Analysis | None = field(default=None, compare=False)
-    """What knows columns; None while a text is read whose streams are not there yet."""
+    """Finds the columns of rows; None while a text is read whose streams are not declared yet."""
 
     def with_stream(self, name: str) -> Scope:
         """The same with another stream."""
         return replace(self, streams=self.streams | {name})
 
     def with_view(self, name: str, query: L.Logical) -> Scope:
-        """The same with a view; it hides a stream of its name."""
+        """The same with a view, which hides a stream of its name."""
         return replace(self, views={**self.views, name: query})
 
     def with_table(self, name: str) -> Scope:
@@ -79,8 +79,8 @@ class Scope:
 
     def function(self, name: str) -> MapFunction | None:
         """The function of this name; None for an unknown one."""
-        found = _found(name, self.functions)
-        return None if found is None else self.functions[found]
+        known_name = _found(name, self.functions)
+        return None if known_name is None else self.functions[known_name]
 
     @property
     def relations(self) -> list[str]:
@@ -89,8 +89,8 @@ class Scope:
 
 
 def _found(name: str, names: Iterable[str]) -> str | None:
-    known = list(names)
-    if name in known:
+    candidates = list(names)
+    if name in candidates:
         return name
-    near = [k for k in known if k.lower() == name.lower()]
-    return near[0] if len(near) == 1 else None
+    similar = [k for k in candidates if k.lower() == name.lower()]
+    return similar[0] if len(similar) == 1 else None

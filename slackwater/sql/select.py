@@ -1,4 +1,4 @@
-"""A SELECT, or several with UNION ALL between: the clauses are read here, in order.
+"""Reads a SELECT, or several with UNION ALL between them, clause after clause.
 
 `aggregate_query` makes nodes of those with a window.
 """
@@ -6,24 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from slackwater.errors import SqlError
 from slackwater.plan import logical as L
-from slackwater.sql.aggregate_query import WindowQuery
+from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.from_clause import STORED_ALONE, From, Joined, Side, Stored, Test, read_from
+from slackwater.sql.from_clause import STORED_ALONE, JoinClause, Side, StoredRelation, Test, read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
-from slackwater.sql.places import Place, Places
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
+from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery, read_where
 from slackwater.sql.union import check_order
-from slackwater.sql.window import WrittenWindow, read_bracket, spark_window, two_windows
+from slackwater.sql.window import WindowClause, read_bracket, spark_window, two_windows
 
 _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
@@ -39,42 +39,28 @@ _NEEDS_WINDOW = (
 )
 
 
-@dataclass(frozen=True)
-class Clauses:
-    """What was written between SELECT and the end of the query."""
-
-    items: Sequence[Item]
-    relations: From
-    where: Sequence[Expression]
-    """Conditions that a row meets."""
-    subqueries: Sequence[SubQuery]
-    groups: Sequence[Expression]
-    having: Expression | None
-    window: WrittenWindow | None
-
-
 class SelectReader:
-    """Reads a query, with those inside it."""
+    """Reads a query and its sub-queries."""
 
-    def __init__(self, cursor: Cursor, scope: Scope, places: Places, depth: int = 0) -> None:
+    def __init__(self, cursor: Cursor, scope: Scope, locations: SourceLocations, depth: int = 0) -> None:
         self._cursor = cursor
         self._scope = scope
-        self._places = places
+        self._locations = locations
         self._depth = depth
         self._first_items: list[Item] = []
 
     def read(self) -> L.Logical:
-        """`[WITH …] SELECT … [UNION ALL SELECT …]`, up to what does not belong to it."""
+        """Read `[WITH …] SELECT … [UNION ALL SELECT …]`."""
         begin = self._cursor.at
         return self._of_stream(self.read_relation(), begin)
 
-    def _of_stream(self, rows: L.Logical | Stored, begin: int) -> L.Logical:
-        if isinstance(rows, Stored):
-            raise self._cursor.error(f"{rows.table}: {STORED_ALONE}", self._cursor.tokens[begin : self._cursor.at])
+    def _of_stream(self, rows: L.Logical | StoredRelation, begin: int) -> L.Logical:
+        if isinstance(rows, StoredRelation):
+            raise self._cursor.error(f"{rows.table}: {STORED_ALONE}", self._cursor.since(begin))
         return rows
 
-    def read_relation(self) -> L.Logical | Stored:
-        """The same; or columns of a stored relation, as a side of a join."""
+    def read_relation(self) -> L.Logical | StoredRelation:
+        """The same; a side of a join may also be columns of a stored relation."""
         cursor = self._cursor
         if self._depth > _DEEPEST:
             raise cursor.error("queries are nested too deeply")
@@ -90,31 +76,30 @@ class SelectReader:
                 raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
             at = cursor.at
             sides.append(self._of_stream(self._one(), at))
-            check_order(sides[0], sides[-1], cursor.source, span_of(cursor.tokens[at : cursor.at]))
-        return self._places.put(L.Union(tuple(sides)), Place(span_of(cursor.tokens[begin : cursor.at])))
+            check_order(sides[0], sides[-1], cursor.source, cursor.span(at))
+        return self._locations.put(L.Union(tuple(sides)), SourceLocation(cursor.span(begin)))
 
-    def _one(self) -> L.Logical | Stored:
+    def _one(self) -> L.Logical | StoredRelation:
         """A SELECT, or a query in parentheses."""
         if not (self._cursor.sees_symbol("(") and self._cursor.sees_query()):
             return self._select()
         self._cursor.at += 1
-        made = self._inner()
+        query = self._inner()
         self._cursor.expect_symbol(")")
         self._refuse_rest()
-        return made
+        return query
 
-    def _select(self) -> L.Logical | Stored:
-        begin = self._cursor.at
+    def _select(self) -> L.Logical | StoredRelation:
         self._cursor.expect("SELECT")
         clauses = self._clauses()
         self._refuse_rest()
-        return self._logical(*self._resolved(clauses), span_of(self._cursor.tokens[begin : self._cursor.at]))
+        return self._logical(*self._resolved(clauses))
 
-    def _inner(self) -> L.Logical | Stored:
-        made = SelectReader(self._cursor, self._scope, self._places, self._depth + 1).read_relation()
+    def _inner(self) -> L.Logical | StoredRelation:
+        query = SelectReader(self._cursor, self._scope, self._locations, self._depth + 1).read_relation()
         if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
             raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
-        return made
+        return query
 
     def _with(self) -> None:
         cursor = self._cursor
@@ -133,10 +118,10 @@ class SelectReader:
     def _clauses(self) -> Clauses:
         cursor = self._cursor
         if cursor.sees("DISTINCT"):
-            raise cursor.error("SELECT DISTINCT is not there yet; group by the columns in a window")
+            raise cursor.error("SELECT DISTINCT is not supported yet; group by the columns in a window")
         items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
-        relations = read_from(cursor, self._scope, self._places, self._inner)
+        relations = read_from(cursor, self._scope, self._locations, self._inner)
         window = self._window(None)
         where, subqueries = read_where(cursor) if cursor.accept("WHERE") else ([], [])
         window = self._window(window)
@@ -144,11 +129,11 @@ class SelectReader:
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
         return Clauses(items, relations, where, subqueries, groups, having, self._window(window))
 
-    def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | Stored]:
+    def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | StoredRelation]:
         """The clauses in terms of the rows, and the rows."""
         tests = [self._test(subquery) for subquery in clauses.subqueries]
         relations = replace(clauses.relations, joins=(*clauses.relations.joins, *tests))
-        query = JoinQuery(relations, self._scope, self._places)
+        query = JoinQuery(relations, self._scope, self._locations)
         where = query.take_conditions(clauses.where)
         rows = query.rows()
         items = items_of_join(clauses.items, query, self._cursor.source)
@@ -161,10 +146,10 @@ class SelectReader:
 
     # --- sub-queries in WHERE
 
-    def _test(self, subquery: SubQuery) -> Joined:
+    def _test(self, subquery: SubQuery) -> JoinClause:
         """A sub-query as a side of a join: its only relation, or the whole of it if it has more clauses."""
         source = self._cursor.source
-        reader = SelectReader(Cursor(source, subquery.query), self._scope, self._places, self._depth + 1)
+        reader = SelectReader(Cursor(source, subquery.query), self._scope, self._locations, self._depth + 1)
         simple = reader._simple()
         item: Expression | str | None = None
         if simple is not None:
@@ -179,10 +164,10 @@ class SelectReader:
         if subquery.value is not None and (len(items) != 1 or item is None):
             span = Span(items[0].span.start, items[-1].span.end)
             raise source.error(span, "IN compares with one column; name it in the sub-query")
-        return Joined(side, subquery.how, subquery.span, test=Test(subquery.value, item, where))
+        return JoinClause(side, subquery.how, subquery.span, test=Test(subquery.value, item, where))
 
     def _simple(self) -> Clauses | None:
-        """A sub-query over one relation, whose rows are rows of it; None for another."""
+        """The clauses of a sub-query that filters a single relation; None for another query."""
         if not self._cursor.accept("SELECT"):
             return None
         clauses = self._clauses()
@@ -194,53 +179,53 @@ class SelectReader:
     def _groups(self) -> list[Expression]:
         cursor = self._cursor
         if cursor.word in ("ALL", "CUBE", "ROLLUP", "GROUPING SETS") and cursor.raw_at(1) in ("", "(", ";"):
-            raise cursor.error(f"GROUP BY {cursor.word} is not there yet; name the columns")
+            raise cursor.error(f"GROUP BY {cursor.word} is not supported yet; name the columns")
         return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
 
-    def _window(self, before: WrittenWindow | None) -> WrittenWindow | None:
-        """S5's WINDOW clause, wherever it stands behind FROM."""
+    def _window(self, before: WindowClause | None) -> WindowClause | None:
+        """Read S5's WINDOW clause, if it comes next. It may come after any clause from FROM on."""
         if not (self._cursor.sees("WINDOW") and self._cursor.raw_at(1) == "["):
             return before
         self._cursor.at += 1
         return self._only_window(before, read_bracket(self._cursor))
 
-    def _only_window(self, first: WrittenWindow | None, second: WrittenWindow | None) -> WrittenWindow | None:
+    def _only_window(self, first: WindowClause | None, second: WindowClause | None) -> WindowClause | None:
         if first is not None and second is not None:
             raise two_windows(self._cursor.source, second)
         return first or second
 
     def _spark_window(
-        self, window: WrittenWindow | None, groups: Sequence[Expression]
-    ) -> tuple[WrittenWindow | None, list[Expression]]:
+        self, window: WindowClause | None, groups: Sequence[Expression]
+    ) -> tuple[WindowClause | None, list[Expression]]:
         """The window that GROUP BY asks for, and the other groups."""
         others = []
         for group in groups:
-            found = spark_window(group)
-            if found is None:
+            other = spark_window(group)
+            if other is None:
                 others.append(group)
             elif window is not None:
-                raise two_windows(group.source, found)
+                raise two_windows(group.source, other)
             else:
-                window = found
+                window = other
         return window, others
 
     def _refuse_rest(self) -> None:
         cursor = self._cursor
         if cursor.word in _SETS:
-            raise cursor.error(f"{cursor.word} is not there yet; start a query for each stream")
+            raise cursor.error(f"{cursor.word} is not supported yet; start a query for each stream")
         if cursor.word in _NEVER:
             raise cursor.error(_NEVER[cursor.word])
         if cursor.token is None or cursor.word in ("UNION", "EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
             return
         if end_clause(cursor) is not None:
             return
-        known = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
-        cursor.expected(f"one of {', '.join(known)} or the end of the query", known)
+        clauses = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
+        cursor.expected(f"one of {', '.join(clauses)} or the end of the query", clauses)
 
     # --- nodes
 
-    def _logical(self, clauses: Clauses, rows: L.Logical | Stored, span: Span) -> L.Logical | Stored:
-        if isinstance(rows, Stored):
+    def _logical(self, clauses: Clauses, rows: L.Logical | StoredRelation) -> L.Logical | StoredRelation:
+        if isinstance(rows, StoredRelation):
             return self._stored(rows, clauses)
         for condition in clauses.where:
             if condition.aggregates:
@@ -248,22 +233,21 @@ class SelectReader:
         if clauses.where:
             text = " AND ".join(condition.text for condition in clauses.where)
             whole = Span(clauses.where[0].span.start, clauses.where[-1].span.end)
-            rows = self._places.put(L.Where((rows,), text), Place(whole))
+            rows = self._locations.put(L.Where((rows,), text), SourceLocation(whole))
         if clauses.window is not None:
             if clauses.window.window.range == L.NOW:
                 wrong = "[NOW] is for a side of a join, whose rows meet those of the same time; write a RANGE"
                 raise self._error(clauses.window.span, wrong)
-            query = WindowQuery(clauses.items, clauses.window, clauses.groups, clauses.having, span, self._places)
-            return query.logical(rows)
+            return WindowQuery(clauses, clauses.window, self._locations).logical(rows)
         self._refuse_without_window(clauses)
         items = clauses.items
         if len(items) == 1 and items[0].expression is None:
             return rows
         select = L.Select((rows,), tuple(item.column for item in items))
-        return self._places.put(select, Place(Span(items[0].span.start, items[-1].span.end)))
+        return self._locations.put(select, SourceLocation(Span(items[0].span.start, items[-1].span.end)))
 
-    def _stored(self, rows: Stored, clauses: Clauses) -> Stored:
-        """Some columns of a stored relation, for a join."""
+    def _stored(self, rows: StoredRelation, clauses: Clauses) -> StoredRelation:
+        """Columns of a stored relation, for a join."""
         if clauses.where or clauses.groups or clauses.having is not None or clauses.window is not None:
             raise self._cursor.error(
                 "of a stored relation a query in FROM names columns only; put a condition into ON, or make a view "
@@ -273,7 +257,7 @@ class SelectReader:
         self._refuse_without_window(clauses)
         if any(item.expression is None for item in clauses.items):
             return rows
-        return Stored(rows.table, tuple(item.column for item in clauses.items))
+        return StoredRelation(rows.table, tuple(item.column for item in clauses.items))
 
     def _refuse_without_window(self, clauses: Clauses) -> None:
         for expression in [i.expression for i in clauses.items if i.expression is not None]:

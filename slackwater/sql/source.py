@@ -1,4 +1,4 @@
-"""A SQL text: its tokens with their places, and errors that point at one."""
+"""A SQL text: its tokens with their positions, and errors that point at one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Source:
-    """A text that somebody wrote."""
+    """A SQL text."""
 
     text: str
 
@@ -45,7 +45,7 @@ class Source:
             raise self._unreadable() from None
 
     def raw(self, token: Token) -> str:
-        """A token as it was written, with its quotes."""
+        """The token as it was written, with its quotes."""
         return self.text[token.start : token.end + 1]
 
     def raw_of(self, tokens: Sequence[Token], at: int) -> str:
@@ -53,12 +53,12 @@ class Source:
         return self.raw(tokens[at]) if 0 <= at < len(tokens) else ""
 
     def word(self, token: Token) -> str:
-        """A token's word in capitals; empty for numbers, symbols and what is quoted."""
+        """The token in capitals, if it is a word; empty for numbers, symbols and quoted tokens."""
         raw = self.raw(token)
         return " ".join(raw.upper().split()) if _WORD.fullmatch(raw) else ""
 
     def same_words(self, one: Iterable[Token], other: Iterable[Token]) -> bool:
-        """Whether two stretches say the same: capitals and blanks do not count, outside of quotes."""
+        """Whether two stretches have the same tokens. Case and blanks count only inside of quotes."""
         return [self._spelled(t) for t in one] == [self._spelled(t) for t in other]
 
     def _spelled(self, token: Token) -> str:
@@ -76,7 +76,7 @@ class Source:
         column = start - begin + 1
         width = max(1, min(span.end, begin + len(shown)) - start)
         margin, gap = f"{line} | ", " " * len(str(line)) + " | "
-        # A tab stays a tab, so that the caret stands under its place.
+        # A tab stays a tab, so that the caret is below its column.
         blank = "".join(c if c == "\t" else " " for c in shown[: column - 1])
         return SqlError(message, line, column, f"{margin}{shown}\n{gap}{blank}{'^' * width}")
 

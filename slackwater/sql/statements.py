@@ -1,4 +1,4 @@
-"""The statements of a SQL text, as frozen data: what is to be done, not how."""
+"""The statements of a SQL text, as frozen values. The interpreter carries them out."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from slackwater.plan import logical as L
 from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
-from slackwater.sql.places import Places, placed
 from slackwater.sql.scope import MapFunction, Scope
 from slackwater.sql.source import Source, Span
+from slackwater.sql.source_locations import SourceLocations, placed
 from slackwater.windows.sideline import Sideline
 
 
 @dataclass(frozen=True)
-class Written:
-    """Where a statement stands; two that say the same are equal wherever they stand."""
+class ScriptStatement:
+    """Where a statement was written. Statements compare without it."""
 
     script: Source = field(default_factory=lambda: Source(""), kw_only=True, compare=False, repr=False)
     span: Span = field(default_factory=lambda: Span(0, 0), kw_only=True, compare=False, repr=False)
@@ -35,19 +35,19 @@ SinkFunction = Callable[[Any, int], object]
 
 
 @dataclass(frozen=True)
-class Select(Written):
+class Select(ScriptStatement):
     """A query, and when it answers early."""
 
     query: L.Logical
     early: Early | None
     sideline: Sideline | None
-    places: Places
+    locations: SourceLocations
     again: Callable[[Scope], Select] = field(compare=False, repr=False)
-    """Reads it again when its turn comes: by then the columns of the streams are known that the text creates."""
+    """Reads it again when its turn comes. Then the columns of streams that the text creates are known."""
 
 
 @dataclass(frozen=True)
-class Insert(Written):
+class Insert(ScriptStatement):
     """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
 
     select: Select
@@ -58,7 +58,7 @@ class Insert(Written):
 
 
 @dataclass(frozen=True)
-class CreateTable(Written):
+class CreateTable(ScriptStatement):
     """`CREATE TABLE …`: a stored relation."""
 
     name: str
@@ -66,9 +66,14 @@ class CreateTable(Written):
     """Spark's words for the schema."""
     format: str
     spans: Mapping[str, Span] = field(compare=False, repr=False)
-    """Where the clauses were written, by their words."""
+    """Where each clause was written, by its first word."""
     options: tuple[tuple[str, str], ...] = ()
     where: str | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether Spark reads all rows at once, and not as a stream."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -85,9 +90,14 @@ class CreateStream(CreateTable):
     trigger: str | None = None
     prods: bool = False
 
+    @property
+    def is_static(self) -> bool:
+        """A replay is."""
+        return self.arrival is not None
+
 
 @dataclass(frozen=True)
-class CreateView(Written):
+class CreateView(ScriptStatement):
     """`CREATE VIEW name AS SELECT …`."""
 
     name: str
@@ -96,7 +106,7 @@ class CreateView(Written):
 
 
 @dataclass(frozen=True)
-class CreateFunction(Written):
+class CreateFunction(ScriptStatement):
     """`CREATE FUNCTION name AS 'module:function' RETURNS (…)`."""
 
     name: str
@@ -104,7 +114,7 @@ class CreateFunction(Written):
 
 
 @dataclass(frozen=True)
-class Explain(Written):
+class Explain(ScriptStatement):
     """The plan of a query, or the operators of a running one."""
 
     select: Select | None
@@ -113,17 +123,17 @@ class Explain(Written):
 
 
 @dataclass(frozen=True)
-class Show(Written):
+class Show(ScriptStatement):
     """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
 
     what: str
     """What to show, in small letters."""
     query: str | None = None
-    """Of which query the results are wanted."""
+    """The query whose results to show."""
 
 
 @dataclass(frozen=True)
-class Prod(Written):
+class Prod(ScriptStatement):
     """`PROD query`: answer now."""
 
     query: str
@@ -133,21 +143,21 @@ class Prod(Written):
 
 
 @dataclass(frozen=True)
-class Stop(Written):
+class Stop(ScriptStatement):
     """`STOP query`."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class Forget(Written):
+class Forget(ScriptStatement):
     """`FORGET query`: drop it from the journal."""
 
     query: str
 
 
 @dataclass(frozen=True)
-class RunQueries(Written):
+class RunQueries(ScriptStatement):
     """`RUN`: process all there is; or `RUN CONTINUOUSLY`, until it is stopped."""
 
     continuously: bool = False
@@ -156,7 +166,7 @@ class RunQueries(Written):
 
 
 @dataclass(frozen=True)
-class SetSession(Written):
+class SetSession(ScriptStatement):
     """`SET journal = …`: a setting of the session that a file runs in."""
 
     name: str

@@ -29,7 +29,7 @@ class SubQuery:
 
 
 def read_where(cursor: Cursor) -> tuple[list[Expression], list[SubQuery]]:
-    """What stands behind WHERE: conditions of a row, and sub-queries."""
+    """Read what follows WHERE: conditions of a row, and sub-queries."""
     whole = Expression(cursor.source, cut(cursor, "a condition", (), queries=True))
     if _first_query(whole) is None:
         whole.check("a condition")

@@ -1,4 +1,4 @@
-"""The sides of a UNION ALL: their columns go together by name, so their order must not say something else."""
+"""Checks the sides of a UNION ALL: their columns are matched by name, so their order should agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.sql.source import Source, Span
 def check_order(first: L.Logical, other: L.Logical, source: Source, span: Span) -> None:
     """Refuse a side that has the columns of the first one in another order.
 
-    Elsewhere UNION ALL goes by place. Where both ways give other rows, nobody should have to guess.
+    Other databases match columns by position. We refuse a query that would mean something else there.
     """
     wanted, names = first.written_names(), other.written_names()
     if wanted is not None and names is not None and wanted != names and sorted(wanted) == sorted(names):

@@ -14,11 +14,11 @@ from slackwater.progress.time import UNITS, Span, is_unit, microseconds
 from slackwater.sql.cursor import Cursor
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
-#: Words that look like units and have no fixed length.
+#: Units of time without a fixed length.
 _NO_LENGTH = ("MONTH", "MONTHS", "YEAR", "YEARS", "QUARTER", "QUARTERS")
 _PLAIN = re.compile(r"\d+(\.\d+)?")
 _FLAGS = {"TRUE": True, "FALSE": False}
-#: Plain words that would be read as something else where a name stands.
+#: Words that need backticks to be names.
 _TAKEN = frozenset(
     (
         *("ALL", "AND", "ANTI", "ANY", "AS", "ASOF", "BETWEEN", "BY", "CASE", "CAST", "CROSS", "DISTINCT", "DIV"),
@@ -32,19 +32,19 @@ _TAKEN = frozenset(
 
 
 def read_span(cursor: Cursor, what: str) -> Span:
-    """A length of time as text, or a number where time is one: `10 MINUTES`, `INTERVAL '10' MINUTE`, `100`."""
+    """Read a length of time, or a number for a time that is one: `10 MINUTES`, `INTERVAL '10' MINUTE`, `100`."""
     begin = cursor.at
     interval = cursor.accept("INTERVAL")
     if cursor.is_text:
         text = cursor.text(what)
         if not interval and _PLAIN.fullmatch(text):
-            return text  # a decimal in quotes, for a time that is one
+            return text  # a decimal number in quotes, for a stream whose time is decimal
         text = f"{text} {cursor.source.raw(cursor.next()).lower()}" if is_unit(cursor.word) else text
         return _checked(cursor, begin, text)
     pieces = list[str]()
-    while (found := _NUMBER.fullmatch(cursor.raw_at(0))) is not None:
+    while (number_and_unit := _NUMBER.fullmatch(cursor.raw_at(0))) is not None:
         _skip(cursor)
-        number, unit = found.groups()
+        number, unit = number_and_unit.groups()
         if not unit and _is_unit(cursor):
             unit = cursor.source.raw(cursor.next())
         if not unit:
@@ -58,11 +58,11 @@ def read_span(cursor: Cursor, what: str) -> Span:
 
 
 def read_length(cursor: Cursor, what: str) -> str:
-    """A length of time on the clock."""
+    """Read a positive length of wall-clock time."""
     begin = cursor.at
     span = read_span(cursor, what)
     if not isinstance(span, str) or microseconds(span) <= 0:
-        raise cursor.error(f"expected {what}, positive, as in 10 SECONDS", cursor.tokens[begin : cursor.at])
+        raise cursor.error(f"expected {what}, positive, as in 10 SECONDS", cursor.since(begin))
     return span
 
 
@@ -75,11 +75,11 @@ def read_count(cursor: Cursor, what: str) -> int:
 
 def share_text(cursor: Cursor, what: str) -> str:
     """A share as it was written, `75%` or `0.75`."""
-    found = _NUMBER.fullmatch(cursor.raw_at(0))
-    if found is None or found[2]:
+    number_and_unit = _NUMBER.fullmatch(cursor.raw_at(0))
+    if number_and_unit is None or number_and_unit[2]:
         cursor.expected(what)
     _skip(cursor)
-    return found[1] + ("%" if cursor.accept_symbol("%") else "")
+    return number_and_unit[1] + ("%" if cursor.accept_symbol("%") else "")
 
 
 def read_share(cursor: Cursor, what: str) -> float:
@@ -90,10 +90,10 @@ def read_share(cursor: Cursor, what: str) -> float:
 
 def sees_share(cursor: Cursor) -> bool:
     """Whether a share comes next."""
-    found = _NUMBER.fullmatch(cursor.raw_at(0))
-    if found is None or found[2]:
+    number_and_unit = _NUMBER.fullmatch(cursor.raw_at(0))
+    if number_and_unit is None or number_and_unit[2]:
         return False
-    return cursor.raw_at(1) == "%" or ("." in found[1] and not is_unit(cursor.word_at(1)))
+    return cursor.raw_at(1) == "%" or ("." in number_and_unit[1] and not is_unit(cursor.word_at(1)))
 
 
 def sees_value(cursor: Cursor) -> bool:
@@ -107,7 +107,7 @@ def sees_value(cursor: Cursor) -> bool:
 
 
 def read_value(cursor: Cursor) -> Any:
-    """The setting of an option: a length, a number, a share, a text, TRUE or FALSE, or a list of these."""
+    """Read the setting of an option: a length, a number, a share, a text, TRUE or FALSE, or a list of these."""
     if cursor.accept_symbol("("):
         return _list(cursor)
     if cursor.accept("TUPLES"):
@@ -115,9 +115,7 @@ def read_value(cursor: Cursor) -> Any:
         cursor.expect_symbol("(")
         pair = _list(cursor)
         if not isinstance(pair, list) or len(pair) != 2:
-            raise cursor.error(
-                "expected a count and a length, as in TUPLES (3, 0)", cursor.tokens[begin : cursor.at]
-            )
+            raise cursor.error("expected a count and a length, as in TUPLES (3, 0)", cursor.since(begin))
         return tuples(*pair)
     if cursor.word in _FLAGS:
         return _FLAGS[cursor.source.word(cursor.next())]
@@ -130,7 +128,7 @@ def read_value(cursor: Cursor) -> Any:
 
 
 def _list(cursor: Cursor) -> list[Any] | dict[Any, Any]:
-    """What stands in parentheses: values, or values by name, or by two names as in 'a' TO 'b' = (0, 5)."""
+    """Read what is in parentheses: values, values by name, or by two names as in 'a' TO 'b' = (0, 5)."""
     values, named = list[Any](), dict[Any, Any]()
     while not cursor.accept_symbol(")"):
         if values or named:
@@ -155,7 +153,7 @@ def _key(cursor: Cursor) -> str | tuple[str, str]:
 
 
 def _skip(cursor: Cursor) -> None:
-    """Pass a number; one with a suffix, as in 10d, is several tokens at one place."""
+    """Skip a number. One with a suffix, as in 10d, is several tokens with the same start."""
     token = cursor.next()
     while cursor.token is not None and cursor.token.start == token.start:
         cursor.at += 1
@@ -189,7 +187,7 @@ def text_literal(text: str) -> str:
 
 
 def span_sql(span: Span) -> str:
-    """A length of time, or a number of a time that is one, as SQL reads it.
+    """A length of time or a number as SQL text.
 
     >>> span_sql("10 minutes"), span_sql("1.5"), span_sql(5)
     ('10 minutes', "'1.5'", '5')

@@ -1,4 +1,4 @@
-"""Windows as SQL says them: S4's and S5's brackets, Flink's table functions, and Spark's `window(…)`."""
+"""Windows in SQL: S4's and S5's brackets, Flink's table functions, and Spark's `window(…)`."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.policies import policy_sql, read_policy
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Source, Span
 from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
 _NOT_YET = ("UNBOUNDED", "PARTITION", "SESSION", "CUMULATE")
 #: Words behind a number of rows.
 _ROWS = ("TUPLES", "TUPLE", "ROWS", "ROW")
-#: What Spark and Flink call the time of a result.
+#: The name of the time of a result in Spark and in Flink.
 _RESULT_TIMES = ("window", "window_time")
 #: Flink's table functions.
 TABLE_FUNCTIONS = ("TUMBLE", "HOP")
 
 
 @dataclass(frozen=True)
-class WrittenWindow:
+class WindowClause:
     """A window and where it was written."""
 
     window: L.Window
     span: Span
 
 
-def read_bracket(cursor: Cursor) -> WrittenWindow:
-    """`[RANGE 10 MINUTES, SLIDE 2 MINUTES, …]`; an equals sign may stand behind each word."""
+def read_bracket(cursor: Cursor) -> WindowClause:
+    """`[RANGE 10 MINUTES, SLIDE 2 MINUTES, …]`; an equals sign may follow each word."""
     begin = cursor.at
     cursor.expect_symbol("[")
     settings = dict[str, Any]()
     while True:
         _setting(cursor, settings)
         if cursor.accept_symbol("]"):
-            return WrittenWindow(L.Window(**settings), span_of(cursor.tokens[begin : cursor.at]))
+            return WindowClause(L.Window(**settings), cursor.span(begin))
         if not cursor.accept_symbol(","):
             cursor.expected("',' or ']'")
 
@@ -51,7 +51,7 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
     begin = cursor.at
     if cursor.word in _NOT_YET:
         raise cursor.error(
-            f"windows with {cursor.word} are not there yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
+            f"windows with {cursor.word} are not supported yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
         )
     word = cursor.choice(_SETTINGS)
     if word not in ("DISORDER", "NOW"):
@@ -64,7 +64,7 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
         value = read(cursor)
     if key in settings:
         twice = "a window has one length" if key in ("range", "rows") else f"{word} is there twice"
-        raise cursor.error(f"{twice}; leave one of them out", cursor.tokens[begin : cursor.at])
+        raise cursor.error(f"{twice}; leave one of them out", cursor.since(begin))
     settings[key] = value
 
 
@@ -75,14 +75,14 @@ def _dratio(cursor: Cursor) -> Disorder:
         return drop_ratio(share)
     except QueryError as error:
         hint = "; S4's best effort is DISORDER CONTROL 0%" if float(share.rstrip("%")) == 0 else ""
-        raise cursor.error(f"{error}{hint}", cursor.tokens[begin : cursor.at]) from None
+        raise cursor.error(f"{error}{hint}", cursor.since(begin)) from None
 
 
 def _length(word: str) -> Callable[[Cursor], Length]:
     return lambda cursor: read_span(cursor, f"a length, as in {word} 10 MINUTES")
 
 
-#: The words of a bracket: the field of a window that each sets, and what reads it.
+#: The words of a bracket: the field of a window that each sets, and its reader.
 _SETTINGS: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
     "RANGE": ("range", _length("RANGE")),
     "ROWS": ("rows", lambda cursor: read_count(cursor, "how many rows, as in ROWS 100")),
@@ -109,8 +109,8 @@ def window_sql(window: L.Window) -> str:
     return ", ".join(f"{word} {write.get(word, span_sql)(v)}" for word, v in values.items() if v is not None)
 
 
-def read_table_function(cursor: Cursor, function: str, begin: int) -> WrittenWindow:
-    """What stands behind the table in `TUMBLE(TABLE s, DESCRIPTOR(ts), size)` and `HOP(…, slide, size)`."""
+def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClause:
+    """Read the arguments after the table in `TUMBLE(TABLE s, DESCRIPTOR(ts), size)` and `HOP(…, slide, size)`."""
     cursor.expect_symbol(",")
     cursor.expect("DESCRIPTOR")
     cursor.expect_symbol("(")
@@ -126,14 +126,14 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WrittenWin
     if cursor.accept_symbol(","):
         window = replace(window, offset=read_span(cursor, "an offset, as in INTERVAL '1' MINUTE"))
     cursor.expect_symbol(")")
-    return WrittenWindow(window, span_of(cursor.tokens[begin : cursor.at]))
+    return WindowClause(window, cursor.span(begin))
 
 
-def spark_window(expression: Expression) -> WrittenWindow | None:
+def spark_window(expression: Expression) -> WindowClause | None:
     """The window of Spark's `window(ts, '10 minutes', '2 minutes', '1 minute')`; None for another expression."""
     cursor = Cursor(expression.source, expression.tokens)
     if cursor.sees("SESSION_WINDOW") and cursor.raw_at(1) == "(":
-        raise cursor.error("session windows are not there yet; write window(ts, '10 minutes')")
+        raise cursor.error("session windows are not supported yet; write window(ts, '10 minutes')")
     if not (cursor.accept("WINDOW") and cursor.accept_symbol("(")):
         return None
     begin = cursor.at
@@ -149,11 +149,11 @@ def spark_window(expression: Expression) -> WrittenWindow | None:
             expression.span, "write window(time, length), with a slide and a start if you like, by itself"
         )
     size, slide, offset = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
-    return WrittenWindow(L.Window(size, slide, offset[0] if offset else None, wattr=wattr), expression.span)
+    return WindowClause(L.Window(size, slide, offset[0] if offset else None, wattr=wattr), expression.span)
 
 
-def two_windows(source: Source, second: WrittenWindow) -> QueryError:
-    """What is said of a second window over the same rows."""
+def two_windows(source: Source, second: WindowClause) -> QueryError:
+    """The error for a second window over the same rows."""
     return source.error(
         second.span, "these rows have a window already; leave one out, or put the other query into FROM"
     )

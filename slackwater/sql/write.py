@@ -1,4 +1,4 @@
-"""Logical nodes as SQL text: the same nodes come out when it is read again."""
+"""Logical nodes as SQL text. Reading the text gives the same nodes again."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline:
 
 @dataclass(frozen=True)
 class _Select:
-    """A SELECT that is being written; its clauses are filled from the rows upwards."""
+    """A SELECT to which clauses are added, from the rows upwards."""
 
     source: Callable[[L.Window | None], str]
-    """What stands behind FROM, given a window for the first relation."""
+    """The text after FROM, given a window for the first relation."""
     columns: str = "*"
     window: str = ""
     where: str = ""
@@ -176,8 +176,8 @@ class _Writer:
         return f"ON {on}" if isinstance(on, str) else f"USING ({', '.join(map(quoted, on))})"
 
     def _function(self, node: L.Map) -> str:
-        for name, known in self._scope.functions.items():
-            if known.function is node.function and known.schema == node.schema:
+        for name, function in self._scope.functions.items():
+            if function.function is node.function and function.schema == node.schema:
                 return quoted(name)
         raise QueryError("a map() has no name in SQL; give its function one with CREATE FUNCTION")
 
@@ -198,7 +198,7 @@ _WRITERS: dict[type[L.Logical], NodeWriter] = {
 
 
 def _windows_within(within: tuple[Span, Span]) -> tuple[L.Window, L.Window]:
-    """How long rows of both sides live, where pairs are at most this far apart: to the end, which is included."""
+    """How long rows of both sides live so that pairs are at most this far apart, the end included."""
     before, after = (L.Window(_longer(length)) for length in within)
     return after, before
 
@@ -217,7 +217,7 @@ def _bracket(window: L.Window | None) -> str:
 
 
 def _named(column: L.Column) -> L.Column:
-    """A column with its alias apart."""
+    """A column with its alias as its name."""
     name, text = column
     if name is not None:
         return column

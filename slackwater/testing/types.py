@@ -68,7 +68,7 @@ class SampleRelation:
         """Arrow types of the columns."""
         return pa.schema([(name, self.type_of(f"`{name}`", name)) for name in self.names])
 
-    def beside(self, other: SampleRelation) -> SampleRelation:
+    def cross_join(self, other: SampleRelation) -> SampleRelation:
         """A row of both."""
         return SampleRelation(pl.concat([self.frame.head(1), other.frame.head(1)], how="horizontal"))
 

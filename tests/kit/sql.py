@@ -88,7 +88,7 @@ def plan(text: str, types: SampleTypes = TYPES) -> PlanNode:
     analysis = Analysis(types)
     scope = SCOPE if types is TYPES else Scope(frozenset(types.streams), analysis=analysis)
     found = select(text, scope)
-    found.places.check(found.query, analysis)
+    found.locations.check(found.query, analysis)
     return analysis.of(found.query).node
 
 

@@ -17,8 +17,8 @@ from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.operators.prod_request import read_prod
-from slackwater.plan.ask import Ask
 from slackwater.plan.node import PlanNode, streams_of
+from slackwater.plan.request import ProdRequest
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
@@ -135,7 +135,7 @@ class WatchedRun:
     def prod(self, until: object = None, where: str | None = None) -> None:
         if not self.active:
             raise RunError(f"query {self.name!r} has been stopped")
-        prod = replace(read_prod(self.plan, Ask(until, where), self._script.pages), query=self.name)
+        prod = replace(read_prod(self.plan, ProdRequest(until, where), self._script.pages), query=self.name)
         executor = self._script.loop.executor
 
         def ask() -> None:

@@ -17,7 +17,7 @@ import slackwater as sw
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.errors import QueryError
-from slackwater.plan.beside import check_behind
+from slackwater.plan.cross_stream import check_behind
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -298,7 +298,7 @@ def test_sql_says_it_too() -> None:
     policy = sw.behind(
         "orders", by="30 seconds", latency="5 seconds", own=sw.bounded("10 seconds", timeout="1 minute")
     )
-    words = "BEHIND 'orders' BY 30 seconds LATENCY 5 seconds OWN (BOUNDED 10 seconds TIMEOUT 60000000 microseconds)"
+    words = "BEHIND 'orders' BY 30 seconds LATENCY 5 seconds OWN (BOUNDED 10 seconds TIMEOUT 1 minute)"
     assert policy_sql(policy) == words
     for text in (words, words.replace("'orders'", "orders")):
         (found,) = parse(f"CREATE STREAM x FROM 'rate' TIME t DISORDER {text} TRIGGER 1 SECOND", Scope()).statements

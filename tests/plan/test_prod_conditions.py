@@ -12,8 +12,8 @@ import pytest
 
 from slackwater.errors import QueryError
 from slackwater.operators.prod_request import read_prod
-from slackwater.plan.ask import Ask
 from slackwater.plan.condition import check_condition_text
+from slackwater.plan.request import ProdRequest
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import Script, arrow_plan
 from slackwater.testing.script import ArrowPages
@@ -69,9 +69,9 @@ def test_what_is_no_condition_on_one_group_is_refused(where: str) -> None:
 def test_a_refusal_says_what_to_write() -> None:
     plan = arrow_plan(SAMPLE, 10, 10, group_by=["g"], n="count(*)")
     with pytest.raises(QueryError, match=r"MAX\(g\) cannot be used here; write a plain condition .*\(g\), as in"):
-        read_prod(plan, Ask(where="max(g) = g"), ArrowPages())
+        read_prod(plan, ProdRequest(where="max(g) = g"), ArrowPages())
     with pytest.raises(QueryError, match=r"where=5\): that is no condition"):
-        read_prod(plan, Ask(where=5), ArrowPages())  # type: ignore[arg-type]
+        read_prod(plan, ProdRequest(where=5), ArrowPages())  # type: ignore[arg-type]
 
 
 def test_a_prod_whose_condition_fails_on_the_groups_is_counted_and_harms_nobody() -> None:

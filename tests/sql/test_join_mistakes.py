@@ -59,7 +59,7 @@ MISTAKES = [
         "there is no column 'gat' (did you mean 'gate'?)",
     ),
     ("SELECT * FROM trips x [NOW] JOIN gates y [NOW] ON ‸max(gate) = dest", "a join looks at single rows"),
-    ("SELECT * FROM trips [NOW] ‸NATURAL JOIN gates [NOW]", "NATURAL joins are not there yet"),
+    ("SELECT * FROM trips [NOW] ‸NATURAL JOIN gates [NOW]", "NATURAL joins are not supported yet"),
     ("SELECT * FROM trips [NOW] RIGHT ‸SEMI JOIN gates [NOW] ON true", "write LEFT SEMI JOIN, the sides swapped"),
     ("SELECT * FROM trips x [NOW] JOIN (gates y [NOW] ‸JOIN s ON true) ON true", None),
     ("SELECT count(*) AS n FROM trips ‸[NOW]", "[NOW] is for a side of a join"),

@@ -36,7 +36,7 @@ def plans(text: str, analysis: Analysis) -> list[str]:
         queries = [statement] if isinstance(statement, S.Select) else []
         queries += [statement.select] if isinstance(statement, (S.Insert, S.CreateView)) else []
         for query in queries:
-            query.places.check(query.query, analysis)
+            query.locations.check(query.query, analysis)
             found.append(describe(analysis.of(query.query).node))
     return found
 

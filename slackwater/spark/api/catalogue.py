@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import QueryError, UnknownTableError, did_you_mean
-from slackwater.plan.beside import check_behind
+from slackwater.plan.cross_stream import check_behind
 from slackwater.plan.nodes import StreamNode
 from slackwater.spark.api.declare import check_policy
 from slackwater.spark.backend.relation import FrameRelation, fields_of, to_arrow

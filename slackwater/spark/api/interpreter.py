@@ -117,7 +117,7 @@ class Interpreter:
     def query(self, select: S.Select) -> Query:
         """The query of a SELECT, analysed."""
         select = select.again(self.scope)
-        select.places.check(select.query, self._session._analysis)
+        select.locations.check(select.query, self._session._analysis)
         return Query(self._session, select.query, select.early, select.sideline)
 
     def start(self, statement: S.Select | S.Insert, hold: bool = False) -> Run:

@@ -10,9 +10,9 @@ from pyspark.sql import Column
 
 from slackwater.errors import RunError
 from slackwater.operators.sink import output_failed
-from slackwater.plan.ask import Ask
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
+from slackwater.plan.request import ProdRequest
 from slackwater.scheduling.picture import explain_charts
 from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.column_sql import unwrapped
@@ -168,7 +168,7 @@ class Run:
             where: only groups that meet this condition on the group columns: Spark SQL text, or a Column.
             at: only windows that contain this time (S5's "timestamp = t").
         """
-        self._running.prod(self, Ask(until, unwrapped("prod", where), at))
+        self._running.prod(self, ProdRequest(until, unwrapped("prod", where), at))
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query or all its streams have ended, at most for `timeout` seconds; whether they have.

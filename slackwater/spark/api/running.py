@@ -19,10 +19,10 @@ from slackwater.errors import QueryError, RunError
 from slackwater.events import decision, event
 from slackwater.operators.prod_request import check_settings, read_prod
 from slackwater.operators.sink import Output
-from slackwater.plan.ask import Ask
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.request import ProdRequest
 from slackwater.progress.clock import SystemClock
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
@@ -293,7 +293,7 @@ class Running:
 
     # --- prods
 
-    def prod(self, run: Run, asked: Ask) -> None:
+    def prod(self, run: Run, asked: ProdRequest) -> None:
         """Ask a query for an answer now."""
         if not run.active:
             raise RunError(f"query {run.name!r} has {'been stopped' if run.exception() is None else 'failed'}")

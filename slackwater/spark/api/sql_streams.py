@@ -14,7 +14,7 @@ from slackwater.spark.api.query import Stream
 from slackwater.spark.backend.relation import FrameRelation
 from slackwater.spark.storage.spark_errors import briefly
 from slackwater.sql.create_stream import FILE_FORMATS
-from slackwater.sql.places import placed
+from slackwater.sql.source_locations import placed
 from slackwater.sql.statements import CreateStream, CreateTable
 
 if TYPE_CHECKING:
@@ -60,15 +60,14 @@ def declare_table(session: Session, table: CreateTable, folder: Path) -> None:
         raise _error(table, "WHERE" if str(error).startswith("where") else "FROM", str(error)) from None
 
 
-def _frame(session: Session, stream: CreateStream | CreateTable, folder: Path) -> DataFrame:
+def _frame(session: Session, stream: CreateTable, folder: Path) -> DataFrame:
     options = dict(stream.options)
     key = next((key for key in options if key.lower() == "path"), None)
     path = options.pop(key) if key is not None and stream.format in FILE_FORMATS else None
     if path is not None:
         path = path if "://" in path else str(folder / path)
         _must_exist(stream, path)
-    static = isinstance(stream, CreateTable) or stream.arrival is not None
-    reader: Any = session.spark.read if static else session.spark.readStream
+    reader: Any = session.spark.read if stream.is_static else session.spark.readStream
     reader = reader.format(stream.format).options(**options)
     if stream.columns is not None:
         try:
@@ -85,14 +84,14 @@ def _frame(session: Session, stream: CreateStream | CreateTable, folder: Path) -
         raise _error(stream, "FROM", wrong) from None
 
 
-def _must_exist(stream: CreateStream | CreateTable, path: str) -> None:
+def _must_exist(stream: CreateTable, path: str) -> None:
     local = path.removeprefix("file://")
     if "://" in local or Path(local).exists() or glob.glob(local):
         return
     raise _error(stream, "OPTIONS", f"there is no file or folder {local!r}; make it, or correct the path")
 
 
-def _error(stream: CreateStream | CreateTable, clause: str, message: str) -> SqlError:
+def _error(stream: CreateTable, clause: str, message: str) -> SqlError:
     return placed(stream.script, stream.spans.get(clause, stream.spans["FROM"]), message)
 
 

@@ -160,7 +160,7 @@ class FrameRelation:
         """Names and types, in Spark's words."""
         return tuple((f.name, f.dataType.simpleString()) for f in self.frame.schema.fields)
 
-    def beside(self, other: FrameRelation) -> FrameRelation:
+    def cross_join(self, other: FrameRelation) -> FrameRelation:
         """Rows that have the columns of both."""
         return FrameRelation(self.frame.crossJoin(other.frame))
 

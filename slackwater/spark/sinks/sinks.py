@@ -15,9 +15,9 @@ from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import read_prod
 from slackwater.operators.sink import Output
-from slackwater.plan.ask import Ask
 from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, answering
+from slackwater.plan.request import ProdRequest
 from slackwater.plan.result_keys import result_keys
 from slackwater.spark.backend.locations.location import source_errors_explained
 from slackwater.spark.backend.locations.registry import referred
@@ -69,14 +69,14 @@ class CallableSink:
             rows = self._pages.given(full, spark_schema(full.schema))
             asked = self._function(rows, commit_id)
         if asked is True:
-            asked = Ask()
-        return self._prod(self._plan, asked) if isinstance(asked, Ask) and self._plan is not None else None
+            asked = ProdRequest()
+        return self._prod(self._plan, asked) if isinstance(asked, ProdRequest) and self._plan is not None else None
 
     def made(self, recipe: Recipe) -> DataFrame:
         """Rows as a DataFrame that makes them when the function runs a job on it, as in `foreachBatch`."""
         return self._pages.made(recipe)
 
-    def _prod(self, plan: PlanNode, asked: Ask) -> Prod | None:
+    def _prod(self, plan: PlanNode, asked: ProdRequest) -> Prod | None:
         try:
             return read_prod(plan, asked, self._pages)
         except QueryError as error:

@@ -1,4 +1,4 @@
-"""Which stream another one may be bounded by (S1 section 2): it must be known, and its time of the same kind."""
+"""Checks a stream that is bounded by another one (S1 section 2): is that one declared, and of the same time?"""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def check_behind(stream: StreamNode, others: Iterable[tuple[StreamNode, bool]], 
     policy = stream.disorder
     if not isinstance(policy, Behind):
         return
-    known = {node.name: (node, of_replay) for node, of_replay in others if node.name != stream.declared}
+    declared = {node.name: (node, of_replay) for node, of_replay in others if node.name != stream.declared}
     what = f"stream {stream.declared!r}: {policy.describe()}"
     if policy.stream == stream.declared:
         raise QueryError(
             f"{what} names the stream itself; write what its own rows promise as own=, as in "
             "own=sw.bounded('5 seconds')"
         )
-    if policy.stream not in known:
-        hint = did_you_mean(policy.stream, known)
+    if policy.stream not in declared:
+        hint = did_you_mean(policy.stream, declared)
         raise QueryError(
             f"{what} names no stream that is declared{hint}; declare {policy.stream!r} before {stream.declared!r}, "
             "so that promises cannot go in a circle"
         )
     if stream.of and stream.name.partition("#")[0] != stream.of:
         raise QueryError(f"{what} speaks of the stream's time, not of another attribute; write another disorder=")
-    other, of_replay = known[policy.stream]
+    other, of_replay = declared[policy.stream]
     if other.domain != stream.domain:
         raise QueryError(
             f"{what}: times must be of one kind, but {stream.declared!r} has {stream.domain.value}s and "

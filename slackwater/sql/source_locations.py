@@ -1,4 +1,4 @@
-"""Where the parts of a query were written, so that what analysis finds wrong is told with its place."""
+"""Where the parts of a query were written, so that errors of analysis show the place in the text."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.sql.source import Source, Span
 
-#: What a message is about, the surest first.
+#: How messages name the thing that is wrong, the most reliable pattern first.
 _NAMED = (re.compile(r"(?:column|function|aggregate|name|stream) '([^']+)'"), re.compile(r"'([^']+)'"))
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Where a node was written, and its parts."""
 
     whole: Span
     window: Span | None = None
     groups: Span | None = None
     parts: Mapping[str, Span] = field(default_factory=dict)
-    """Of aggregates and of sides, by the words that a message about them begins with."""
+    """Where aggregates and sides were written, by the words that begin messages about them."""
 
 
-class Places:
-    """The places of the nodes of one text."""
+class SourceLocations:
+    """The locations of the nodes of one text."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._nodes: dict[int, tuple[L.Logical, Place]] = {}
+        self._nodes: dict[int, tuple[L.Logical, SourceLocation]] = {}
 
-    def put(self, node: L.Logical, place: Place) -> L.Logical:
+    def put(self, node: L.Logical, place: SourceLocation) -> L.Logical:
         """Remember where a node was written."""
         self._nodes[id(node)] = (node, place)
         return node
@@ -46,12 +46,12 @@ class Places:
             raise
         except QueryError as error:
             # The nodes of a view were written elsewhere: the mistake is shown where the view is used.
-            found = [self._nodes[id(node)][1] for node in error.nodes if id(node) in self._nodes]
-            if not found:
+            locations = [self._nodes[id(node)][1] for node in error.nodes if id(node) in self._nodes]
+            if not locations:
                 raise
-            raise self._at(found[0], error) from None
+            raise self._at(locations[0], error) from None
 
-    def _at(self, location: Place, error: QueryError) -> SqlError:
+    def _at(self, location: SourceLocation, error: QueryError) -> SqlError:
         """The error at the column that it names, or at the name in quotes that stands in the text."""
         message, groups = str(error), location.groups
         span = next((s for words, s in location.parts.items() if message.startswith(words)), None)
