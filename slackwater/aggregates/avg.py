@@ -21,7 +21,7 @@ class Avg(Aggregate):
     """avg(expression), from a sum and a count that other aggregates may share."""
 
     functions = ("avg",)
-    aliases = ("mean",)
+    aliases = ("mean", "average")
 
     of: pa.DataType = field(default_factory=pa.null)
     """Arrow type of the expression."""

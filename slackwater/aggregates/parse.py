@@ -24,10 +24,13 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None =
     """
     shown = text if written is None else written
     function, arguments = _call(name, text, shown)
-    call = Call(name, text, function, tuple(arguments), _argument(text, arguments), type_of, shown)
+    kind = BY_FUNCTION.get(function)
+    # Spark does not know all aliases.
+    alias = kind is not None and function in kind.aliases and len(kind.functions) == 1
+    spark = kind.functions[0] if kind is not None and alias else function
+    call = Call(name, text, spark, tuple(arguments), _argument(text, arguments), type_of, shown)
     if any(isinstance(a, exp.Distinct) for a in arguments):
         raise call.error("exact DISTINCT has no small partial; write approx_count_distinct(…)")
-    kind = BY_FUNCTION.get(function)
     if kind is None:
         # A function that sqlglot knows is no slip of the pen.
         misspelt = isinstance(sqlglot.parse_one(text, dialect="spark"), exp.Anonymous)

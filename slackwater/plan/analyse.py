@@ -33,6 +33,7 @@ from slackwater.plan.sources import source_group
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
+from slackwater.progress.policies import best_effort
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, result_schema, row_columns
@@ -252,13 +253,12 @@ class Analysis:
         other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
         try:
             self._types.check_policy(other)
-        except QueryError as error:
+        except QueryError:
             if window.disorder is not None:
                 raise
-            raise QueryError(
-                f"window on={window.wattr!r}: the policy of stream {stream.name!r}, {policy.describe()}, is not "
-                f"for this attribute ({error}); add disorder= to window(…)"
-            ) from None
+            # The stream's policy is for another kind of time: nobody has said how late this attribute comes.
+            policy = best_effort()
+            other = replace(other, disorder=policy)
         if (other.time, policy) == (stream.time, stream.disorder):
             return stream
         name = apart(stream.declared, written, f"{other.time} {policy.describe()}")

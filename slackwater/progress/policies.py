@@ -151,6 +151,11 @@ POLICIES: list[Policy] = [
 ]
 
 
+def best_effort() -> Disorder:
+    """S4's default (section 4), for an attribute of whose disorder nothing is known: few losses, a long wait."""
+    return next(policy.make() for policy in POLICIES if policy.words == ("CONTROL",))
+
+
 def in_python(description: str) -> str:
     """A policy's description as a user's program writes it.
 

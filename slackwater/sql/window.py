@@ -10,6 +10,7 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
+from slackwater.progress.policies import best_effort
 from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
@@ -53,7 +54,7 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
         raise cursor.error(
             f"windows with {cursor.word} are not supported yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
         )
-    word = cursor.choice(_SETTINGS)
+    word = "WATTR" if _windowing_attribute(cursor) else cursor.choice(_SETTINGS)
     if word not in ("DISORDER", "NOW"):
         cursor.accept_symbol("=")
     key, read = _SETTINGS[word]
@@ -68,14 +69,24 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
     settings[key] = value
 
 
+def _windowing_attribute(cursor: Cursor) -> bool:
+    """S5's long word for WATTR, which is three tokens."""
+    if not (cursor.sees("WINDOWING") and cursor.raw_at(1) == "-" and cursor.word_at(2) == "ATTRIBUTE"):
+        return False
+    cursor.at += 3
+    return True
+
+
 def _dratio(cursor: Cursor) -> Disorder:
+    """A share of nothing is S4's best effort, which has a policy of its own."""
     begin = cursor.at
     share = share_text(cursor, "a share, as in DRATIO 1%")
+    if float(share.rstrip("%")) == 0:
+        return best_effort()
     try:
         return drop_ratio(share)
     except QueryError as error:
-        hint = "; S4's best effort is DISORDER CONTROL 0%" if float(share.rstrip("%")) == 0 else ""
-        raise cursor.error(f"{error}{hint}", cursor.since(begin)) from None
+        raise cursor.error(str(error), cursor.since(begin)) from None
 
 
 def _length(word: str) -> Callable[[Cursor], Length]:

@@ -63,6 +63,22 @@ QUERIES = [
         [4.0, 5.0, 4.0],
     ),
     Printed(
+        "S4 section 5, the first experiment's DRATIO",
+        "SELECT AVG(serviceTime) FROM Services [RANGE 100 tuples, WATTR orderID, DRATIO 0%]",
+        "Services",
+        SERVICES,
+        [(1, 4.0), (2, 6.0), (3, 2.0)],
+        [4.0, 5.0, 4.0],
+    ),
+    Printed(
+        "S5 section 1.1, the windowing attribute by its long name (as told)",
+        "SELECT AVG(serviceTime) FROM Services WINDOW [RANGE=2, SLIDE=2, WINDOWING-ATTRIBUTE=orderID]",
+        "Services",
+        SERVICES,
+        [(0, 4.0), (1, 6.0), (2, 2.0)],
+        [5.0, 2.0],
+    ),
+    Printed(
         "S5 figure 1.2, Q1-1 (as told)",
         "SELECT AVG(speed) FROM S WINDOW [RANGE 5 min, SLIDE 1 min]",
         "S",
@@ -159,7 +175,7 @@ QUERIES = [
             [(0, 1, 0.0, 0, 0, 4), (1, 1, 0.0, 0, 0, 8)],
             [wanted] * 3,
         )
-        for function, wanted in (("Avg", 6.0), ("Max", 8), ("Sum", 12), ("Count", 2))
+        for function, wanted in (("Average", 6.0), ("Max", 8), ("Sum", 12), ("Count", 2))
     ),
     Printed(
         "S5 section 4.4.4, Q4-3 (as told)",

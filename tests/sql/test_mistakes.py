@@ -52,7 +52,7 @@ MISTAKES = [
     ("SELECT count(*) AS n FROM trips [RANGE 5 MINUTES, ‸ROWS 5, ROWS 6]", None),
     ("SELECT count(*) AS n FROM trips [SLIDE 5 MINUTES, ‸SLIDE 6 MINUTES]", "SLIDE is there twice"),
     ("SELECT count(*) AS n FROM trips [ROWS 5] WINDOW ‸[ROWS 6]", "these rows have a window already"),
-    ("SELECT count(*) AS n FROM trips [ROWS 5, DRATIO ‸0%]", "not between 0 and 1.*DISORDER CONTROL 0%"),
+    ("SELECT count(*) AS n FROM trips [ROWS 5, DRATIO ‸100%]", "not between 0 and 1"),
     ("SELECT count(*) AS n FROM trips [ROWS 5, DISORDER DROP ‸RATO 1%]", "expected RATIO.*(did you mean 'RATIO'?)"),
     (
         "SELECT count(*) AS n FROM trips [ROWS 5, DISORDER ‸BOUNED 1]",

@@ -10,6 +10,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.plan.node import streams_of
 from slackwater.testing import Script, StreamSpec
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -87,3 +88,21 @@ def test_only_a_select_can_be_scripted() -> None:
         Script.from_sql("SELECT 1 FROM s; SELECT 2 FROM s", {"s": (TICKS, sw.bounded(0))})
     with pytest.raises(QueryError, match="no column 'when'; there are t, k, v"):
         Script.from_sql("SELECT k FROM s", {"s": StreamSpec(TICKS, sw.bounded(0), time="when")})
+
+
+@pytest.mark.parametrize(
+    ("words", "policy"),
+    [
+        ("WATTR number", "disorder_control(dratio='0%')"),
+        ("WINDOWING-ATTRIBUTE number, DRATIO 0%", "disorder_control(dratio='0%')"),
+        ("WATTR number, DRATIO 2%", "drop_ratio(0.02)"),
+    ],
+)
+def test_an_attribute_that_has_no_policy_has_the_best_effort(words: str, policy: str) -> None:
+    orders = pa.schema([("ts", pa.timestamp("us", "UTC")), ("number", pa.int64())])
+    script = Script.from_sql(
+        f"SELECT count(*) AS n FROM orders [RANGE 10, SLIDE 10, {words}]",
+        {"orders": (orders, sw.bounded("1 second"))},
+    )
+    (stream,) = streams_of(script.plan)
+    assert stream.disorder.describe() == policy
