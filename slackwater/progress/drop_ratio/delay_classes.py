@@ -5,19 +5,20 @@ Their heartbeats are apart from that: they depend on the share that may be lost,
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from slackwater.progress.bounds.source_numbers import SourceTable
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Floats, Ints
 from slackwater.progress.time import MIN_TICK
 
 #: A class for each doubling of the delay, from one unit on; with a unit of a second the last begins at 12 days.
 CLASSES = 22
-#: A source's delay is the geometric mean over about so many pages in which it has sent something.
+#: Pages: a source's delay is the geometric mean over about this many in which it has sent something.
 PAGES = 16
-#: A source changes its class when its delay lies beyond the class by more than this part of a doubling.
+#: Doublings: a source changes its class when its delay lies beyond the class by more than this.
 BEYOND = 0.6
 
 
@@ -66,8 +67,10 @@ class DelayClasses(SourceTable):
         self.place[sources] = np.where(seen == 1, _class(doublings), np.clip(place, least, most))
 
 
-class SourceBeats:
+class SourceBeats(Restorable):
     """The heartbeats of sources, each of which follows its class; nothing is promised of one that is new."""
+
+    STATE = ("beats", "_waits")
 
     def __init__(self) -> None:
         self.beats: Ints = np.zeros(0, dtype=np.int64)
@@ -87,14 +90,6 @@ class SourceBeats:
         """Raise the sources' heartbeats to those of their classes."""
         mine = beats[place]
         np.maximum(self.beats, np.where(mine > self._waits, mine, MIN_TICK), out=self.beats)
-
-    def state(self) -> dict[str, Any]:
-        """As arrays."""
-        return {"beats": self.beats.copy(), "waits": self._waits.copy()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self.beats, self._waits = (np.array(state[name], dtype=np.int64) for name in ("beats", "waits"))
 
 
 def _class(doublings: Floats) -> Ints:
