@@ -25,11 +25,11 @@ from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.record_store import SPILLED, Judged, RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
 from slackwater.plan.steps import Where
-from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.report import Report, RowsBySource
+from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 

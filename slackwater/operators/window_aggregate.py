@@ -288,7 +288,7 @@ class WindowAggregate(Unary):
         self._closed = replace(self._closed, emitted_through=values["closed"], named=_named(states), ahead=ahead)
         self._kept_closed = self._closed.named
         if self._closed.given is not None:
-            self._closed.given.restore([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
+            self._closed.given.load([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
         kind = values["store"]
         if kind != self._panes.kind:
             self._go_large()

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.progress.bounds.source_numbers import SourceTable
 from slackwater.progress.restorable import Restorable
+from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Floats, Ints
 from slackwater.progress.time import MIN_TICK
 

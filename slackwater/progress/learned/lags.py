@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.progress.bounds.source_numbers import SourceTable
+from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
