@@ -17,10 +17,10 @@ from slackwater.progress.drop_ratio.delay_classes import CLASSES, SourceBeats
 from slackwater.progress.drop_ratio.seen_by_class import SeenByClass
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report
 from slackwater.progress.restorable import Restorable, prefixed, restore_each, state_of_each, under
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 
 
 class DropRatioBySource(Tracker):
@@ -67,7 +67,7 @@ class DropRatioBySource(Tracker):
         for tracker in self._both():
             tracker.admit(page)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Learn from a report."""
         for tracker in self._both():
             tracker.hear(report)
@@ -136,7 +136,7 @@ class ClassTrackers(Restorable):
         for tracker in self._trackers.values():
             tracker.admit(page)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Part a report by class."""
         if report.by_source is None:
             return
@@ -147,7 +147,7 @@ class ClassTrackers(Restorable):
         if len(place):
             lost = np.bincount(place + 1, told.lost, CLASSES + 1)
             for number, last_ticks, pairs in parts:
-                mine = Report(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
+                mine = WindowLosses(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
                 self._trackers[number].hear(mine)
 
     def arrive(self, arrival: Arrival, reference: int | None, jumped: bool) -> None:

@@ -19,10 +19,10 @@ from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
 from slackwater.progress.drop_ratio.loss_curve import LossCurve, RecentRows
 from slackwater.progress.drop_ratio.lost_pairs import sums_behind
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack
-from slackwater.progress.report import Report
 from slackwater.progress.restorable import Restorable, restore_each, state_of_each
 from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
 CELLS = 100
@@ -80,7 +80,7 @@ class Evidence(Restorable):
         if len(self._met) > 2 * CELLS:
             del self._met[next(iter(self._met))]
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Note what the pages' pairs would have needed."""
         if report.query not in self.queries:
             self.queries[report.query] = RequiredSlack(CELLS)

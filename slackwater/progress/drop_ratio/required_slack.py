@@ -13,9 +13,9 @@ import numpy as np
 
 from slackwater.progress.drop_ratio.lateness import LateRows
 from slackwater.progress.drop_ratio.loss_curve import LossCurve, LossPart, RecentRows
-from slackwater.progress.report import Report
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Floats
+from slackwater.progress.window_losses import WindowLosses
 
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
@@ -47,7 +47,7 @@ class RequiredSlack(Restorable):
         self._new_pairs, self._new_needs, self._new_counts = 0, _NONE, _NONE
         self._furthest: int | None = None
 
-    def hear(self, report: Report, before: int | None) -> None:
+    def hear(self, report: WindowLosses, before: int | None) -> None:
         """Take a report of a page that met the reference `before`; it is put to the cell of the next arrival."""
         all_ = report.all
         self.all_pairs += all_

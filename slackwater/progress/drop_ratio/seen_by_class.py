@@ -12,10 +12,10 @@ import numpy as np
 from slackwater.events import decision, logs_decisions
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
-from slackwater.progress.report import RowsBySource
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import RowsBySource
 
 #: Times that stand for the rows of a class in a page, at most.
 _TIMES = 8_192

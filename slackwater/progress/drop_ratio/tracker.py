@@ -14,10 +14,10 @@ from slackwater.progress.disorder import Known
 from slackwater.progress.drop_ratio.evidence import CELLS, Evidence
 from slackwater.progress.drop_ratio.lost_pairs import LostPairs, sums_behind
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack
-from slackwater.progress.report import Report
 from slackwater.progress.restorable import restore_each, state_of_each
 from slackwater.progress.silence import SilenceTracker
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 
 #: Time begins to move when the slack is at most this part of the observed time. With 0.6 streams with wrong clocks
 #: begin after 29 pages and not 11.
@@ -85,7 +85,7 @@ class DropRatioTracker(SilenceTracker):
         if self._takes_in:
             self._seen.admit(page)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Note what the pages' pairs would have needed, and how many were lost."""
         if self._takes_in:
             self._seen.hear(report)
