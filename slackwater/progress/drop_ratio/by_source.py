@@ -13,11 +13,12 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Known, SourceHeartbeats, Tracker
-from slackwater.progress.drop_ratio.delay_classes import CLASSES, SourceBeats
+from slackwater.progress.drop_ratio.delay_classes import CLASSES
 from slackwater.progress.drop_ratio.seen_by_class import SeenByClass
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable, prefixed, restore_each, state_of_each, under
+from slackwater.progress.source_beats import SourceBeats
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import WindowLosses

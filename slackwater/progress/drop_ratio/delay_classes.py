@@ -1,6 +1,6 @@
 """The sources of a stream, in classes of like delay: each source in the class of how far behind it usually is.
 
-Their heartbeats are apart from that: they depend on the share that may be lost, the classes do not.
+Their heartbeats (`SourceBeats`) are apart from that: they depend on the share that may be lost, the classes do not.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.progress.restorable import Restorable
 from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Floats, Ints
-from slackwater.progress.time import MIN_TICK
 
 #: A class for each doubling of the delay, from one unit on; with a unit of a second the last begins at 12 days.
 CLASSES = 22
@@ -65,31 +63,6 @@ class DelayClasses(SourceTable):
         doublings, place = np.log2(np.maximum(np.exp2(mean) - 1, 0.5)), self.place[sources]
         least, most = _class(doublings - BEYOND), _class(doublings + BEYOND)
         self.place[sources] = np.where(seen == 1, _class(doublings), np.clip(place, least, most))
-
-
-class SourceBeats(Restorable):
-    """The heartbeats of sources, each of which follows its class; nothing is promised of one that is new."""
-
-    STATE = ("beats", "_waits")
-
-    def __init__(self) -> None:
-        self.beats: Ints = np.zeros(0, dtype=np.int64)
-        self._waits: Ints = np.zeros(0, dtype=np.int64)
-        """A source takes heartbeats of its class above this one only: the others were promised without it."""
-
-    def join(self, place: Ints, moved: Ints, beats: Ints) -> None:
-        """Sources that are new to their class wait until it goes beyond these heartbeats of the classes."""
-        added = len(place) - len(self.beats)
-        if added:
-            self.beats, self._waits = (
-                np.pad(kept, (0, added), constant_values=MIN_TICK) for kept in (self.beats, self._waits)
-            )
-        self._waits[moved] = beats[place[moved]]
-
-    def follow(self, place: Ints, beats: Ints) -> None:
-        """Raise the sources' heartbeats to those of their classes."""
-        mine = beats[place]
-        np.maximum(self.beats, np.where(mine > self._waits, mine, MIN_TICK), out=self.beats)
 
 
 def _class(doublings: Floats) -> Ints:
