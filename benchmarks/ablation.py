@@ -1,8 +1,7 @@
 """What each mechanism of `drop_ratio` pays: the policy with one of them switched off, beside the whole policy.
 
-No Spark. The streams are those of benchmarks/progress.py, with outages; the figures are the same: share lost in
-all, share lost in the worst stretch, and the wait. A mechanism pays if without it windows wait longer, or more
-cases lose more than p in some stretch.
+No Spark. The streams are those of benchmarks/progress.py, with outages, and its figures: share lost in all and in
+the worst stretch, and the wait. A mechanism pays if without it windows wait longer, or more cases lose more than p.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,13 +21,14 @@ from rich.table import Table
 import slackwater as sw
 from benchmarks.progress import SECOND, P, Stream, held_out, real, synthetic
 from experiments.lab import arrivals as make
-from experiments.lab.trial import Case, Outcome, Paged, run
-from slackwater.progress import reference
-from slackwater.progress.drop_ratio import budget, evidence, lateness, losses, required_slack, tracker
+from experiments.lab.trial import Case, Paged, TrialOutcome, run
+from slackwater.progress import credible_time
+from slackwater.progress.drop_ratio import budget, loss_curve, required_slack, tracker
+from slackwater.progress.drop_ratio.budget import RemainingBudget
 from slackwater.progress.drop_ratio.evidence import Evidence
 from slackwater.progress.drop_ratio.lateness import Lateness
-from slackwater.progress.drop_ratio.losses import Losses, Rows
-from slackwater.progress.reference import Reference
+from slackwater.progress.drop_ratio.loss_curve import LossCurve
+from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
@@ -35,58 +36,32 @@ from slackwater.windows.spec import WindowSpec
 Change = tuple[Any, str, Any]
 
 
-def _no_sooner(self: Evidence, cells: int) -> tuple[int, int]:
-    later, _ = self.lateness.changed(cells)
-    return max(later, self.lateness.missing(cells, self.moved)), 0
+_changed, _budget, _slack = Lateness.changed, Evidence._budget, LossCurve.slack
 
 
-def _no_later(self: Evidence, cells: int) -> tuple[int, int]:
-    return 0, self.lateness.changed(cells)[1]
-
-
-_judge = tracker.DropRatioTracker._judge
-
-
-def _alarmed_at_once(self: Any) -> None:
-    self._warned = True
-    _judge(self)
-
-
-_still = evidence.Evidence._still
-
-
-def _no_gaps(self: Evidence, query: Any) -> Any:
-    from dataclasses import replace
-
-    still = _still(self, query)
-    _, known = self._part(self.places[-1])
-    return replace(still, to_come=np.maximum(budget.AHEAD, 1 - known) * still.pairs)
+def _even(self: Evidence, query: RequiredSlack) -> RemainingBudget:
+    """As many pairs to come as in the last stretch, whatever the gaps."""
+    rest = _budget(self, query)
+    return replace(rest, to_come=np.maximum(budget.AHEAD, 1 - self._observed()) * rest.pairs)
 
 
 #: By mechanism: what is changed to switch it off.
 MECHANISMS: dict[str, list[Change]] = {
-    "trend": [(Losses, "_trend", lambda self, slack: 1.0)],
+    "trend": [(LossCurve, "_trend", lambda self, slack: 1.0)],
     "end of an alarm": [(Lateness, "over", lambda self, *_: False)],
-    "missing rows": [(Lateness, "missing", lambda self, *_: 0)],
-    "change for the better": [(Evidence, "_changed", _no_sooner)],
-    "change for the worse": [(Evidence, "_changed", _no_later)],
-    "second page of an alarm": [(tracker.DropRatioTracker, "_judge", _alarmed_at_once)],
-    "usual bursts": [(lateness, "_largest_sum", lambda values, together: np.zeros(len(values)))],
-    "young stream": [(Rows, "stands_for", lambda self, values, pairs: np.ones(len(values)))],
-    "losses in bursts": [(Losses, "_dispersion", lambda self, slack: 1.0)],
-    "a closing more": [(losses, "math", type("Math", (), {"ceil": staticmethod(lambda x: 0.0), "sqrt": np.sqrt}))],
-    "room where windows close seldom": [(losses, "FEW", 0.0)],
-    "room for chance": [(budget, "FREE", 0.0)],
+    "change for the better": [(Lateness, "changed", lambda self, cells: (_changed(self, cells)[0], 0))],
+    "change for the worse": [(Lateness, "changed", lambda self, cells: (0, _changed(self, cells)[1]))],
+    "young stream": [(loss_curve, "stands_for", lambda values, pairs, spans: np.ones(len(values)))],
+    "losses in bursts": [(LossCurve, "_dispersion", lambda self, slack: 1.0)],
+    "reserve for chance": [(budget, "RESERVE", 0.0)],
     "planned part": [(budget, "PLANNED", 1.0)],
-    "gaps to come": [(Evidence, "_still", _no_gaps)],
-    "budget": [(tracker.DropRatioTracker, "_budget", lambda self, name, lost: None)],
+    "gaps to come": [(Evidence, "_budget", _even)],
+    "budget": [(LossCurve, "slack", lambda self, share, rest: _slack(self, share))],
     "lateness of rows": [(required_slack, "CLOSINGS", 1e-9)],
     "reports": [(required_slack, "CLOSINGS", 1e9)],
-    "early start": [(tracker, "BEGUN", tracker.SEEN)],
-    "newest rows at a start": [(tracker, "GROWN", np.inf)],
     "few rows at a start": [(tracker, "ENOUGH", 0.0)],
-    "silence": [(Reference, "_went_on", lambda self, highest, at: False)],
-    "watched silence": [(reference.Silence, "held_back", lambda self, times: 0.0)],
+    "silence": [(credible_time.CredibleTime, "_went_on", lambda self, highest, at: False)],
+    "watched silence": [(credible_time.Silence, "held_back", lambda self, times: 0.0)],
 }
 
 
@@ -114,13 +89,13 @@ def cases(streams: list[Stream]) -> Iterator[tuple[str, Case]]:
         yield stream.name, Case.of(paged, WindowSpec(*stream.windows[0]))
 
 
-def outcome(case: Case, mechanism: str | None) -> Outcome:
+def outcome(case: Case, mechanism: str | None) -> TrialOutcome:
     """What the policy makes of a case without a mechanism."""
     with without(mechanism):
         return run(sw.drop_ratio(P).tracker(TimeDomain.TIMESTAMP), case)
 
 
-def line(names: list[str], whole: list[Outcome], part: list[Outcome]) -> list[str]:
+def line(names: list[str], whole: list[TrialOutcome], part: list[TrialOutcome]) -> list[str]:
     """The figures of one mechanism; waits are means over kinds of streams, divided by those of the whole policy."""
     waits: dict[str, list[float]] = {}
     for name, all_, some in zip(names, whole, part, strict=True):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from slackwater.papers.max_delay import max_delay
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 
 #: The module: the room exports the function of the same name.
 control = import_module("slackwater.papers.disorder_control")
@@ -66,7 +66,7 @@ def play(policy: Disorder, times: Ints, arrived: Ints, page: int) -> tuple[int, 
         drops += lost
         low, high, total = int(rows.min()), int(rows.max()), int(rows.sum())
         tracker.arrive(Arrival(len(rows), 0, low, high, int(arrived[begin : begin + page][-1]), total))
-        tracker.hear(Report("q", number, last_ticks, pairs, lost))
+        tracker.hear(WindowLosses("q", number, last_ticks, pairs, lost))
         held = np.concatenate([held, rows])
         held = held[held > tracker.heartbeat.tick]
         slacks.append(len(held))

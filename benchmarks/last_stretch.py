@@ -17,14 +17,14 @@ from rich.table import Table
 
 import slackwater as sw
 from experiments.lab.trial import Case, TrialOutcome, fixed, hindsight, required, run
-from slackwater.progress.drop_ratio.budget import AHEAD, FREE, PLANNED, UNSEEN, kept_free
+from slackwater.progress.drop_ratio.budget import AHEAD, PLANNED, RESERVE, UNSEEN, mean_within
 from slackwater.progress.sources import Floats, Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
 #: The pages to come are looked at in these numbers.
 PAGES: Ints = np.round(AHEAD * STRETCH).astype(np.int64)
 #: What is planned with of the share, and the standard deviations that are kept free: all of it, and as drop_ratio.
-ROOMS = ((1.0, 0.0), (PLANNED, FREE))
+ROOMS = ((1.0, 0.0), (PLANNED, RESERVE))
 
 
 class LastStretch:
@@ -62,7 +62,7 @@ class LastStretch:
         staying = STRETCH - ahead
         to_come = had[np.minimum(ahead, seen)] * (ahead / np.minimum(ahead, seen))
         rest = self._spent * P * (had[staying] + to_come) - gone[staying]
-        return kept_free(rest, self._chance * np.minimum(1.0, UNSEEN * STRETCH / ahead), self._free)
+        return mean_within(rest, self._chance * np.minimum(1.0, UNSEEN * STRETCH / ahead), self._free)
 
 
 def planned(case: Case, spent: float, free: float) -> TrialOutcome:

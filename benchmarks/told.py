@@ -27,14 +27,14 @@ from experiments.lab.trial import (
     required,
     run,
 )
-from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, kept_free
+from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, mean_within
 from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 
 #: Parts of the share that are spent, and standard deviations that are kept free.
 SPENT = (0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99, 1.0)
-FREE = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+RESERVE = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 
 class Law:
@@ -63,7 +63,7 @@ def told(case: Case, law: Law, spent: float, free: float) -> TrialOutcome:
         lost[k] = case.report(k, int(beats[k])).lost
         sums[k + 1] = sums[k] + lost[k]
         staying = sums[k + 1] - sums[np.maximum(0, k + 1 - np.round(STRETCH * (1 - AHEAD)).astype(int))]
-        rest = kept_free(spent * P * whole - staying, chance * np.minimum(1.0, UNSEEN / AHEAD), free)
+        rest = mean_within(spent * P * whole - staying, chance * np.minimum(1.0, UNSEEN / AHEAD), free)
         slack = law.slack(float((rest / (AHEAD * whole)).min()))
         beats[k + 1] = max(beats[k], before[k + 1] - slack - 1) if before[k + 1] > MIN_TICK else MIN_TICK
     return TrialOutcome(case, beats, lost, pairs)
@@ -71,7 +71,7 @@ def told(case: Case, law: Law, spent: float, free: float) -> TrialOutcome:
 
 def shortest(case: Case, law: Law) -> TrialOutcome:
     """The one that waits least of those that keep to 1 % in every stretch; that which loses least if none does."""
-    tried = [told(case, law, spent, free) for spent, free in product(SPENT, FREE)]
+    tried = [told(case, law, spent, free) for spent, free in product(SPENT, RESERVE)]
     kept = [outcome for outcome in tried if outcome.worst(STRETCH) <= P]
     if not kept:
         return min(tried, key=lambda outcome: outcome.worst(STRETCH))

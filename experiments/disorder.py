@@ -24,9 +24,9 @@ from rich.table import Table
 import slackwater as sw
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -69,7 +69,7 @@ def play(policy: Disorder, times: Ints, arrived: Ints) -> tuple[Ints, Ints]:
         tracker.admit(number)
         last_ticks, pairs = np.unique(rows, return_counts=True)
         lost = int((rows <= tracker.heartbeat.tick).sum())
-        tracker.hear(Report("q", number, last_ticks, pairs, lost))
+        tracker.hear(WindowLosses("q", number, last_ticks, pairs, lost))
         at, low, high = int(arrived[begin : begin + PAGE][-1]), int(rows.min()), int(rows.max())
         tracker.arrive(Arrival(len(rows), 0, low, high, at, int(rows.sum()), sketch_of(rows)))
         held = np.concatenate([held, rows])

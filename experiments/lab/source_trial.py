@@ -14,9 +14,9 @@ import polars as pl
 
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.tune.outcome import worst_share
 from slackwater.windows.spec import WindowSpec
 
@@ -94,7 +94,7 @@ def _beats(tracker: Tracker) -> dict[str, int]:
 
 def _told(
     number: int, rows: pl.DataFrame, spec: WindowSpec, beats: dict[str, int], stream: int
-) -> tuple[Report, list[tuple[str, int, int]]]:
+) -> tuple[WindowLosses, list[tuple[str, int, int]]]:
     """The report of a page, and its pairs by source and window."""
     panes = (pl.col("time") - spec.offset) // spec.pane
     counts = rows.group_by("source", panes.alias("pane")).len("rows").sort("source", "pane")
@@ -111,7 +111,7 @@ def _told(
     whole = np.zeros(len(found), np.int64)
     np.add.at(whole, places, rows_of)
     last_ticks, pairs = spec.rows_by_window(found, whole)
-    return Report("q", number, last_ticks, pairs, sum(lost), lambda: by), windows
+    return WindowLosses("q", number, last_ticks, pairs, sum(lost), lambda: by), windows
 
 
 def _arrival(rows: pl.DataFrame, at: int) -> Arrival:

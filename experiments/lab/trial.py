@@ -15,9 +15,9 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 from slackwater.tune.hindsight import least
 from slackwater.tune.outcome import worst_share
 from slackwater.windows.spec import WindowSpec
@@ -77,11 +77,11 @@ class Paged:
         return peaks[self.begins]
 
 
-def report(query: str, page: int, rows: Ints, spec: WindowSpec, heartbeat: int) -> Report:
+def report(query: str, page: int, rows: Ints, spec: WindowSpec, heartbeat: int) -> WindowLosses:
     """What a window operator tells of a page."""
     panes, counts = np.unique((rows - spec.offset) // spec.pane, return_counts=True)
     last_ticks, pairs = spec.rows_by_window(panes, counts)
-    return Report(query, page, last_ticks, pairs, int(pairs[last_ticks <= heartbeat].sum()))
+    return WindowLosses(query, page, last_ticks, pairs, int(pairs[last_ticks <= heartbeat].sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +90,18 @@ class Case:
 
     paged: Paged
     spec: WindowSpec
-    reports: list[Report]
+    reports: list[WindowLosses]
 
     @staticmethod
     def of(paged: Paged, spec: WindowSpec) -> Case:
         """Count the windows once, for all policies."""
         return Case(paged, spec, [report("q", k, paged.page(k), spec, MIN_TICK) for k in range(len(paged))])
 
-    def report(self, k: int, heartbeat: int) -> Report:
+    def report(self, k: int, heartbeat: int) -> WindowLosses:
         """The report of a page that came behind a heartbeat."""
         told = self.reports[k]
         lost = int(told.pairs[: np.searchsorted(told.last_ticks, heartbeat, side="right")].sum())
-        return Report(told.query, told.page, told.last_ticks, told.pairs, lost)
+        return WindowLosses(told.query, told.page, told.last_ticks, told.pairs, lost)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from slackwater.estimates.pending import Waiting
 from slackwater.estimates.prod_timing import BEHIND, ProdTiming
 from slackwater.estimates.small_arrays import side_by_side
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.reference import Reference
+from slackwater.progress.credible_time import CredibleTime
 from slackwater.progress.sources import Floats, Ints
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
@@ -62,7 +62,7 @@ class Estimates:
             kernel.spec.range / kernel.spec.slide,
         )
         self._accuracy = {a.name: Accuracy() for a in self._measured}
-        self._reference = Reference()
+        self._reference = CredibleTime()
         names = [a.name for a in kernel.aggregates]
         self._own_measure = None if settings.measure is None else Measure(settings.measure, kernel.keys, names)
         self._answered: int | None = None

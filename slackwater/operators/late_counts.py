@@ -11,9 +11,9 @@ import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.losses import OTHERS, Losses
-from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.windows.closed import Closed
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
@@ -44,7 +44,7 @@ class LateCounts:
         self._by_window: Counter[int] = Counter()
         self._losses = Losses(spec, domain)
 
-    def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> Report:
+    def count(self, counts: pl.DataFrame, closed: Closed, label: str, page: int) -> WindowLosses:
         """Take a page's rows by pane; gives the report for the source."""
         by_source = None
         if closed.given is not None:
@@ -59,7 +59,7 @@ class LateCounts:
         panes = counts.group_by(PANE).agg(pl.col(ROWS).sum()) if SOURCE in counts.columns else counts
         last_ticks, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
         self.all_pairs += int(pairs.sum())
-        return Report(label, page, last_ticks, pairs, lost, by_source)
+        return WindowLosses(label, page, last_ticks, pairs, lost, by_source)
 
     def _count_lost(self, counts: pl.DataFrame, closed: Closed) -> int:
         through = closed.emitted_through

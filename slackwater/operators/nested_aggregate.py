@@ -19,7 +19,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
-from slackwater.progress.report import Report
+from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed
 from slackwater.windows.panes import PaneRing
 
@@ -41,7 +41,7 @@ class NestedAggregate(WindowAggregate):
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel)
 
-    def report(self) -> list[Report]:
+    def report(self) -> list[WindowLosses]:
         """Nothing: a stream's policy learns from the rows of the stream."""
         super().report()
         return []

@@ -18,7 +18,7 @@ from slackwater.operators.label import Label
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.report import Report
+from slackwater.progress.window_losses import WindowLosses
 
 MAIN = "main"
 LATE = "late"
@@ -194,11 +194,11 @@ class Operator(ABC):
         """Rows that it has given and that were counted only since this was last asked, as those of a lazy page."""
         return 0
 
-    def report(self) -> list[Report]:
+    def report(self) -> list[WindowLosses]:
         """What the last `run` made of a page: the executor carries it back to the sources."""
         return []
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """A report has come back to here; a source lets its policy learn from it."""
         return None
 

@@ -10,8 +10,8 @@ from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.operator import Emit, Input, Operator, State
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.progress.credible_time import CredibleTime
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.reference import Reference
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.prodded_windows import ends
 from slackwater.windows.spec import WindowSpec
@@ -45,7 +45,7 @@ class Prodder(Operator):
         self._every = early.every
         self._setting = early.describe()
         self._under_way: list[Page] = []
-        self._reference = Reference()
+        self._reference = CredibleTime()
         self._highest: int | None = None
         self._came = False
         """Whether a page has come since the last prod."""

@@ -17,8 +17,8 @@ from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.report import Report
 from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 
 
 class RollingAggregate(Unary):
@@ -46,7 +46,7 @@ class RollingAggregate(Unary):
         """Rows up to here have left the slack buffer."""
         self._given = 0
         self._late_rows = self._results = self._rows = 0
-        self._reports: list[Report] = []
+        self._reports: list[WindowLosses] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Put a page's rows into the store; count, and send on if wanted, those that came too late."""
@@ -58,7 +58,7 @@ class RollingAggregate(Unary):
         self._late_rows += judged.late
         self._rows += int(judged.rows.sum())
         # A row's own window is the only one that it can lose.
-        self._reports = [Report(self.label, page.number, judged.times, judged.rows, judged.late)]
+        self._reports = [WindowLosses(self.label, page.number, judged.times, judged.rows, judged.late)]
         self._send_late(page, judged.late, emit)
         if self._store.kind == ResidentRecords.kind and self._store.bytes > self._limit:
             self._go_large()
@@ -83,7 +83,7 @@ class RollingAggregate(Unary):
                 self._given += 1
                 emit(self._pages.of_results(payload, self._node, self._given, self._clock.now(), None))
 
-    def report(self) -> list[Report]:
+    def report(self) -> list[WindowLosses]:
         """What became of the page that was run last, for policies that aim at a share of lost rows."""
         told, self._reports = self._reports, []
         return told

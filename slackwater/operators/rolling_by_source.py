@@ -25,13 +25,13 @@ from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.record_store import SPILLED, Judged, RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
 from slackwater.plan.steps import Where
-from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.report import Report, RowsBySource
+from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.progress.window_losses import RowsBySource, WindowLosses
 
 #: So many lanes at most, for each costs about 3 ms a page. A source has its own until there are more sources.
 MOST_LANES = 32
@@ -94,7 +94,7 @@ class RollingBySource(Unary):
         self._given = 0
         self._late_rows = self._results = self._rows = 0
         self._late_by_source: Counter[str] = Counter()
-        self._reports: list[Report] = []
+        self._reports: list[WindowLosses] = []
 
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Take one element, by the register of this moment."""
@@ -187,7 +187,7 @@ class RollingBySource(Unary):
         rows = np.concatenate([_NONE.rows, *(told.rows for _, _, told in judged)])
         # A row's own window is the only one that it can lose.
         by_source = partial(_by_source, judged)
-        self._reports = [Report(self.label, page.number, *_together(times, rows), late, by_source)]
+        self._reports = [WindowLosses(self.label, page.number, *_together(times, rows), late, by_source)]
 
     def _send_late(self, page: Page, judged: list[_Taken], emit: Emit) -> None:
         arrival = page.arrival()
@@ -255,7 +255,7 @@ class RollingBySource(Unary):
         ticks = np.where(number >= 0, self._heartbeats(time)[number % MOST_LANES], by.ticks)
         return Punctuation(time.heartbeat, SourceHeartbeats(by.names, ticks, by.others), time.ranges)
 
-    def report(self) -> list[Report]:
+    def report(self) -> list[WindowLosses]:
         """What became of the page that was run last, for policies that aim at a share of lost rows."""
         told, self._reports = self._reports, []
         return told

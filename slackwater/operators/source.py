@@ -26,9 +26,9 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.report import Report
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
+from slackwater.progress.window_losses import WindowLosses
 
 #: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
 SKETCH_EVERY = 16
@@ -205,7 +205,7 @@ class Source(Unary):
             self._away += max(0, now - self._seen)
         self._seen = max(self._seen, now)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """A query tells what it made of a page: its policy learns from it."""
         mine = [p for p in self._promises.values() if any(f.teller == report.query for f in p.followers.values())]
         for promise in mine or [self._promises[MAIN]]:

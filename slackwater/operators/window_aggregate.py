@@ -33,8 +33,8 @@ from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.report import Report
 from slackwater.progress.time import TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed, ends_reached
 from slackwater.windows.frames import frame_of
 from slackwater.windows.given import GivenWindows
@@ -84,7 +84,7 @@ class WindowAggregate(Unary):
         self._timing = None if inner else timing
         if not inner:
             self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing)
-        self._reports: list[Report] = []
+        self._reports: list[WindowLosses] = []
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
@@ -114,7 +114,7 @@ class WindowAggregate(Unary):
         if late is not None:  # a filter may have dropped those without a time
             emit(late, LATE)
 
-    def report(self) -> list[Report]:
+    def report(self) -> list[WindowLosses]:
         """How the page's rows fell on windows."""
         reports, self._reports = self._reports, []
         return reports
@@ -288,7 +288,7 @@ class WindowAggregate(Unary):
         self._closed = replace(self._closed, emitted_through=values["closed"], named=_named(states), ahead=ahead)
         self._kept_closed = self._closed.named
         if self._closed.given is not None:
-            self._closed.given.restore([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
+            self._closed.given.load([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
         kind = values["store"]
         if kind != self._panes.kind:
             self._go_large()

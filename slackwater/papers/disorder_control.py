@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.policies import POLICIES, Policy
-from slackwater.progress.report import Report
 from slackwater.progress.shares import read_share
 from slackwater.progress.silence import SilenceTracker, read_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.window_losses import WindowLosses
 
 #: The mean is taken over a page and as many tuples of those before.
 RECENT = 32
@@ -158,7 +158,7 @@ class DisorderController(SilenceTracker):
         lost, pairs = self._lost + self._fresh_lost, self._pairs + self._fresh_pairs
         return self._dratio > 0 and lost > FULL * self._dratio * pairs
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Count what a query lost of a page."""
         self._fresh_lost += report.lost
         self._fresh_pairs += report.all

@@ -11,17 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.environment_policy import common_settings, environment_tracker, named_sources
+from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.environments import PerSource, best_of_page, first_two, named_values
 from slackwater.progress.bounds.skew import Block, TuplePair
 from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import (
-    Groups,
     Named,
     call,
     read,
-    read_groups,
-    read_ordered,
     show,
     show_wall,
     spread,
@@ -112,20 +109,13 @@ def counter_bounds(
 
 
 @dataclass(frozen=True)
-class GlobalCounter:
+class GlobalCounter(Environment):
     """Sources that stamp with tokens of one counter; see `global_counter`."""
 
     processing: Times | Named[Times]
-    latency: int | Named[int] = 0
-    timeout: int | None = None
     counted: bool = False
-    unit: int | None = None
-    groups: Groups | None = None
-    ordered: bool = False
 
-    needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = True
-    indirect: ClassVar[bool] = True
 
     def tracker(self, domain: TimeDomain) -> StreamTracker:
         """A fresh tracker."""
@@ -137,7 +127,7 @@ class GlobalCounter:
                 counted=self.counted,
             )
 
-        return environment_tracker(bounds, named_sources(self.groups, self.processing, self.latency), self)
+        return self.equal_sources(bounds, self.processing)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -145,7 +135,7 @@ class GlobalCounter:
             "global_counter",
             show(self.processing, lambda times: f"({show_wall(times[0])}, {show_wall(times[1])})"),
             counted="True" if self.counted else None,
-            **common_settings(self),
+            **self.settings(),
         )
 
 
@@ -187,12 +177,8 @@ def global_counter(
     """
     return GlobalCounter(
         read(processing, _times, "processing"),
-        read(latency, wall, "latency"),
-        None if timeout is None else wall(timeout, "timeout", least=1),
         counted,
-        None if unit is None else wall(unit, "unit", least=1),
-        read_groups(groups),
-        read_ordered(ordered, groups),
+        **read_environment(latency, timeout, unit, groups, ordered),
     )
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,7 @@ class Tracker(Restorable, ABC):
         """The page of this number goes down the plan now, behind the heartbeat of this moment."""
         return None
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """A query tells what it made of an admitted page."""
         return None
 

@@ -52,7 +52,7 @@ class Policy:
     main: Literal["value", "column", "stream"] = "value"
     """What SQL reads as the main setting: a value, an expression, or the name of a stream."""
     written: Callable[[Any], Any] | None = None
-    """The main setting of a policy, if it is not its first field. A length of wall-clock time is a timedelta."""
+    """The main setting of a policy, if it is not its first own field. A wall-clock length is a timedelta."""
     tried: Literal["for each target", "once"] | None = None
     """Whether `tune` tries the policy: with each share that may be lost, or without."""
     module: str = "sw"
@@ -69,7 +69,9 @@ class Policy:
         >>> POLICIES[0].settings(bounded("20 seconds", timeout="1 minute"))
         (['20 seconds'], {'timeout': datetime.timedelta(seconds=60)})
         """
-        first, *_ = by_name = {field.name: field for field in fields(policy)}
+        by_name = {field.name: field for field in fields(policy)}
+        # Settings that several policies share are inherited, and have to be named.
+        first = next(name for name, field in by_name.items() if not field.kw_only)
         parameters = inspect.signature(self.make).parameters
         options = {}
         for name in self.options:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+
+T = TypeVar("T", bound="Restorable")
 
 
 class Restorable:
@@ -59,6 +62,22 @@ def under(key: str, state: dict[str, Any]) -> dict[str, Any]:
     """The state that was put under this key."""
     start = f"{key}."
     return {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+
+
+def state_of_each(key: str, named: Mapping[Any, Restorable]) -> dict[str, Any]:
+    """The names under a key, and the state of each."""
+    found: dict[str, Any] = {key: list(named)}
+    for place, one in enumerate(named.values()):
+        found |= prefixed(f"{key}.{place}", one.state())
+    return found
+
+
+def restore_each(key: str, state: dict[str, Any], build: Callable[[Any], T]) -> dict[Any, T]:
+    """What `state_of_each` has saved; `build` makes one for a name."""
+    named = {name: build(name) for name in state[key]}
+    for place, one in enumerate(named.values()):
+        one.restore(under(f"{key}.{place}", state))
+    return named
 
 
 def _json(value: Any) -> Any:

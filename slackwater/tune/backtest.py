@@ -14,9 +14,9 @@ import numpy as np
 
 from slackwater.progress.disorder import Disorder, Known, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
 
@@ -43,7 +43,7 @@ class Windows(Protocol):
         """The last tick of the next window after `tick` that has rows; None if nobody asks the clock for it."""
         ...
 
-    def take(self, k: int, now: int, heartbeat: int) -> Report:
+    def take(self, k: int, now: int, heartbeat: int) -> WindowLosses:
         """Take a page's rows, and report how many came too late."""
         ...
 
@@ -101,7 +101,7 @@ class StreamWindows:
         window = max(spec.last_closed(Heartbeat(tick)) + 1, spec.first_window(low))
         return spec.bounds(window)[1] - 1 if window <= spec.last_window(high) else None
 
-    def take(self, k: int, now: int, heartbeat: int) -> Report:
+    def take(self, k: int, now: int, heartbeat: int) -> WindowLosses:
         """Keep the panes of a page that some open window needs, and report the pairs that came too late."""
         last_ticks, pairs = self._pages.pairs_of(k)
         panes: list[int] = self._pages.panes_of(k)[0].tolist()
@@ -110,7 +110,7 @@ class StreamWindows:
             if place == len(self._panes) or self._panes[place] != pane:
                 self._panes.insert(place, pane)
         lost = int(pairs[: np.searchsorted(last_ticks, heartbeat, side="right")].sum())
-        return Report(QUERY, k, last_ticks, pairs, lost)
+        return WindowLosses(QUERY, k, last_ticks, pairs, lost)
 
     def end_page(self, k: int) -> None:
         """Note the heartbeat after a page."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.tune.backtest import QUERY
 from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.pages import Pages
@@ -78,7 +78,7 @@ class SourceWindows:
         self._closed, self._others = closed, others
         self._close(now)
 
-    def take(self, k: int, now: int, heartbeat: int) -> Report:
+    def take(self, k: int, now: int, heartbeat: int) -> WindowLosses:
         """Take a page's rows, and report how many of each source came too late."""
         cells = self._pages.by_source.cells_of(k)
         lost = self._add(cells, now)
@@ -86,7 +86,7 @@ class SourceWindows:
             self._lost[k], self._lost_rows[k] = lost.sum(), cells.rows[lost > 0].sum()
         spec, pairs = self._spec, self._pages.pairs_of(k)
         rows = partial(RowsBySource, cells.names, cells.panes, cells.rows, lost, spec.rows_by_window)
-        return Report(QUERY, k, *pairs, int(self._lost[k]), rows)
+        return WindowLosses(QUERY, k, *pairs, int(self._lost[k]), rows)
 
     def end_page(self, k: int) -> None:
         """Note the rows of open windows."""

@@ -7,13 +7,14 @@ still gets its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from slackwater.columns import BEFORE, SINCE, SOURCE
-from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.intervals import united
+from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.windows.runs import Bools, starts
@@ -27,7 +28,7 @@ _FIRST, _LAST = "first", "last"
 _NO_FIRST, _NO_LAST = 2**62, -(2**62)
 
 
-class GivenWindows:
+class GivenWindows(SourceTable):
     """Runs of windows, from a first to a last, for each source.
 
     >>> given = GivenWindows()
@@ -36,20 +37,29 @@ class GivenWindows:
     [3, 0, 1, 0]
     """
 
+    width = MOST_RUNS
+    new: ClassVar[dict[str, int | float]] = {"first": _NO_FIRST, "last": _NO_LAST}
+    first: Ints
+    """By source and run, the newest run first: its first window."""
+    last: Ints
+
     def __init__(self, names: Sequence[str] = ()) -> None:
         """Sources that are named have the numbers from 0 on, in this order."""
-        self._numbers = SourceNumbers(names)
-        # By source and run, the newest run first.
-        self._first: Ints = np.full((len(names), MOST_RUNS), _NO_FIRST, np.int64)
-        self._last: Ints = np.full((len(names), MOST_RUNS), _NO_LAST, np.int64)
+        super().__init__(names)
         self._changed: Bools = np.zeros(len(names), bool)
         self.highest: int | None = None
         """The last window that has been given for any source."""
 
+    def meet(self, names: list[str]) -> Ints:
+        """The numbers of some sources; those that are new get the next ones."""
+        number = super().meet(names)
+        self._changed = np.pad(self._changed, (0, len(self) - len(self._changed)))
+        return number
+
     def add(self, sources: list[str], windows: Ints) -> None:
         """These windows have been given for these sources."""
         if len(windows):
-            self.add_numbered(self._meet(sources), windows)
+            self.add_numbered(self.meet(sources), windows)
 
     def add_numbered(self, number: Ints, windows: Ints) -> None:
         """The same, of sources by number; there is one window at least."""
@@ -68,23 +78,11 @@ class GivenWindows:
         top = int(last.max())
         self.highest = top if self.highest is None else max(top, self.highest)
 
-    def _meet(self, sources: list[str]) -> Ints:
-        number = self._numbers.of(sources)
-        if (number < 0).any():
-            new = list(dict.fromkeys(sources[i] for i in np.flatnonzero(number < 0).tolist()))
-            self._numbers.meet(new, len(self._numbers) + len(new))
-            number = self._numbers.of(sources)
-            grown = ((0, len(self._numbers) - len(self._first)), (0, 0))
-            self._first = np.pad(self._first, grown, constant_values=_NO_FIRST)
-            self._last = np.pad(self._last, grown, constant_values=_NO_LAST)
-            self._changed = np.pad(self._changed, grown[0])
-        return number
-
     def _add_runs(self, source: Ints, first: Ints, last: Ints) -> None:
         """One run for each of some sources."""
-        newest = self._last[source, 0]
+        newest = self.last[source, 0]
         longer = first == newest + 1
-        self._last[source[longer], 0] = last[longer]
+        self.last[source[longer], 0] = last[longer]
         above = first > newest + 1
         if above.any():
             self._push(source[above], first[above], last[above])
@@ -92,23 +90,23 @@ class GivenWindows:
             self._insert(int(source[k]), int(first[k]), int(last[k]))
 
     def _push(self, source: Ints, first: Ints, last: Ints) -> None:
-        oldest = self._first[source, -1]
-        for runs, new in ((self._first, first), (self._last, last)):
+        oldest = self.first[source, -1]
+        for runs, new in ((self.first, first), (self.last, last)):
             runs[source, 1:] = runs[source, :-1]
             runs[source, 0] = new
-        self._first[source, -1] = np.minimum(self._first[source, -1], oldest)
+        self.first[source, -1] = np.minimum(self.first[source, -1], oldest)
 
     def _insert(self, source: int, first: int, last: int) -> None:
         """A run below the newest: between, or as part of, those that are there."""
         runs = list(united([*self._runs(source), (first, last)], touching=1))
         while len(runs) > MOST_RUNS:
             runs[:2] = [(runs[0][0], runs[1][1])]
-        self._first[source], self._last[source] = _NO_FIRST, _NO_LAST
+        self.first[source], self.last[source] = _NO_FIRST, _NO_LAST
         for place, (low, high) in enumerate(reversed(runs)):
-            self._first[source, place], self._last[source, place] = low, high
+            self.first[source, place], self.last[source, place] = low, high
 
     def _runs(self, source: int) -> list[tuple[int, int]]:
-        pairs = zip(self._first[source].tolist(), self._last[source].tolist(), strict=True)
+        pairs = zip(self.first[source].tolist(), self.last[source].tolist(), strict=True)
         return [(low, high) for low, high in pairs if low <= high]
 
     def count(self, sources: list[str], first: Ints, last: Ints) -> Ints:
@@ -123,10 +121,10 @@ class GivenWindows:
         """The same, of sources by number, all of which are known."""
         found = np.zeros(len(number), np.int64)
         # Rows on time lie behind the newest run of their source.
-        late = np.flatnonzero(first <= self._last[number, 0])
+        late = np.flatnonzero(first <= self.last[number, 0])
         if len(late):
-            low = np.maximum(self._first[number[late]], first[late, None])
-            high = np.minimum(self._last[number[late]], last[late, None])
+            low = np.maximum(self.first[number[late]], first[late, None])
+            high = np.minimum(self.last[number[late]], last[late, None])
             found[late] = np.maximum(high - low + 1, 0).sum(1)
         return found
 
@@ -159,8 +157,8 @@ class GivenWindows:
         """The entries whose source is known; of each, by run, the first and last given window inside."""
         number = self._numbers.of(sources)
         known = np.flatnonzero(number >= 0)
-        low = np.maximum(self._first[number[known]], first[known, None])
-        return known, low, np.minimum(self._last[number[known]], last[known, None])
+        low = np.maximum(self.first[number[known]], first[known, None])
+        return known, low, np.minimum(self.last[number[known]], last[known, None])
 
     def late_ranges(self, sources: Sequence[str], spec: WindowSpec) -> pl.DataFrame:
         """The times of all given windows of some sources: SOURCE, SINCE, BEFORE, the ranges of a source apart."""
@@ -177,22 +175,22 @@ class GivenWindows:
         """Runs of the sources that have changed since this was last asked, or of all; None if there are none."""
         wanted = np.arange(len(self._numbers)) if whole else np.flatnonzero(self._changed)
         self._changed[:] = False
-        first, last = self._first[wanted], self._last[wanted]
+        first, last = self.first[wanted], self.last[wanted]
         there = first <= last
         if not there.any():
             return None
         names = pl.Series(self._numbers.names, dtype=pl.String)[np.repeat(wanted, there.sum(1))]
         return pl.DataFrame({SOURCE: names, _FIRST: first[there], _LAST: last[there]})
 
-    def restore(self, tables: Sequence[pl.DataFrame]) -> None:
+    def load(self, tables: Sequence[pl.DataFrame]) -> None:
         """Continue from what `table` gave: a whole one, then the changes since."""
         for table in tables:
-            number = self._meet(table[SOURCE].to_list())
+            number = self.meet(table[SOURCE].to_list())
             # The runs of a source lie together, the newest first.
             begins = starts(number)
             place = np.arange(len(number)) - np.repeat(begins, np.diff(begins, append=len(number)))
-            self._first[number], self._last[number] = _NO_FIRST, _NO_LAST
-            self._first[number, place] = table[_FIRST].to_numpy()
-            self._last[number, place] = table[_LAST].to_numpy()
+            self.first[number], self.last[number] = _NO_FIRST, _NO_LAST
+            self.first[number, place] = table[_FIRST].to_numpy()
+            self.last[number, place] = table[_LAST].to_numpy()
         self._changed[:] = False
-        self.highest = int(self._last.max()) if len(self._last) else None
+        self.highest = int(self.last.max()) if len(self.last) else None

@@ -28,8 +28,8 @@ from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.learned.learned import learned
-from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 from tests.kit.emissions import World
 
 #: What a policy's description may be made of.
@@ -160,7 +160,7 @@ def happen(tracker: Tracker, number: int, event: Happening, needs: frozenset[str
         tracker.admit(number)
         lost = int((every <= tracker.heartbeat.tick).sum())
         tracker.arrive(page(event.at, event.stamps, event.missing, needs))
-        tracker.hear(Report("q", number, *np.unique(every, return_counts=True), lost))
+        tracker.hear(WindowLosses("q", number, *np.unique(every, return_counts=True), lost))
     tracker.tick(event.at)
 
 

@@ -23,7 +23,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.report import Report
+from slackwater.progress.window_losses import WindowLosses
 from slackwater.testing import ArrowPage, ListSink, Script
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
@@ -224,7 +224,7 @@ class Listening(BoundedTracker):
         super().__init__(0, None)
         self.heard: list[tuple[int, int]] = []
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         self.heard.append((report.page, report.all))
 
 

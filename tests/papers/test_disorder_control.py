@@ -27,9 +27,9 @@ from slackwater.papers.max_delay import MaxDelay, MaxDelayTracker, max_delay
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 
 SEQUENCE, TIMESTAMP = TimeDomain.SEQUENCE, TimeDomain.TIMESTAMP
 SECOND = 1_000_000
@@ -41,9 +41,9 @@ def arrival(times: list[int] | Ints, at: int = 0) -> Arrival:
     return Arrival(rows=len(times), missing=0, lowest=lowest, highest=highest, at=at, total=sum(times))
 
 
-def report(times: list[int] | Ints, heartbeat: Heartbeat, page: int = 0) -> Report:
+def report(times: list[int] | Ints, heartbeat: Heartbeat, page: int = 0) -> WindowLosses:
     last_ticks, pairs = np.unique(np.array(times, dtype=np.int64), return_counts=True)
-    return Report("q", page, last_ticks, pairs, int(pairs[last_ticks <= heartbeat.tick].sum()))
+    return WindowLosses("q", page, last_ticks, pairs, int(pairs[last_ticks <= heartbeat.tick].sum()))
 
 
 # --- the experiments of the paper
@@ -219,7 +219,7 @@ def test_too_many_drops_delay_the_heartbeat_and_too_few_forward_it() -> None:
     def offset_after(lost: int) -> int:
         tracker = disorder_control("10%").tracker(SEQUENCE)
         tracker.arrive(arrival([0, 80, 160]))
-        tracker.hear(Report("q", 1, np.array([5]), np.array([100]), lost))
+        tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([100]), lost))
         tracker.arrive(arrival([80]))
         return int(tracker._offset)
 
@@ -235,7 +235,7 @@ def test_the_offset_waits_for_pairs_enough_to_tell_the_share() -> None:
     tracker.arrive(arrival([0, 80, 160]))
     offsets = []
     for _ in range(4):
-        tracker.hear(Report("q", 1, np.array([5]), np.array([7]), 0))
+        tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([7]), 0))
         tracker.arrive(arrival([80]))
         offsets.append(tracker._offset)
     assert offsets == [0, 0, -10, -10]
@@ -246,7 +246,7 @@ def test_the_offset_is_refreshed_as_often_as_was_asked_for() -> None:
     offsets = []
     for at in (0.0, 0.1, 0.9, 1.2, 2.0, 2.1, 2.3):
         tracker.arrive(arrival([0, 80, 160], at=int(at * SECOND)))
-        tracker.hear(Report("q", 1, np.array([5]), np.array([100]), 0))
+        tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([100]), 0))
         offsets.append(tracker._offset)
     assert offsets == [0, -10, -10, -20, -20, -20, -30]
 
@@ -254,11 +254,11 @@ def test_the_offset_is_refreshed_as_often_as_was_asked_for() -> None:
 def test_while_the_stream_catches_up_with_the_heartbeat_it_is_not_delayed_further() -> None:
     tracker = disorder_control("10%").tracker(SEQUENCE)
     tracker.arrive(arrival([0, 80, 160]))
-    tracker.hear(Report("q", 1, np.array([5]), np.array([100]), 100))
+    tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([100]), 100))
     tracker.arrive(arrival([80]))
     assert tracker._offset == 40
     for _ in range(5):
-        tracker.hear(Report("q", 1, np.array([5]), np.array([100]), 100))
+        tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([100]), 100))
         tracker.arrive(arrival([80]))
     assert tracker._offset == 40
 
@@ -269,7 +269,7 @@ def test_the_heartbeat_is_never_beyond_what_was_seen() -> None:
     tracker.arrive(arrival([-10_000]))
     for k in range(100):
         tracker.arrive(arrival([k, k + 1]))
-        tracker.hear(Report("q", 1, np.array([5]), np.array([100]), 0))
+        tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([100]), 0))
     assert tracker.heartbeat == Heartbeat(100)
 
 
@@ -376,7 +376,7 @@ def test_metrics_show_the_offset_and_the_share() -> None:
     tracker = disorder_control("10%").tracker(TIMESTAMP)
     assert tracker.metrics()["mean"] == "none"
     tracker.arrive(arrival([0, 80 * SECOND, 160 * SECOND]))
-    tracker.hear(Report("q", 1, np.array([5]), np.array([200]), 10))
+    tracker.hear(WindowLosses("q", 1, np.array([5]), np.array([200]), 10))
     tracker.arrive(arrival([80 * SECOND]))
     assert tracker.metrics() == {
         "mean": "1970-01-01 00:01:20",

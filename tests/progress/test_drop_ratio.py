@@ -15,13 +15,14 @@ from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, report, required, run
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.credible_time import CredibleTime
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.drop_ratio.budget import kept_free
+from slackwater.progress.drop_ratio.budget import mean_within
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
-from slackwater.progress.drop_ratio.losses import Rows
+from slackwater.progress.drop_ratio.lateness import LateRows
+from slackwater.progress.drop_ratio.loss_curve import RecentRows
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.reference import Reference
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 from tests.kit import streams  # noqa: F401  (the profile of all random tests)
@@ -215,7 +216,7 @@ def test_rows_from_the_far_past_do_not_stop_time() -> None:
 
 
 def test_a_first_row_from_the_far_future_is_found_out() -> None:
-    reference = Reference()
+    reference = CredibleTime()
     reference.pass_page(10**12, rows=1)
     for time in range(0, 1000, 10):
         reference.pass_page(time, rows=1)
@@ -223,7 +224,7 @@ def test_a_first_row_from_the_far_future_is_found_out() -> None:
 
 
 def test_a_gap_in_time_is_believed_when_other_rows_confirm_it() -> None:
-    reference = Reference()
+    reference = CredibleTime()
     for time in range(0, 100, 10):
         reference.pass_page(time, rows=1)
     assert [reference.pass_page(t, rows=1) for t in (10_000, 10_010, 10_020)] == [False, False, True]
@@ -308,8 +309,8 @@ def test_the_slack_is_the_least_that_loses_the_share_where_reports_alone_count(
 
 
 @given(st.floats(0, 1e6), st.floats(1, 50), st.floats(0, 4))
-def test_what_is_kept_free_is_so_many_standard_deviations(budget: float, dispersion: float, z: float) -> None:
-    mean = float(kept_free(budget, dispersion, z))
+def test_the_reserve_is_so_many_standard_deviations(budget: float, dispersion: float, z: float) -> None:
+    mean = float(mean_within(budget, dispersion, z))
     assert 0 <= mean <= budget * (1 + 1e-9) + 1e-6
     assert mean + z * np.sqrt(dispersion * mean) == pytest.approx(budget, rel=1e-5, abs=1e-3)
 
@@ -321,11 +322,11 @@ def test_rows_that_lie_within_a_window_are_lost_to_it_only_at_its_end() -> None:
     query.pairs = [1000] * 50
     values, weights = np.full((50, 2), -np.inf), np.zeros((50, 2))
     values[:, 0], weights[:, 0] = 10, 1000
-    rows = Rows(values, weights, np.full(50, np.inf), advance=10_000_000, stretch=100)
-    losses = query.losses(rows, exactly=False)
-    assert losses is not None
-    assert losses.slack(0.02, None) == 0
-    assert losses.slack(0.005, None) == 10
+    rows = RecentRows(LateRows.of(values, weights), weights.sum(1), np.full(50, np.inf), advance=10_000_000)
+    curve = query.curve(rows)
+    assert curve is not None
+    assert curve.slack(0.02) == 0
+    assert curve.slack(0.005) == 10
 
 
 def test_metrics_show_shares_slack_and_lateness() -> None:

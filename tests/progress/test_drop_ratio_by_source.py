@@ -21,8 +21,8 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.delay_classes import DelayClasses
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.seen_by_class import _by_class
-from slackwater.progress.report import Report, RowsBySource
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK, TimeDomain
+from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.windows.spec import WindowSpec
 from tests.kit import streams  # noqa: F401  (the profile of all random tests)
 from tests.kit.policy_checks import kept, plain
@@ -162,7 +162,7 @@ def test_heartbeats_of_a_hundred_thousand_sources_are_cheap() -> None:
         times = (now - usual - rng.exponential(5, n) * SECOND).astype(np.int64)
         by = RowsBySource(names, times // (60 * SECOND), ones, 0 * ones, spec.rows_by_window)
         panes, rows = np.unique(by.panes, return_counts=True)
-        told = Report("q", page, *spec.rows_by_window(panes, rows), 0, lambda by=by: by)
+        told = WindowLosses("q", page, *spec.rows_by_window(panes, rows), 0, lambda by=by: by)
         sources = SourceArrivals(names, ones, times, times)
         came = Arrival(n, 0, int(times.min()), int(times.max()), now, sketch=sketch_of(times), sources=sources)
         begin = process_time()

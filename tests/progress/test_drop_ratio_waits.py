@@ -9,10 +9,10 @@ import pytest
 
 from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, hindsight_in_every_stretch, run
-from slackwater.progress.drop_ratio.budget import AHEAD, Budget, Still
+from slackwater.progress.drop_ratio.budget import AHEAD, RemainingBudget
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
-from slackwater.progress.drop_ratio.losses import STANDS_FOR, Losses, Rows, _by_lateness
+from slackwater.progress.drop_ratio.lateness import Lateness, LateRows, ranks_of
+from slackwater.progress.drop_ratio.loss_curve import STANDS_FOR, LossCurve, LossPart, _lost_at, stands_for
 from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
@@ -109,8 +109,7 @@ def test_the_first_window_waits_as_long_as_the_others() -> None:
 def test_a_row_that_only_some_cells_could_show_stands_for_more_than_one() -> None:
     """Before the last of four cells the stream was 3 ticks old, so only that cell could show a row 3 ticks late."""
     spans = np.array([0.0, 1.0, 2.0, 3.0])
-    rows = Rows(np.zeros((4, 1)), np.ones((4, 1)), spans, advance=4.0, stretch=100.0)
-    found = rows.stands_for(np.array([0.5, 2.0, 3.0, 9.0]), np.ones(4))
+    found = stands_for(np.array([0.5, 2.0, 3.0, 9.0]), np.ones(4), spans)
     assert found.tolist() == [4 / 3, 2.0, 4.0, STANDS_FOR]
 
 
@@ -118,8 +117,8 @@ def test_fewer_rows_to_come_leave_less_to_be_lost() -> None:
     """With a gap ahead only half of the rows come, so the stretch may lose less of those that do."""
     pairs, lost = 1000.0, np.full(len(AHEAD), 3.0)
     first, stays = np.zeros(len(AHEAD), np.int64), (1 - AHEAD) * pairs
-    even, gap = (Budget(Still(pairs, first, stays, part * AHEAD * pairs), lost) for part in (1.0, 0.5))
-    assert 0 < gap.share(P, 1.0) < even.share(P, 1.0)
+    even, gap = (RemainingBudget(pairs, first, stays, part * AHEAD * pairs) for part in (1.0, 0.5))
+    assert 0 < gap.share(P, lost, 1.0) < even.share(P, lost, 1.0)
 
 
 def test_a_few_rows_do_not_tell_how_late_one_of_a_hundred_comes() -> None:
@@ -160,17 +159,13 @@ def test_late_rows_in_the_newest_cells_ask_for_more_slack_and_in_the_oldest_for_
 
 
 def _slack(values: Floats) -> float:
-    nothing_told = (np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
-    return Losses(_rows(values), np.full(len(values), 100.0), nothing_told, 90, 0.0, 10).slack(P, None)
-
-
-def _rows(values: Floats) -> Rows:
-    return Rows(values, np.ones(values.shape), np.full(len(values), np.inf), 90.0, 90.0)
+    late = LateRows.of(values, np.ones(values.shape))
+    return LossCurve([LossPart(1.0, late, 10)], np.full(len(values), 100.0), np.full(len(values), np.inf)).slack(P)
 
 
 def test_rows_from_the_far_past_do_not_hide_what_others_lose() -> None:
     """Beside a lateness of 2 ** 62 that of other rows is lost in rounding, if they are summed up together."""
     late, weights = np.array([1.0, 3.0, 30.0, 2.0**62]), np.array([5.0, 4.0, 2.0, 1.0])
-    lost = _by_lateness(late, weights, np.array([0.0, 2.0, 30.0]), 10)
+    lost = _lost_at(late, weights, np.array([0.0, 2.0, 30.0]), 10)
     expected = [(weights * np.clip(late - slack, 0, 10)).sum() / 10 for slack in (0, 2, 30)]
     assert lost.tolist() == pytest.approx(expected)

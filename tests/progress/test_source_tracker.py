@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.progress.bounds import source_tracker
-from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.testing import Script, arrow_plan
 from tests.kit.emissions import STEADY

@@ -243,7 +243,7 @@ def test_given_windows_are_known_one_by_one_until_there_are_too_many_runs(
         tables += [] if table is None else [table]
         if k in restarts:
             given = GivenWindows()
-            given.restore(tables)
+            given.load(tables)
     for source, windows in wanted.items():
         every = np.arange(-25, 26)
         found = given.count([source] * len(every), every, every)

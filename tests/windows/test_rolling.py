@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from slackwater.errors import QueryError
 from slackwater.plan.node import PlanNode, describe
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.progress.window_losses import WindowLosses
 from slackwater.spark.storage import journal_files
 from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.windows.per_row import count_windows, range_windows, row_store, scans
@@ -281,7 +281,7 @@ def test_the_plan_says_that_each_row_has_a_window() -> None:
 
 def test_a_page_is_reported_as_one_pair_a_row() -> None:
     script = Script(plan({"range": 5}, 0, [], {"n": AGGREGATES["n"]}))
-    heard: list[Report] = []
+    heard: list[WindowLosses] = []
     script.executor.graph.nodes["source:s"].operator.hear = heard.append  # type: ignore[method-assign]
     script.page(frame([[7], [3], [7]])).page(frame([[5], [9], [None]]))
     report = heard[-1]

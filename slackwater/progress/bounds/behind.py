@@ -14,9 +14,9 @@ from slackwater.progress.bounds.skew import Pair, SkewMatrix
 from slackwater.progress.bounds.user_settings import Length, length, show_wall, ticks, wall
 from slackwater.progress.disorder import Disorder, SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain
 from slackwater.progress.time_kinds import LatentTracker, is_stamped
+from slackwater.progress.window_losses import WindowLosses
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class BehindTracker(Tracker):
     def admit(self, page: int) -> None:
         self._own.admit(page)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         self._own.hear(report)
 
     def tick(self, now: int) -> None:

@@ -7,29 +7,23 @@ heartbeat of the stream then is right for those that have not shown up yet, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
+from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.environments import PerSource, sensor_bounds
-from slackwater.progress.bounds.groups import aggregate
-from slackwater.progress.bounds.skew_policy import known_sources, progressing
-from slackwater.progress.bounds.source_tracker import DiscoveredSources, StreamTracker
+from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import (
-    Groups,
     Length,
     Named,
     call,
     length,
     read,
-    read_groups,
-    read_ordered,
     show,
-    show_groups,
     show_wall,
     spread,
     ticks,
@@ -37,42 +31,18 @@ from slackwater.progress.bounds.user_settings import (
 )
 from slackwater.progress.time import Span, TimeDomain
 
-#: Application time per wall-clock time: a ratio, or so much of the stream's time in so many ticks of the clock.
+#: Application time per wall-clock time: a ratio, or a stretch of the stream's time and the ticks for it.
 Rate = Fraction | tuple[Length, int]
 
 
-class Environment(Protocol):
-    """The settings that all environments have; see `sensors`."""
-
-    @property
-    def latency(self) -> int | Named[int]: ...
-    @property
-    def timeout(self) -> int | None: ...
-    @property
-    def unit(self) -> int | None: ...
-    @property
-    def indirect(self) -> bool: ...
-    @property
-    def groups(self) -> Groups | None: ...
-    @property
-    def ordered(self) -> bool: ...
-
-
 @dataclass(frozen=True)
-class Sensors:
+class Sensors(Environment):
     """Sensors with clocks of their own; see `sensors`."""
 
     deviation: Length | Named[Length]
     rate: Rate | Named[Rate] | None = None
-    latency: int | Named[int] = 0
-    timeout: int | None = None
     ties: bool = False
-    unit: int | None = None
-    indirect: bool = True
-    groups: Groups | None = None
-    ordered: bool = False
 
-    needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = True
 
     def tracker(self, domain: TimeDomain) -> StreamTracker:
@@ -88,9 +58,7 @@ class Sensors:
                 ties=self.ties,
             )
 
-        return environment_tracker(
-            bounds, named_sources(self.groups, self.deviation, self.rate, self.latency), self
-        )
+        return self.equal_sources(bounds, self.deviation, self.rate)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -99,7 +67,7 @@ class Sensors:
             show(self.deviation, repr),
             rate=None if self.rate is None else show(self.rate, _show_rate),
             ties="True" if self.ties else None,
-            **common_settings(self),
+            **self.settings(),
         )
 
 
@@ -148,44 +116,9 @@ def sensors(
     return Sensors(
         read(deviation, length, "deviation"),
         None if rate is None else read(rate, _rate, "rate"),
-        read(latency, wall, "latency"),
-        None if timeout is None else wall(timeout, "timeout", least=1),
         ties,
-        None if unit is None else wall(unit, "unit", least=1),
-        indirect,
-        read_groups(groups),
-        read_ordered(ordered, groups),
+        **read_environment(latency, timeout, unit, groups, ordered, indirect),
     )
-
-
-def named_sources(groups: Groups | None, *settings: object) -> tuple[str, ...] | None:
-    """The sources, where some setting names them; they must agree, which `spread` checks."""
-    for setting in settings:
-        if isinstance(setting, Named):
-            return setting.names
-    if isinstance(groups, Named):
-        return tuple(sorted({name for _, members in groups.items for name in members}))
-    return None
-
-
-def environment_tracker(
-    bounds: Callable[[tuple[str, ...]], PerSource],
-    names: tuple[str, ...] | None,
-    policy: Environment,
-) -> StreamTracker:
-    """A fresh tracker for sources that have names, or for those that show up as the stream goes on."""
-    timeout, unit, indirect, ordered = policy.timeout, policy.unit, policy.indirect, policy.ordered
-    if names is not None:
-        return known_sources(
-            bounds(names), timeout=timeout, unit=unit, indirect=indirect, groups=policy.groups, ordered=ordered
-        )
-    if policy.groups is not None:
-        # Equal sources are one group, and two of them stand for all.
-        one = aggregate(bounds(("a", "b")), {"": ["a", "b"]})
-        return StreamTracker(progressing(one, timeout=timeout, unit=unit, indirect=False))
-    build = partial(progressing, timeout=timeout, unit=unit, indirect=indirect, ordered=ordered)
-    one_of_all = bounds(("a source",))
-    return DiscoveredSources(lambda slots: build(one_of_all.repeated(slots)))
 
 
 def _rate(rate: Any, what: str) -> Rate:
@@ -211,15 +144,3 @@ def _show_rate(rate: Rate) -> str:
     if rate.denominator == 1:
         return str(rate)
     return repr(float(rate)) if Fraction(str(float(rate))) == rate else repr(rate)
-
-
-def common_settings(policy: Environment) -> dict[str, str | None]:
-    """The settings that all environments have, as the user would write them; None for those left out."""
-    return {
-        "latency": None if policy.latency == 0 else show(policy.latency, show_wall),
-        "timeout": None if policy.timeout is None else show_wall(policy.timeout),
-        "unit": None if policy.unit is None else show_wall(policy.unit),
-        "indirect": None if policy.indirect else "False",
-        "groups": show_groups(policy.groups),
-        "ordered": "True" if policy.ordered else None,
-    }

@@ -10,13 +10,13 @@ import numpy as np
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
-#: So many sources are named that hold time back.
+#: Sources that metrics name, of those that hold time back.
 _SHOWN = 5
 
 
@@ -73,9 +73,17 @@ def punctuated(column: str, timeout: str | timedelta | None = None, *, everyone:
     return Punctuated(column, read_timeout(timeout), everyone)
 
 
+class Senders(SourceTable):
+    """The sources of a stream, with what each has promised."""
+
+    new: ClassVar[dict[str, int | float]] = {"beats": MIN_TICK}
+    beats: Ints
+
+
 class PunctuatedTracker(SilenceTracker):
     """Repeats what the senders promised."""
 
+    STATE = (*SilenceTracker.STATE, "_of_all", "_senders")
     promised_by_sender: ClassVar[bool] = True
 
     def __init__(self, timeout: int | None, everyone: str | None) -> None:
@@ -83,21 +91,21 @@ class PunctuatedTracker(SilenceTracker):
         self._everyone = everyone
         self._of_all = MIN_TICK
         """What was promised for everyone."""
-        self._numbers = SourceNumbers([])
-        self._beats: Ints = np.empty(0, dtype=np.int64)
+        self._senders = Senders()
 
     def by_source(self) -> SourceHeartbeats | None:
         """What each sender has promised."""
-        if not len(self._numbers):
+        if not len(self._senders):
             return None
-        return SourceHeartbeats(self._numbers.names, self._beats, self._of_all)
+        # A copy: who asks may keep it.
+        return SourceHeartbeats(self._senders.names, self._senders.beats.copy(), self._of_all)
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's punctuations."""
         self._saw(arrival)
         if arrival.sources is not None:
             self._arrive_from(arrival.sources)
-            self._raise(int(self._beats.min()) if len(self._beats) else self._of_all)
+            self._raise(int(self._senders.beats.min()) if len(self._senders) else self._of_all)
         elif arrival.punctuation is not None:
             self._raise(arrival.punctuation)
 
@@ -106,42 +114,26 @@ class PunctuatedTracker(SilenceTracker):
         wake = self.wake_at()
         super().tick(now)
         if wake is not None and now >= wake:
-            self._beats = np.maximum(self._beats, self._highest)
+            self._senders.beats = np.maximum(self._senders.beats, self._highest)
 
     def wake_at(self) -> int | None:
         """When the silence will have lasted for `timeout`; None if no sender is waited for."""
-        lowest = int(self._beats.min()) if len(self._beats) else self._heartbeat
+        lowest = int(self._senders.beats.min()) if len(self._senders) else self._heartbeat
         if self._timeout is None or min(lowest, self._heartbeat) >= self._highest:
             return None
         return self._last_arrival + self._timeout
 
     def _arrive_from(self, sources: SourceArrivals) -> None:
-        senders = [name for name in sources.names if name != self._everyone]
-        numbers = self._numbers.meet(senders, len(self._numbers) + len(senders))
-        grown = np.full(len(self._numbers), MIN_TICK, dtype=np.int64)
-        grown[: len(self._beats)] = self._beats
+        own = np.array([name != self._everyone for name in sources.names], dtype=bool)
+        numbers = self._senders.meet([name for name in sources.names if name != self._everyone])
+        beats = self._senders.beats
         if sources.punctuation is not None:
-            own = np.array([name != self._everyone for name in sources.names], dtype=bool)
-            grown[numbers] = np.maximum(grown[numbers], sources.punctuation[own])
+            beats[numbers] = np.maximum(beats[numbers], sources.punctuation[own])
             self._of_all = max(self._of_all, int(sources.punctuation[~own].max(initial=MIN_TICK)))
-        self._beats = np.maximum(grown, self._of_all)
-
-    def state(self) -> dict[str, Any]:
-        """Promises by source."""
-        return {
-            "names": list(self._numbers.names),
-            "beats": self._beats.copy(),
-            "of_all": self._of_all,
-            **super().state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self._numbers = SourceNumbers(state["names"])
-        self._beats = np.asarray(state["beats"], dtype=np.int64)
-        self._of_all = int(state["of_all"])
-        super().restore(state)
+        self._senders.beats = np.maximum(beats, self._of_all)
 
     def metrics(self) -> dict[str, Any]:
         """The sources that hold time back."""
-        return {"furthest_behind": SourceHeartbeats(self._numbers.names, self._beats, MIN_TICK).lowest(_SHOWN)}
+        return {
+            "furthest_behind": SourceHeartbeats(self._senders.names, self._senders.beats, MIN_TICK).lowest(_SHOWN)
+        }

@@ -5,32 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any
 
 from slackwater.errors import QueryError
-from slackwater.events import decision
-from slackwater.progress.bounds.generator import HeartbeatGenerator
-from slackwater.progress.bounds.groups import aggregate, numbered, similar
-from slackwater.progress.bounds.skew import Bound, Pair, SkewBounds, SkewMatrix, TuplePair
-from slackwater.progress.bounds.source_tracker import KnownSources, StreamTracker
-from slackwater.progress.bounds.user_settings import (
-    Groups,
-    Length,
-    Named,
-    call,
-    length,
-    read,
-    read_groups,
-    read_ordered,
-    show,
-    show_groups,
-    show_wall,
-    spread,
-    ticks,
-    wall,
-)
+from slackwater.progress.bounds.environment import Environment, read_environment
+from slackwater.progress.bounds.skew import Bound, Pair, SkewMatrix, TuplePair
+from slackwater.progress.bounds.source_tracker import StreamTracker
+from slackwater.progress.bounds.user_settings import Length, call, length, show_wall, spread, ticks, wall
 from slackwater.progress.sources import source_names, whole
 from slackwater.progress.time import Span, TimeDomain
 
@@ -73,20 +54,12 @@ Written = Timed | Tuples | Pair | TuplePair
 
 
 @dataclass(frozen=True)
-class Skew:
+class Skew(Environment):
     """Skew bounds between the sources of a stream; see `skew`."""
 
     bounds: tuple[tuple[tuple[str, str], tuple[Written, ...]], ...]
     sources: tuple[str, ...] | None
     """Sorted; None: the stream is one source."""
-    latency: int | Named[int] = 0
-    timeout: int | None = None
-    unit: int | None = None
-    indirect: bool = True
-    groups: Groups | None = None
-    ordered: bool = False
-
-    needs: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def needs_sources(self) -> bool:
@@ -102,15 +75,7 @@ class Skew:
 
     def tracker(self, domain: TimeDomain) -> StreamTracker:
         """A fresh tracker; refuses bounds that need a timeout and have none."""
-        return known_sources(
-            self.matrix(domain),
-            timeout=self.timeout,
-            unit=self.unit,
-            indirect=self.indirect,
-            groups=self.groups,
-            named=self.sources is not None,
-            ordered=self.ordered,
-        )
+        return self.known_sources(self.matrix(domain), named=self.sources is not None)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -121,17 +86,7 @@ class Skew:
             written = "{" + each + "}"
             spoken_of = sorted({name for pair, _ in self.bounds for name in pair})
             sources = None if tuple(spoken_of) == self.sources else repr(list(self.sources))
-        return call(
-            "skew",
-            written,
-            latency=None if self.latency == 0 else show(self.latency, show_wall),
-            timeout=None if self.timeout is None else show_wall(self.timeout),
-            sources=sources,
-            unit=None if self.unit is None else show_wall(self.unit),
-            indirect=None if self.indirect else "False",
-            groups=show_groups(self.groups),
-            ordered="True" if self.ordered else None,
-        )
+        return call("skew", written, sources=sources, **self.settings())
 
 
 _STREAM = ("",)
@@ -154,6 +109,7 @@ def skew(
     c + t has a timestamp > τ − δ. For ("slow", "slow") it is the disorder inside one source. Write t as wall-clock
     time and δ as a stretch of the stream's time:
 
+    >>> import numpy as np
     >>> from slackwater.progress.arrival import Arrival, SourceArrivals
     >>> policy = skew({("fast", "slow"): (0, 5), ("fast", "fast"): (0, 0)}, timeout="1 minute")
     >>> tracker = policy.tracker(TimeDomain.SEQUENCE)
@@ -190,18 +146,9 @@ def skew(
         written, names = _square(bounds, sources)
     else:
         raise QueryError(f"skew({bounds!r}): write bounds by names, as in {{('fast', 'slow'): (0, '5 seconds')}}")
-    late = read(latency, wall, "latency")
-    spread(late, names or _STREAM, "latency")
-    return Skew(
-        tuple(sorted((pair, found) for pair, found in written.items() if found)),
-        names,
-        late,
-        None if timeout is None else wall(timeout, "timeout", least=1),
-        None if unit is None else wall(unit, "unit", least=1),
-        indirect,
-        read_groups(groups),
-        read_ordered(ordered, groups),
-    )
+    settings = read_environment(latency, timeout, unit, groups, ordered, indirect)
+    spread(settings["latency"], names or _STREAM, "latency")
+    return Skew(tuple(sorted((pair, found) for pair, found in written.items() if found)), names, **settings)
 
 
 def _between(
@@ -279,59 +226,3 @@ def _ticks(bound: Written, domain: TimeDomain) -> Bound:
 
 def _shown(bounds: tuple[Written, ...]) -> str:
     return "None" if not bounds else str(bounds[0]) if len(bounds) == 1 else f"[{', '.join(map(str, bounds))}]"
-
-
-def known_sources(
-    bounds: SkewBounds,
-    *,
-    timeout: int | None,
-    unit: int | None,
-    indirect: bool,
-    groups: Groups | None,
-    named: bool = True,
-    ordered: bool = False,
-) -> StreamTracker:
-    """A tracker for sources that the bounds name (or for the one that is the stream), grouped if so wished."""
-    if groups is None:
-        generator = progressing(bounds, timeout=timeout, unit=unit, indirect=indirect, ordered=ordered)
-        return KnownSources(generator, bounds.names) if named else StreamTracker(generator)
-    closed = _closed(bounds) if indirect else bounds
-    chosen = _picked(closed, groups) if isinstance(groups, int) else {k: list(m) for k, m in groups.items}
-    group_of = np.empty(len(bounds.names), dtype=np.int64)
-    for g, members in enumerate(numbered(bounds.names, chosen)):
-        group_of[members] = g
-    generator = progressing(aggregate(closed, chosen), timeout=timeout, unit=unit, indirect=False)
-    return KnownSources(generator, bounds.names, group_of) if named else StreamTracker(generator)
-
-
-def _closed(bounds: SkewBounds) -> SkewBounds:
-    """B*, or B where B* would have to be stored for too many sources; the groups' bounds are the weaker for it."""
-    try:
-        return bounds.closure()
-    except QueryError as error:
-        decision("skew.bounds_kept", error=error)
-        return bounds
-
-
-def _picked(bounds: SkewBounds, most: int) -> dict[str, list[Any]]:
-    """Groups of similar sources, called after their first."""
-    return {
-        f"{bounds.names[group[0]]} and {len(group) - 1} more" if len(group) > 1 else bounds.names[group[0]]: group
-        for group in similar(bounds, most).values()
-    }
-
-
-def progressing(
-    bounds: SkewBounds, *, timeout: int | None, unit: int | None, indirect: bool, ordered: bool = False
-) -> HeartbeatGenerator:
-    """A generator that lets no row wait for ever (S1 section 3.4)."""
-    generator = HeartbeatGenerator(bounds, timeout=timeout, unit=unit, indirect=indirect, ordered=ordered)
-    if timeout is None and (two := generator.bounds.unsettled()):
-        named = len(bounds.names) > 1 and bounds.names[0] != "0"
-        where = f" of {two[1]!r} behind {two[0]!r}" if named else ""
-        raise QueryError(
-            f"these bounds need a timeout (S1 Theorem 3.3): no time-based bound{where} comes down to delta 0, so "
-            "the last rows would wait for ever when all sources pause; write the silence after which all has "
-            "come, as in timeout='1 minute'"
-        )
-    return generator

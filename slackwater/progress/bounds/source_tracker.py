@@ -11,9 +11,9 @@ import numpy as np
 from slackwater.errors import JournalError
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.generator import HeartbeatGenerator
-from slackwater.progress.bounds.source_numbers import SourceNumbers
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from slackwater.progress.sources import Floats, Ints
 
-#: The part of a budget that is planned with: rows may begin to come later than those before.
+#: The share of a budget that is planned with: rows may begin to come later than those before. With 0.95 more cases
+#: lose too much, with 0.92 waits are 0.01 longer (docs/rooms/progress.md).
 PLANNED = 0.94
-#: Standard deviations of the losses that are kept free.
-FREE = 1.5
-#: In this part of a stretch losses cannot be answered, for they have not been seen; what chance does later can.
+#: Standard deviations of the losses that are held in reserve for chance.
+RESERVE = 1.5
+#: Part of a stretch: losses of so long cannot be answered, for they have not been seen; later ones can.
 UNSEEN = 0.2
-#: The rest of the budget must do for these parts of a stretch.
+#: Parts of a stretch: the budget must do until each of them has passed.
 AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
 _UNSEEN = np.minimum(1.0, UNSEEN / AHEAD)
 
 
-def kept_free(budget: Floats | float, dispersion: Floats | float, deviations: float) -> Floats:
-    """What may be expected to be lost, so that with so many standard deviations it is still within the budget."""
+def mean_within(budget: Floats | float, dispersion: Floats | float, deviations: float) -> Floats:
+    """The losses to expect at most: with these standard deviations more they are still within the budget."""
     budget = np.maximum(budget, 0.0)
     half = deviations * deviations * dispersion / 2
     found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * (budget + half / 2)))
     return found
 
 
-def kept_free_of_one(budget: float, deviations: float) -> float:
-    """The same of one budget, with a dispersion of 1: for a single number numpy takes ten times as long."""
-    budget, half = max(budget, 0.0), deviations * deviations / 2
-    return max(0.0, budget + half - deviations * math.sqrt(budget + half / 2))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Still:
-    """The stretches to come, each of which ends when a part of AHEAD has passed; whatever was lost."""
+class RemainingBudget:
+    """The stretches to come, each of which ends when a part of AHEAD has passed, and what they may still lose."""
 
     pairs: float
     """Pairs of a stretch."""
@@ -47,17 +41,11 @@ class Still:
     to_come: Floats
     """Pairs that will have come by then, at least."""
 
+    def share(self, share: float, lost: Floats, dispersion: float) -> float:
+        """The largest share that can be lost from now on without exceeding `share` in any stretch to come.
 
-class Budget:
-    """What may still be lost in the stretches to come: each ends when a part of AHEAD has passed."""
-
-    def __init__(self, still: Still, lost: Floats) -> None:
-        self._still = still
-        self._lost = lost
-        """Lost of the pairs that stay."""
-
-    def share(self, share: float, dispersion: float) -> float:
-        """The largest share that can be lost from now on without exceeding `share` in any stretch to come."""
-        allowed = PLANNED * share * (self._still.staying + self._still.to_come)
-        rest = kept_free(allowed - self._lost, dispersion * _UNSEEN, FREE)
-        return float((rest / (AHEAD * max(self._still.pairs, 1e-9))).min())
+        `lost` are those of the pairs that stay.
+        """
+        allowed = PLANNED * share * (self.staying + self.to_come)
+        rest = mean_within(allowed - lost, dispersion * _UNSEEN, RESERVE)
+        return float((rest / (AHEAD * max(self.pairs, 1e-9))).min())

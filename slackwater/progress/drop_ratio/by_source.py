@@ -13,17 +13,21 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Known, SourceHeartbeats, Tracker
-from slackwater.progress.drop_ratio.delay_classes import CLASSES, SourceBeats
+from slackwater.progress.drop_ratio.delay_classes import CLASSES
 from slackwater.progress.drop_ratio.seen_by_class import SeenByClass
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.report import Report
+from slackwater.progress.restorable import Restorable, prefixed, restore_each, state_of_each, under
+from slackwater.progress.source_beats import SourceBeats
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 
 
 class DropRatioBySource(Tracker):
     """One tracker for the stream; a tracker for each class of sources as soon as a query asks for these."""
+
+    STATE = ("_stream", "_asked", "_has_sources")
 
     def __init__(self, build: Callable[[], DropRatioTracker], unit: int) -> None:
         self._build, self._unit = build, unit
@@ -64,7 +68,7 @@ class DropRatioBySource(Tracker):
         for tracker in self._both():
             tracker.admit(page)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Learn from a report."""
         for tracker in self._both():
             tracker.hear(report)
@@ -89,18 +93,15 @@ class DropRatioBySource(Tracker):
         return min(wakes, default=None)
 
     def state(self) -> dict[str, Any]:
-        """The stream's state, and that of the classes under names of their own."""
-        found = {**self._stream.state(), "asked": [self._asked, self._has_sources, self._classes is not None]}
-        if self._classes is not None:
-            found |= {f"by_source_{name}": kept for name, kept in self._classes.state().items()}
-        return found
+        """The stream's state, and that of the classes."""
+        classes = {} if self._classes is None else prefixed("classes", self._classes.state())
+        return {**super().state(), "by_class": self._classes is not None, **classes}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        self._stream.restore(state)
-        self._asked, self._has_sources, by_source = state["asked"]
-        if by_source:
-            self._needed().restore(_under("by_source_", state))
+        super().restore(state)
+        if state["by_class"]:
+            self._needed().restore(under("classes", state))
 
     def metrics(self) -> dict[str, Any]:
         """Those of the stream, and the slack of each class of sources."""
@@ -108,8 +109,10 @@ class DropRatioBySource(Tracker):
         return found if self._classes is None else {**found, "slack_by_delay": self._classes.metrics()}
 
 
-class ClassTrackers:
+class ClassTrackers(Restorable):
     """A tracker for each class of sources; `build` makes one."""
+
+    STATE = ("_seen", "_sources", "_beats")
 
     def __init__(self, build: Callable[[], DropRatioTracker], unit: int, known: Known | None = None) -> None:
         self._build, self._known = build, known
@@ -134,7 +137,7 @@ class ClassTrackers:
         for tracker in self._trackers.values():
             tracker.admit(page)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Part a report by class."""
         if report.by_source is None:
             return
@@ -145,7 +148,7 @@ class ClassTrackers:
         if len(place):
             lost = np.bincount(place + 1, told.lost, CLASSES + 1)
             for number, last_ticks, pairs in parts:
-                mine = Report(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
+                mine = WindowLosses(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
                 self._trackers[number].hear(mine)
 
     def arrive(self, arrival: Arrival, reference: int | None, jumped: bool) -> None:
@@ -192,29 +195,16 @@ class ClassTrackers:
 
     def state(self) -> dict[str, Any]:
         """The classes, and the states of their trackers."""
-        sources = {**self._seen.classes.state(), **self._sources.state()}
-        found: dict[str, Any] = {f"source_{name}": kept for name, kept in sources.items()}
-        found["class_beats"] = self._beats.copy()
-        found |= self._seen.state(sorted(self._trackers))
-        for number, tracker in self._trackers.items():
-            found |= {f"class_{number}_{name}": kept for name, kept in tracker.state().items()}
-        return found
+        return {**super().state(), **state_of_each("trackers", self._trackers)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        numbers = self._seen.restore(state, _under("source_", state))
-        self._sources.restore(_under("source_", state))
-        self._beats = np.array(state["class_beats"], dtype=np.int64)
+        super().restore(state)
         self._trackers = {}
-        for number in numbers:
-            self._tracker(number).restore(_under(f"class_{number}_", state))
+        restore_each("trackers", state, self._tracker)
 
     def metrics(self) -> dict[str, Any]:
         """How many sources are in each class, and the slack of the class."""
         members = np.bincount(self._seen.classes.place, minlength=CLASSES)
         slacks = {n: t.metrics()["slack"] for n, t in sorted(self._trackers.items())}
         return {f"class {n} of {members[n]}": slack for n, slack in slacks.items() if members[n]}
-
-
-def _under(start: str, state: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(start): kept for name, kept in state.items() if name.startswith(start)}

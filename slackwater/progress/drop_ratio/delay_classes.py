@@ -1,23 +1,22 @@
 """The sources of a stream, in classes of like delay: each source in the class of how far behind it usually is.
 
-Their heartbeats are apart from that: they depend on the share that may be lost, the classes do not.
+Their heartbeats (`SourceBeats`) are apart from that: they depend on the share that may be lost, the classes do not.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from slackwater.progress.bounds.source_numbers import SourceTable
+from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Floats, Ints
-from slackwater.progress.time import MIN_TICK
 
 #: A class for each doubling of the delay, from one unit on; with a unit of a second the last begins at 12 days.
 CLASSES = 22
-#: A source's delay is the geometric mean over about so many pages in which it has sent something.
+#: Pages: a source's delay is the geometric mean over about this many in which it has sent something.
 PAGES = 16
-#: A source changes its class when its delay lies beyond the class by more than this part of a doubling.
+#: Doublings: a source changes its class when its delay lies beyond the class by more than this.
 BEYOND = 0.6
 
 
@@ -64,37 +63,6 @@ class DelayClasses(SourceTable):
         doublings, place = np.log2(np.maximum(np.exp2(mean) - 1, 0.5)), self.place[sources]
         least, most = _class(doublings - BEYOND), _class(doublings + BEYOND)
         self.place[sources] = np.where(seen == 1, _class(doublings), np.clip(place, least, most))
-
-
-class SourceBeats:
-    """The heartbeats of sources, each of which follows its class; nothing is promised of one that is new."""
-
-    def __init__(self) -> None:
-        self.beats: Ints = np.zeros(0, dtype=np.int64)
-        self._waits: Ints = np.zeros(0, dtype=np.int64)
-        """A source takes heartbeats of its class above this one only: the others were promised without it."""
-
-    def join(self, place: Ints, moved: Ints, beats: Ints) -> None:
-        """Sources that are new to their class wait until it goes beyond these heartbeats of the classes."""
-        added = len(place) - len(self.beats)
-        if added:
-            self.beats, self._waits = (
-                np.pad(kept, (0, added), constant_values=MIN_TICK) for kept in (self.beats, self._waits)
-            )
-        self._waits[moved] = beats[place[moved]]
-
-    def follow(self, place: Ints, beats: Ints) -> None:
-        """Raise the sources' heartbeats to those of their classes."""
-        mine = beats[place]
-        np.maximum(self.beats, np.where(mine > self._waits, mine, MIN_TICK), out=self.beats)
-
-    def state(self) -> dict[str, Any]:
-        """As arrays."""
-        return {"beats": self.beats.copy(), "waits": self._waits.copy()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self.beats, self._waits = (np.array(state[name], dtype=np.int64) for name in ("beats", "waits"))
 
 
 def _class(doublings: Floats) -> Ints:

@@ -56,8 +56,8 @@ def drop_ratio(
     (row, window) pairs, of the query that loses most. It is kept in every stretch, also when delays change, as far
     as is known when a window closes.
 
-    At the start nothing is promised before three pages and 1 / 2p rows, and before the wait is at most 0.6 of the
-    stream's age (0.8 if rows do not come later and later). The age counts from the oldest rows of the first page.
+    At the start nothing is promised before three pages and 1 / 2p rows, and before the wait is at most 0.8 of the
+    stream's age. The age counts from the oldest rows of the first page.
     When rows begin to come later than before, there is such a pause again, until the wait is at most 0.6 of the
     time since. A jump of time far ahead is believed only when three pages and 5 % of the rows confirm it, so a
     corrupt timestamp does no harm. Timestamps that jump by no more than the time for which nothing newer came, as

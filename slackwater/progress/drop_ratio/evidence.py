@@ -13,15 +13,16 @@ import numpy as np
 from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.drop_ratio.budget import AHEAD, Still
+from slackwater.progress.credible_time import CredibleTime
+from slackwater.progress.drop_ratio.budget import AHEAD, RemainingBudget
 from slackwater.progress.drop_ratio.lateness import Lateness, ranks_of
-from slackwater.progress.drop_ratio.losses import Losses, Rows
+from slackwater.progress.drop_ratio.loss_curve import LossCurve, RecentRows
 from slackwater.progress.drop_ratio.lost_pairs import sums_behind
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack
-from slackwater.progress.reference import Reference
-from slackwater.progress.report import Report
+from slackwater.progress.restorable import Restorable, restore_each, state_of_each
 from slackwater.progress.sources import Floats
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import WindowLosses
 
 #: A stretch is looked at in so many cells; a cell is a page, or several where the stretch has more pages.
 CELLS = 100
@@ -32,13 +33,18 @@ _ROWS = ""
 T = TypeVar("T")
 
 
-class Evidence:
+class Evidence(Restorable):
     """The cells of the last stretch: how late their rows came, and what the pairs of each query needed."""
+
+    STATE = (
+        *("reference", "lateness", "places", "before", "moved", "_waiting", "_met"),
+        *("_pages", "_began", "last_arrival"),
+    )
 
     def __init__(self, stretch: int, by_time: bool, timestamps: bool) -> None:
         self._stretch, self._by_time, self._timestamps = stretch, by_time, timestamps
         self._cell_length = max(1, -(-stretch // CELLS))
-        self.reference = Reference()
+        self.reference = CredibleTime()
         self.lateness = Lateness(CELLS)
         self.queries: dict[str, RequiredSlack] = {}
         # Of each cell: where it lies (page number or arrival), the reference before it, how far that then moved.
@@ -74,7 +80,7 @@ class Evidence:
         if len(self._met) > 2 * CELLS:
             del self._met[next(iter(self._met))]
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: WindowLosses) -> None:
         """Note what the pages' pairs would have needed."""
         if report.query not in self.queries:
             self.queries[report.query] = RequiredSlack(CELLS)
@@ -133,49 +139,35 @@ class Evidence:
     # --- what follows from the cells
 
     def changed(self, cells: int) -> tuple[int, int]:
-        """Over how many of the newest cells rows come later, or are missing; and over how many they come sooner."""
-        return self.once(("changed", cells), lambda: self._changed(cells))
+        """Over how many of the newest cells rows come later, and over how many sooner; see `Lateness.changed`."""
+        return self.once(("changed", cells), lambda: self.lateness.changed(cells))
 
-    def _changed(self, cells: int) -> tuple[int, int]:
-        later, sooner = self.lateness.changed(cells)
-        return max(later, self.lateness.missing(cells, self.moved)), sooner
-
-    def losses(self, name: str, cells: int, since: int | None, exactly: bool) -> Losses | None:
-        """What each slack would lose of a query's pairs, by so many cells; see `RequiredSlack.losses`."""
+    def curve(self, name: str, cells: int, since: int | None) -> LossCurve | None:
+        """What each slack would lose of a query's pairs, by the newest cells; see `RequiredSlack.curve`."""
         rows = self.once(("rows", cells, since), lambda: self._rows(cells, since))
-        return self.once(("losses", name, cells, since, exactly), lambda: self.queries[name].losses(rows, exactly))
+        return self.once(("curve", name, cells, since), lambda: self.queries[name].curve(rows))
 
-    def _rows(self, cells: int, since: int | None) -> Rows:
+    def _rows(self, cells: int, since: int | None) -> RecentRows:
         spans = np.full(cells, np.inf)
         if since is not None:
             spans = np.array([float(b) - since for b in self.before[-cells:]])
-        stretch, known = self._part(self.places[-1])
-        return Rows(
-            self.lateness.values[-cells:],
-            self.lateness.rows[-cells:],
-            spans,
-            sum(self.moved[self._first_inside(self.places[-1]) :]) / known,
-            stretch,
-            self.lateness.late(cells),
-        )
+        # The first cell that lies in the stretch which ends here.
+        first = bisect_right(self.places, self.places[-1] - self._stretch)
+        advance = sum(self.moved[first:]) / self._observed()
+        return RecentRows(self.lateness.late(cells), self.lateness.rows[-cells:].sum(1), spans, advance)
 
-    def _part(self, place: int) -> tuple[float, float]:
-        """How many cells a stretch has, and which part of a stretch has been seen."""
+    def _observed(self) -> float:
+        """Which part of a stretch has been seen."""
         assert self._began is not None
         first = 0 if self._by_time else 1
-        known = min(1.0, max((place - self._began + first) / self._stretch, 1 / CELLS))
-        return (len(self.places) - self._first_inside(place)) / known, known
+        return min(1.0, max((self.places[-1] - self._began + first) / self._stretch, 1 / CELLS))
 
-    def _first_inside(self, place: int) -> int:
-        """The first cell that lies in the stretch which ends here."""
-        return bisect_right(self.places, place - self._stretch)
+    def budget(self, name: str) -> RemainingBudget:
+        """What the stretches to come may still lose of a query's pairs."""
+        return self.once(("budget", name), lambda: self._budget(self.queries[name]))
 
-    def still(self, name: str) -> Still:
-        """The stretches to come, for a query's budget."""
-        return self.once(("stretch", name), lambda: self._still(self.queries[name]))
-
-    def _still(self, query: RequiredSlack) -> Still:
-        place, (_, known) = self.place, self._part(self.places[-1])
+    def _budget(self, query: RequiredSlack) -> RemainingBudget:
+        place, known = self.place, self._observed()
         places, pairs = np.array(self.places[-len(query.pairs) :]), np.array(query.pairs, dtype=np.float64)
         whole = float(pairs[places > place - self._stretch].sum()) / known
         first = places.searchsorted(place - self._stretch * (1 - AHEAD), side="right")
@@ -185,34 +177,19 @@ class Evidence:
         sums = np.append(0.0, pairs.cumsum())
         came = sums[places.searchsorted(ends, side="right")] - sums[1:, None]
         fewest = np.where(ends <= place, came, np.inf).min(0)
-        return Still(whole, first, sums_behind(query.pairs, first), np.minimum(parts * whole, fewest))
+        return RemainingBudget(whole, first, sums_behind(query.pairs, first), np.minimum(parts * whole, fewest))
 
     # --- what is kept
 
     def state(self) -> dict[str, Any]:
-        """The cells as arrays, the rest as values; queries apart."""
-        return {
-            "reference": self.reference.state(),
-            **self.lateness.state(),
-            "places": np.array(self.places, dtype=np.int64),
-            "before": np.array(self.before, dtype=np.int64),
-            "moved": np.array(self.moved, dtype=np.int64),
-            "waiting": list(self._waiting),
-            "met": [[page, time] for page, time in self._met.items()],
-            "counts": [self._pages, self._began, self.last_arrival],
-        }
+        """The cells, and those of each query."""
+        return {**super().state(), **state_of_each("queries", self.queries)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
-        self.reference.restore(state["reference"])
-        self.lateness.restore(state)
-        self.places, self.before, self.moved = (
-            np.asarray(state[key]).astype(np.int64).tolist() for key in ("places", "before", "moved")
-        )
-        self._waiting = list(state["waiting"])
-        self._met = {page: time for page, time in state["met"]}
-        self._pages, self._began, self.last_arrival = state["counts"]
-        self.queries, self._found = {}, {}
+        super().restore(state)
+        self.queries = restore_each("queries", state, lambda name: RequiredSlack(CELLS))
+        self._found = {}
 
 
 def _times(arrival: Arrival, ranks: Floats) -> Floats:

@@ -11,24 +11,31 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Floats, Ints
 
 #: Values kept of a page.
 SAMPLE = 32
 _EDGES: Floats = np.append(0.0, np.geomspace(1e-3, 1, SAMPLE))
-#: The ranks, from the lowest time, whose times are kept, and the share of the rows that each stands for.
+#: The ranks, from the lowest time, whose times are kept.
 RANKS: Floats = np.append(5e-4, np.sqrt(_EDGES[2:] * _EDGES[1:-1]))
+#: The share of the rows that each rank stands for.
 SHARES: Floats = np.diff(_EDGES)
 
-#: Later than before: so many standard deviations (the least number of rows beyond what was expected is 3).
+#: Standard deviations: rows come later than before when so many more than expected are beyond a quantile.
 LATER = 5.0
-#: Sooner than before: so many, over at least SETTLED cells.
-SOONER, SETTLED = 6.0, 16
-#: A change is over when the newest rows are so many standard deviations later at most, and this part has come.
-OVER, CAME = 2.0, 0.7
-#: Rows are missing when so many times those that came have not.
-MISSING = 1.0
-#: The newest cells are compared with the rest in these numbers.
+#: Rows more than expected that a change for the worse needs at least.
+FEWEST = 3
+#: Standard deviations: rows come sooner than before when so many fewer are beyond a quantile.
+SOONER = 6.0
+#: Cells over which a change for the better must last. With 32, outages lost up to 1.4 % (docs/rooms/progress.md).
+SETTLED = 16
+#: Standard deviations: a change is over when no more than this many more rows are beyond each quantile.
+OVER = 2.0
+#: Part of the usual rows that must have come before a change is over: where rows are missing, late ones may still
+#: come.
+CAME = 0.7
+#: Numbers of newest cells that are compared with the rest.
 _NEWEST = np.array([1, 2, 4, 8, 16, 32])
 _QUANTILES = (0.5, 0.75, 0.9, 0.97)
 
@@ -60,7 +67,7 @@ class LateRows:
         return LateRows(some[order], rows.ravel()[late], late // values.shape[1])
 
 
-class Lateness:
+class Lateness(Restorable):
     """Samples of the last cells (a page or, in a long stretch, several): values, and the rows they stand for."""
 
     def __init__(self, cells: int) -> None:
@@ -117,10 +124,9 @@ class Lateness:
         self._sums[self._end] = cell[1].sum()
         self._end += 1
 
-    def quantiles(self, shares: tuple[float, ...], newest: int = 0, but: int = 0) -> list[float]:
-        """The lateness that these shares of the rows (of the newest cells but the very last) stay at or below."""
-        end = len(self) - but
-        values, rows = (table[-newest:end].ravel() for table in (self.values, self.rows))
+    def quantiles(self, shares: tuple[float, ...]) -> list[float]:
+        """The lateness that these shares of the rows stay at or below."""
+        values, rows = self.values.ravel(), self.rows.ravel()
         order = np.argsort(values)
         heard = np.cumsum(rows[order])
         if not len(heard) or heard[-1] <= 0:
@@ -132,8 +138,7 @@ class Lateness:
         """Over how many of the newest cells rows come later than in the rest of the last `cells`; and sooner.
 
         The shares of rows beyond a few quantiles of the older cells are compared, not the tail alone: when delays
-        grow, the middle of the distribution tells at once, the tail only when the late rows have arrived. What was
-        usual before (bursts) is no change.
+        grow, the middle of the distribution tells at once, the tail only when the late rows have arrived.
         """
         if cells < 12:
             return 0, 0
@@ -164,13 +169,8 @@ class Lateness:
         rest = beyond[:, :base] - shares[:, None] * totals[:base]
         variance, steps = _variance(rest, totals[:base], least)
         z = more / np.sqrt(variance[:, None] * spread + 1)
-        grown = (z > LATER) & (more > 3)
-        later = 0
-        for k in np.flatnonzero(grown.any(0)).tolist():
-            j = int(counts[k])
-            usual = _largest_sum(rest, j) if j < base else np.zeros(len(bounds))
-            if (grown[:, k] & (more[:, k] > 1.2 * usual)).any():
-                later = j
+        grown = (z > LATER) & (more > FEWEST)
+        later = int(counts[grown.any(0)].max(initial=0))
         z = more / np.sqrt(steps[:, None] * spread + 1)
         settled = (counts >= SETTLED) & (z < -SOONER).any(0) & ~(z > 2).any(0)
         return later, int(counts[settled.argmax()]) if settled.any() else 0
@@ -196,25 +196,6 @@ class Lateness:
         variance, _ = _variance(beyond[:, :old] - shares[:, None] * totals[:old], totals[:old], least)
         more = beyond[:, -newest:].sum(1) - shares * heard
         return bool((more <= OVER * np.sqrt(variance * heard * (1 + heard / before) + 1)).all())
-
-    def missing(self, cells: int, moved: list[int]) -> int:
-        """Over how many of the newest cells far fewer rows have come than time has moved for: they may be late."""
-        if cells < 12:
-            return 0
-        totals, times = self.totals[-cells:], np.array(moved[-cells:], dtype=np.float64)
-        base = len(totals) - 4
-        if times[:base].sum() <= 0:
-            return 0
-        rest = totals[:base].sum() / times[:base].sum() * times - totals
-        for j in (1, 2, 4):
-            less = float(rest[-j:].sum())
-            if less <= MISSING * float(totals[-j:].sum()):
-                continue
-            blocks = rest[base % 4 : base].reshape(-1, 4).sum(1)
-            variance = max(float((blocks**2).mean()) / 4, float(totals[:base].mean()))
-            if less > LATER * np.sqrt(variance * j) and less > 1.2 * float(_largest_sum(rest[None, :base], j)[0]):
-                return j
-        return 0
 
     def state(self) -> dict[str, Any]:
         """Both tables as arrays."""
@@ -252,13 +233,6 @@ def _quantiles(late: LateRows, cells: int, heard: float) -> Floats:
 def _beyond(values: Floats, rows: Floats, bounds: Floats) -> Floats:
     """By bound and cell, how many rows come later."""
     found: Floats = ((values > bounds[:, None, None]) * rows).sum(2)
-    return found
-
-
-def _largest_sum(values: Floats, together: int) -> Floats:
-    """Of each line, the largest sum of so many neighbours."""
-    sums = np.append(np.zeros((len(values), 1)), np.cumsum(values, 1), axis=1)
-    found: Floats = (sums[:, together:] - sums[:, :-together]).max(1)
     return found
 
 

@@ -7,11 +7,14 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 
 
-class LostPairs:
+class LostPairs(Restorable):
     """The pairs of one query that were lost, by cell."""
+
+    STATE = ("cells", "all", "heard")
 
     def __init__(self) -> None:
         self.cells: list[int] = []

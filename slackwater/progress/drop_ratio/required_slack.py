@@ -1,28 +1,37 @@
 """What slack a query needs to lose at most a share of its pairs: what its reports tell of the last cells.
 
 With the reference M before a page, a pair of a window with last tick e is kept just when slack >= M - e. So reports
-tell exactly what any slack would have lost. Where only few windows close in a stretch, they say little; then the
-lateness of rows counts for more (`losses`).
+tell exactly what any slack would have lost. Before some windows have closed they say little; then the lateness of
+rows counts.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from slackwater.progress.drop_ratio.losses import CLOSINGS, Losses, Rows
-from slackwater.progress.drop_ratio.lost_pairs import LostPairs
-from slackwater.progress.report import Report
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.drop_ratio.lateness import LateRows
+from slackwater.progress.drop_ratio.loss_curve import LossCurve, LossPart, RecentRows
+from slackwater.progress.restorable import Restorable
+from slackwater.progress.sources import Floats
+from slackwater.progress.window_losses import WindowLosses
 
 #: Needs kept of one cell; more are rounded up together.
 MOST = 256
+#: With this many windows closed in a stretch, reports count as much as the lateness of its rows. Reports alone lose
+#: too much in fast seasons, rows alone with wrong clocks.
+CLOSINGS = 10.0
 _NONE: Floats = np.zeros(0)
 
 
-class RequiredSlack:
+class RequiredSlack(Restorable):
     """The last cells of one query: pairs, and how much slack the late ones would have needed."""
+
+    STATE = (
+        *("pairs", "_needs", "_counts", "_lengths", "all_pairs", "_slide", "_range", "_first"),
+        *("_new_pairs", "_new_needs", "_new_counts", "_furthest"),
+    )
 
     def __init__(self, cells: int) -> None:
         self._cells = cells
@@ -34,10 +43,11 @@ class RequiredSlack:
         # The windows as reports show them: distance of their ends, one end, their length (at most).
         self._slide, self._range = 0, 1
         self._first: int | None = None
-        self._heard: tuple[int, Floats, Floats] = (0, _NONE, _NONE)
+        # What reports have told since the last arrival: pairs, and needs and counts of the late ones.
+        self._new_pairs, self._new_needs, self._new_counts = 0, _NONE, _NONE
         self._furthest: int | None = None
 
-    def hear(self, report: Report, before: int | None) -> None:
+    def hear(self, report: WindowLosses, before: int | None) -> None:
         """Take a report of a page that met the reference `before`; it is put to the cell of the next arrival."""
         all_ = report.all
         self.all_pairs += all_
@@ -46,20 +56,16 @@ class RequiredSlack:
         self._first = int(report.last_ticks[0]) if self._first is None else self._first
         self._slide = int(np.gcd.reduce(np.append(report.last_ticks - self._first, self._slide)))
         self._furthest = int(report.last_ticks[-1])
-        needs, counts = _NONE, _NONE
+        self._new_pairs += all_
         if before is not None:
             needs = float(before) - report.last_ticks.astype(np.float64)
             late = needs > 0
-            needs, counts = needs[late], report.pairs[late].astype(np.float64)
-        pairs, old, older = self._heard
-        if len(old):
-            needs, counts = np.append(old, needs), np.append(older, counts)
-        self._heard = (pairs + all_, needs, counts)
+            self._new_needs = np.append(self._new_needs, needs[late])
+            self._new_counts = np.append(self._new_counts, report.pairs[late].astype(np.float64))
 
     def count(self, rows: int) -> None:
         """Where no query reports, each row stands for one pair of a window of one tick."""
-        pairs, needs, counts = self._heard
-        self._heard = (pairs + rows, needs, counts)
+        self._new_pairs += rows
 
     def arrive(self, highest: int | None, new_cell: bool) -> None:
         """The page has arrived: what was heard goes to its cell."""
@@ -67,8 +73,8 @@ class RequiredSlack:
             # Windows of a row end less than a range behind it.
             self._range = max(self._range, self._furthest - highest + 1)
         self._furthest = None
-        pairs, needs, counts = self._heard
-        self._heard = (0, _NONE, _NONE)
+        pairs, needs, counts = self._new_pairs, self._new_needs, self._new_counts
+        self._new_pairs, self._new_needs, self._new_counts = 0, _NONE, _NONE
         if new_cell or not self.pairs:
             self.pairs.append(pairs)
             begin = len(self._needs)
@@ -85,59 +91,36 @@ class RequiredSlack:
             self._needs = np.concatenate([self._needs[gone:begin], needs])
             self._counts = np.concatenate([self._counts[gone:begin], counts])
 
-    def losses(self, rows: Rows, exactly: bool) -> Losses | None:
-        """What each slack would lose, by the cells in `rows`, or by their rows alone; None of no pairs at all."""
+    def curve(self, rows: RecentRows) -> LossCurve | None:
+        """What each slack would lose, by the cells in `rows`; None of no pairs at all."""
         n = len(rows.totals)
         pairs = np.zeros(n)
         pairs[-len(self.pairs) :] = self.pairs[-n:]
         if pairs.sum() <= 0:
             return None
-        # Of one window end no distance is known; without any, each row is a window of one tick.
-        slide = self._slide or self._range
-        closings = max(rows.advance / slide, 1e-9)
-        exact = 0.0
-        if exactly and self._first is not None:
-            # In a young stream no whole window has ended yet, so reports do not show what is lost of one.
-            ended = min(closings, max(0.0, (float(rows.spans[-1]) - self._range) / slide))
-            exact = ended / (ended + CLOSINGS)
-        return Losses(rows, pairs, self._needs_of(n), closings, exact, self._range)
+        # A row stands for as many pairs as the rows of its cell do on average.
+        weights = rows.late.rows * (pairs / np.maximum(rows.totals, 1e-9))[rows.late.cells]
+        late, exact = replace(rows.late, rows=weights), self._exact(rows)
+        parts = [LossPart(1 - exact, late, self._range)]
+        parts += [LossPart(exact, self._needed(n), 0)] if exact else []
+        return LossCurve(parts, pairs, rows.spans)
 
-    def _needs_of(self, cells: int) -> tuple[Floats, Floats, Ints]:
-        """What the pairs of the last so many cells needed, how many did, and the places of their cells."""
+    def _exact(self, rows: RecentRows) -> float:
+        """How much what reports tell counts beside the lateness of rows."""
+        if self._first is None:
+            return 0.0
+        # In a young stream no whole window has ended yet, so reports do not show what is lost of one. Of one window
+        # end no distance is known.
+        ended = max(0.0, min(rows.advance, float(rows.spans[-1]) - self._range)) / (self._slide or self._range)
+        return ended / (ended + CLOSINGS)
+
+    def _needed(self, cells: int) -> LateRows:
+        """What the late pairs of the last cells needed, the least first."""
         lengths = self._lengths[-cells:]
         begin = len(self._needs) - sum(lengths)
         places = np.arange(cells - len(lengths), cells).repeat(lengths)
-        return self._needs[begin:], self._counts[begin:], places
-
-    def state(self, lost: LostPairs) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Small values, and arrays; with what was lost."""
-        pairs, needs, counts = self._heard
-        small = {
-            "windows": [self._slide, self._first, self._range, self._furthest],
-            "all": [self.all_pairs, lost.all],
-            "heard": [pairs, lost.heard, needs.tolist(), counts.tolist()],
-        }
-        arrays = {
-            "pairs": np.array(self.pairs, dtype=np.int64),
-            "lost": np.array(lost.cells, dtype=np.int64),
-            "lengths": np.array(self._lengths, dtype=np.int64),
-            "needs": self._needs.copy(),
-            "counts": self._counts.copy(),
-        }
-        return small, arrays
-
-    @staticmethod
-    def restored(cells: int, small: dict[str, Any], arrays: dict[str, Any]) -> tuple[RequiredSlack, LostPairs]:
-        """Both from an earlier `state()`."""
-        query, lost = RequiredSlack(cells), LostPairs()
-        query._slide, query._first, query._range, query._furthest = small["windows"]
-        query.all_pairs, lost.all = small["all"]
-        pairs, lost.heard, needs, counts = small["heard"]
-        query._heard = (pairs, np.array(needs, dtype=np.float64), np.array(counts, dtype=np.float64))
-        query.pairs, lost.cells = (np.asarray(arrays[name]).tolist() for name in ("pairs", "lost"))
-        query._lengths = np.asarray(arrays["lengths"]).tolist()
-        query._needs, query._counts = (np.array(arrays[name], np.float64) for name in ("needs", "counts"))
-        return query, lost
+        order = self._needs[begin:].argsort()
+        return LateRows(self._needs[begin:][order], self._counts[begin:][order], places[order])
 
 
 def _rounded(needs: Floats, counts: Floats) -> tuple[Floats, Floats]:

@@ -6,30 +6,32 @@ Trackers of several shares that are told of the same rows may share it: then one
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from slackwater.events import decision, logs_decisions
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
-from slackwater.progress.report import RowsBySource
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.progress.window_losses import RowsBySource
 
-#: Times that stand for the rows of a class in a page, at most about so many.
+#: Times that stand for the rows of a class in a page, at most.
 _TIMES = 8_192
-#: Rows are counted pane by pane when a page lies in so many panes at most.
+#: Panes of a page up to which rows are counted pane by pane.
 _PANES = 10_000
-#: A class that is silent is carried along by the stream. For how far the stream got ahead of it, the last so many
-#: pages of the class count.
+#: Pages of a class that say how far the stream gets ahead of it. So far behind it is carried along while it is
+#: silent.
 _GAPS = 100
-#: A jump of the reference, which may be that of wrong clocks, carries nobody along for so many pages.
+#: Pages after a jump of the reference, which may be that of wrong clocks: it carries nobody along.
 _JUMPED = 100
 
 
-class SeenByClass:
+class SeenByClass(Restorable):
     """The class of each source, and of each class what the last page had of it."""
+
+    STATE = ("classes", "_reference", "_jump", "_since_jump", "_tops", "_delays", "_gaps")
 
     def __init__(self, unit: int) -> None:
         self.classes = DelayClasses(unit)
@@ -41,8 +43,6 @@ class SeenByClass:
         """The last page, for a class of which it has no row."""
         self.heard: dict[str, tuple[Ints, list[tuple[int, Ints, Ints]]]] = {}
         """By query, of its last report: the class of each entry; the windows of each class, and their pairs."""
-        self._known: set[int] = set()
-        """The classes that have had rows."""
         self._reference = MIN_TICK
         """The stream's reference: the largest time that can be believed. Corrupt times and wrong clocks are not."""
         self._jump = self._since_jump = 0
@@ -60,8 +60,11 @@ class SeenByClass:
         There is no tracker yet for sources whose first arrival has not been learned: these have class -1.
         """
         place = self.classes.of(told.names)
-        parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if n in self._known]
+        parts = [(n, panes, rows) for n, panes, rows in _by_class(place, told) if self._had_rows(n)]
         self.heard[query] = place, [(n, *told.pairs_of(panes, rows)) for n, panes, rows in parts]
+
+    def _had_rows(self, number: int) -> bool:
+        return number >= 0 and bool(self._tops[number] > MIN_TICK)
 
     def arrive(self, arrival: Arrival, reference: int | None, jumped: bool) -> None:
         """Measure the sources' delays behind the stream's reference, and part the page by class."""
@@ -91,7 +94,6 @@ class SeenByClass:
             of = rows[mine], lowest[mine], highest[mine]
             self.came[number] = arrival if len(numbers) == 1 else _of_class(arrival, *of)
         np.minimum(self._tops, reference, out=self._tops)
-        self._known.update(self.came)
 
     def _log_moves(self, names: list[str], before: Ints, place: Ints) -> None:
         """One line for the page: sources by the classes that they leave and join; a new source leaves None."""
@@ -122,24 +124,6 @@ class SeenByClass:
             carried = reference - 2 * int(self._delays[number])
             return carried if carried > top else beat
         return reference - max(max(gaps) + top - beat, 0) if gaps else beat
-
-    def state(self, numbers: list[int]) -> dict[str, Any]:
-        """All but the classes; `numbers` are those that have trackers."""
-        gaps = [[number, gaps] for number, gaps in self._gaps.items()]
-        return {
-            "class_tops": self._tops.copy(),
-            "class_delays": self._delays.copy(),
-            "classes": [self._reference, self._jump, self._since_jump, gaps, numbers],
-        }
-
-    def restore(self, state: dict[str, Any], sources: dict[str, Any]) -> list[int]:
-        """Continue from an earlier `state()`, and from that of the classes; which of these have trackers."""
-        self.classes.restore(sources)
-        self._tops, self._delays = (np.array(state[f"class_{kept}"], dtype=np.int64) for kept in ("tops", "delays"))
-        self._reference, self._jump, self._since_jump, gaps, numbers = state["classes"]
-        self._gaps = {number: list(kept) for number, kept in gaps}
-        self._known = set(numbers)
-        return list(numbers)
 
 
 def _by_class(place: Ints, told: RowsBySource) -> Iterator[tuple[int, Ints, Ints]]:

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from slackwater.progress.bounds.source_numbers import SourceTable
+from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
 
 class Lags(SourceTable):
-    """Every source with its heartbeat and its class of lag: 0 below one unit, 1 below 2, 2 below 4, 3 below 8.
+    """Every source with its class of lag: 0 below one unit, 1 below 2, 2 below 4, 3 below 8.
 
     The lag of a source in a page is the larger of how late its rows came (the largest time of the pages before, of
     any source, less the source's smallest) and how far back it now stands (the largest time up to this page less
@@ -29,7 +29,7 @@ class Lags(SourceTable):
 
     new: ClassVar[dict[str, int | float]] = {
         **dict.fromkeys(("place", "peak", "rows", "member"), 0),
-        **dict.fromkeys(("since", "highest", "beats", "waits"), MIN_TICK),
+        **dict.fromkeys(("since", "highest"), MIN_TICK),
     }
 
     def __init__(self, unit: int, classes: int, window: int, timed: bool) -> None:
@@ -45,12 +45,8 @@ class Lags(SourceTable):
     rows: Ints
     highest: Ints
     """The largest time of each source."""
-    beats: Ints
-    """The heartbeat of each source."""
     member: Ints
     """The class whose heartbeats the source takes, and 1; 0 for none."""
-    waits: Ints
-    """The source takes heartbeats of its class above this one only: the others were promised without it."""
 
     def measure(
         self, sources: Ints, rows: Ints, lowest: Ints, highest: Ints, before: int, top: int, clock: int
@@ -78,17 +74,11 @@ class Lags(SourceTable):
         moved = (new != place) & (sent > MIN_TICK)
         return place[moved], new[moved], sent[moved]
 
-    def wait(self, sources: Ints, promised: Ints) -> None:
-        """Those that are new to their class wait until it goes beyond what it has been promised."""
-        new = sources[self.member[sources] != self.place[sources] + 1]
+    def joining(self, sources: Ints) -> Ints:
+        """Those of some sources that are new to their class."""
+        new: Ints = sources[self.member[sources] != self.place[sources] + 1]
         self.member[new] = self.place[new] + 1
-        self.waits[new] = promised[self.place[new]]
-
-    def followed(self, beats: Ints) -> Ints:
-        """For each source the heartbeat of its class, as far as it takes part in it."""
-        mine = beats[self.place]
-        result: Ints = np.where(mine > self.waits, mine, MIN_TICK)
-        return result
+        return new
 
 
 def _units(ahead: int, behind: Ints, unit: int) -> Ints:

@@ -16,6 +16,7 @@ from slackwater.progress.learned.estimator import NEVER, PARTS, Settings, SkewEs
 from slackwater.progress.learned.lags import Lags
 from slackwater.progress.ring import Ring
 from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.source_beats import SourceBeats
 from slackwater.progress.sources import LARGEST, Ints, whole
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 
@@ -143,7 +144,7 @@ class LearnedTracker(SilenceTracker):
     It is what holds time back: a source's heartbeat stays as far behind the others as the source has been.
     """
 
-    STATE = (*SilenceTracker.STATE, "_estimator", "_lags", "_ring", "_grouped", "_has_sources")
+    STATE = (*SilenceTracker.STATE, "_estimator", "_lags", "_beats", "_ring", "_grouped", "_has_sources")
 
     def __init__(
         self, settings: Settings, unit: int, timeout: int | None, groups: int | None, domain: TimeDomain
@@ -154,6 +155,7 @@ class LearnedTracker(SilenceTracker):
         self._lags = Lags(
             unit if domain is TimeDomain.TIMESTAMP else 1, groups or GROUPS, settings.window, settings.timed
         )
+        self._beats = SourceBeats()
         self._estimator = SkewEstimator(settings)
         self._ring = self._new_ring(0)
         if self._grouped:
@@ -164,7 +166,7 @@ class LearnedTracker(SilenceTracker):
         """Of each source; of one that nobody has seen nothing is promised."""
         if not self._has_sources:
             return None
-        return SourceHeartbeats(self._lags.names, self._lags.beats.copy(), MIN_TICK)
+        return SourceHeartbeats(self._lags.names, self._beats.beats.copy(), MIN_TICK)
 
     def arrive(self, arrival: Arrival) -> None:
         """Measure the page against what was seen before, then promise what its largest times allow."""
@@ -183,8 +185,9 @@ class LearnedTracker(SilenceTracker):
             self._estimator.moved(*moves)
         self._arrange()
         streams = sources
+        joining = self._lags.joining(sources) if self._grouped else sources[:0]
+        self._beats.join(self._lags.place, joining, self._ring.highest())
         if self._grouped:
-            self._lags.wait(sources, self._ring.highest())
             streams, rows, lowest, highest = _together(self._lags.place[sources], rows, lowest, highest)
         now = at // self._unit
         self._ring.promise_ahead(self._estimator.arrive(streams, rows, lowest, highest, now, at))
@@ -230,19 +233,17 @@ class LearnedTracker(SilenceTracker):
 
     def _settle(self) -> None:
         """Raise the sources' heartbeats to those of their streams; a source that moved on keeps what it had."""
-        lags = self._lags
-        if not len(lags):
-            return
-        beats = self._ring.beats
-        np.maximum(lags.beats, lags.followed(beats) if self._grouped else beats, out=lags.beats)
-        self._raise(int(lags.beats.min()))
+        sources = len(self._lags)
+        if sources:
+            self._beats.follow(self._lags.place if self._grouped else np.arange(sources), self._ring.beats)
+            self._raise(int(self._beats.beats.min()))
 
     def tick(self, now: int) -> None:
         """Let promises fall due; after a silence of `timeout`, promise all that was seen."""
         self._ring.advance(now)
         if self._timeout is not None and len(self._lags) and now >= self._last_arrival + self._timeout:
             self._ring.raise_all(self._highest)
-            np.maximum(self._lags.beats, self._highest, out=self._lags.beats)
+            np.maximum(self._beats.beats, self._highest, out=self._beats.beats)
         self._settle()
 
     def wake_at(self) -> int | None:
@@ -250,7 +251,7 @@ class LearnedTracker(SilenceTracker):
         if not len(self._lags):
             return None
         due = self._ring.next_due()
-        if self._timeout is None or int(self._lags.beats.min()) >= self._highest:
+        if self._timeout is None or int(self._beats.beats.min()) >= self._highest:
             return due
         silent = self._last_arrival + self._timeout
         return silent if due is None else min(due, silent)

@@ -22,7 +22,7 @@ class RowsBySource:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Report:
+class WindowLosses:
     """How a page's rows fell on windows. A row that counts for five windows is five (row, window) pairs.
 
     With heartbeat h before the page, exactly the pairs of windows whose `last` tick is at or below h are lost. So a

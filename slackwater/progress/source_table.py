@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Ints
 
-#: From so many names a page on, they are looked up together.
+#: Names in a page from which on they are looked up together.
 MANY = 1_000
 
 
@@ -58,10 +58,10 @@ class SourceNumbers:
         found = self.of(names)
         if len(self.names) >= most or (len(found) and found.min() >= 0):
             return found
-        missing = np.nonzero(found < 0)[0][: most - len(self.names)]
-        new = [names[i] for i in missing.tolist()]
-        found[missing] = np.arange(len(self.names), len(self.names) + len(new))
+        missing = np.nonzero(found < 0)[0]
+        new = list(dict.fromkeys(names[i] for i in missing.tolist()))[: most - len(self.names)]
         self._number.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+        found[missing] = [self._number.get(names[i], -1) for i in missing.tolist()]
         self.names = self.names + new
         self._table, self._last = None, ([], found[:0])
         return found
@@ -72,11 +72,16 @@ class SourceTable(Restorable):
 
     new: ClassVar[Mapping[str, int | float]]
     """The columns, and what a source has in each when it shows up."""
+    width: ClassVar[int | None] = None
+    """Entries of a source in each column; None: one, and a column has one dimension."""
 
-    def __init__(self) -> None:
-        self._numbers = SourceNumbers([])
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._numbers = SourceNumbers(names)
         for name, value in self.new.items():
-            setattr(self, name, np.full(0, value))
+            setattr(self, name, self._fresh(len(self), value))
+
+    def _fresh(self, sources: int, value: float) -> Any:
+        return np.full(sources if self.width is None else (sources, self.width), value)
 
     @property
     def names(self) -> list[str]:
@@ -87,12 +92,12 @@ class SourceTable(Restorable):
         return len(self._numbers)
 
     def meet(self, names: list[str]) -> Ints:
-        """The numbers of some sources, each named once."""
+        """The numbers of some sources; those that are new get the next ones."""
         before = len(self)
         number = self._numbers.meet(names, before + len(names))
         if len(self) > before:
             for name, value in self.new.items():
-                grown = np.pad(getattr(self, name), (0, len(self) - before), constant_values=value)
+                grown = np.concatenate([getattr(self, name), self._fresh(len(self) - before, value)])
                 setattr(self, name, grown)
         return number
 
@@ -104,4 +109,4 @@ class SourceTable(Restorable):
         """Continue from an earlier `state()`."""
         self._numbers = SourceNumbers(state["names"])
         for name, value in self.new.items():
-            setattr(self, name, np.array(state[name], dtype=np.full(0, value).dtype))
+            setattr(self, name, np.array(state[name], dtype=self._fresh(0, value).dtype))

@@ -11,35 +11,35 @@ import pytest
 from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Paged, TrialOutcome, run
 from slackwater.progress.arrival import Arrival, sketch_of
+from slackwater.progress.credible_time import PAGES, CredibleTime
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.reference import PAGES, Reference
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
 SECOND = 1_000_000
 
 
-def awake(reference: Reference, begin: int, end: int) -> list[int | None]:
+def awake(reference: CredibleTime, begin: int, end: int) -> list[int | None]:
     """A page each tenth tick, with a row of its time; the reference behind each of them."""
     return [page(reference, at, [at]) for at in range(begin, end, 10)]
 
 
-def page(reference: Reference, at: int, times: Iterable[int]) -> int | None:
+def page(reference: CredibleTime, at: int, times: Iterable[int]) -> int | None:
     spread = np.sort(np.array(list(times), dtype=np.float64))
     reference.pass_page(int(spread[-1]), len(spread), lambda: spread, at)
     return reference.time
 
 
-def after_a_night() -> Reference:
+def after_a_night() -> CredibleTime:
     """One that has seen a day, a night of 500 ticks and the morning."""
-    reference = Reference()
+    reference = CredibleTime()
     awake(reference, 0, 200)
     awake(reference, 700, 900)
     return reference
 
 
 def test_the_first_night_passes_for_a_jump() -> None:
-    reference = Reference()
+    reference = CredibleTime()
     awake(reference, 0, 200)
     assert awake(reference, 700, 700 + 10 * PAGES) == [190, 190, 720]
 
@@ -59,7 +59,7 @@ def test_a_time_further_ahead_than_the_night_was_long_is_not_believed() -> None:
 
 def test_pages_that_come_in_bundles_do_not_make_the_night_longer() -> None:
     """Ten pages at once, each hundred ticks: from one to the next time goes on 10 ticks, and the clock 1 or 91."""
-    reference = Reference()
+    reference = CredibleTime()
     for night in (0, 1000):
         for at in range(night, night + 400, 100):
             for n in range(10):
@@ -104,7 +104,7 @@ def test_rows_that_are_as_old_as_the_evening_were_not_held_back() -> None:
 
 @pytest.mark.parametrize("pages", [0, 1, 2, 3])
 def test_a_restored_reference_goes_on_with_what_it_knows_of_silences(pages: int) -> None:
-    whole, again = Reference(), Reference()
+    whole, again = CredibleTime(), CredibleTime()
     awake(whole, 0, 200)
     awake(whole, 700, 700 + 10 * pages)
     again.restore(json.loads(json.dumps(whole.state())))
@@ -159,7 +159,7 @@ def test_a_corrupt_number_behind_a_pause_is_not_believed() -> None:
 
 def test_a_large_number_that_is_rounded_up_carries_the_reference_beyond_no_row() -> None:
     """Sketches keep doubles: above 2 ** 53 these lie apart, at 2 ** 60 by 256."""
-    reference, base = Reference(), 2**60 + 129  # the next double is above it
+    reference, base = CredibleTime(), 2**60 + 129  # the next double is above it
     for page in range(20):
         reference.pass_page(base + page, rows=5)
     corrupt = np.array([base + 20] * 99 + [2**62 - 1], dtype=np.float64)

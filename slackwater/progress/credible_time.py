@@ -4,39 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Floats
 
-#: An advance of the reference is a jump when it is so many times what nine of ten advances stay below.
+#: Usual advances (nine of ten are shorter): an advance of the reference that is longer than this many is a jump.
 JUMP = 4.0
-#: A jump is believed when this share of the rows since it was first seen lies behind it,
+#: Share of the rows: a jump is believed when so many of those since it was first seen lie beyond it. Of rows that
+#: an outage held back, this share shows the outage.
 SHARE = 0.05
-#: at least so many of them,
+#: Rows beyond a jump that must confirm it.
 ROWS = 3
-#: in so many pages. Behind an outage that is time enough to see whether what was held back comes now.
+#: Pages that must confirm a jump. After an outage they suffice to see whether what was held back comes now.
 PAGES = 3
-#: The first rows behind a silence lie within so many usual advances of the newest. Rows further back, but not from
-#: before the silence, were held back. If they are a share of SHARE in the first PAGES pages, it was an outage.
+#: Usual advances: the first rows after a silence lie no further than this behind the newest. Rows further back,
+#: but not from before the silence, were held back.
 NEWEST = 2.0
-#: How far time may have gone on in a silence is counted from any of so many advances before it.
+#: Advances before a silence: how far time may have gone on in it is counted from any of them.
 LAST = 10
 #: Rows after which a jump that was not believed is forgotten.
 FORGET = 300
 #: Pages without an advance after which the very first times are taken for corrupt.
 STUCK = 20
-#: Advances that are remembered, and how many of them are needed to know a jump.
-ADVANCES, KNOWN = 100, 5
-#: Below this doubles are exact.
+#: Advances that are remembered.
+ADVANCES = 100
+#: Advances that are needed to know a jump.
+KNOWN = 5
+#: Ticks: below this doubles are exact.
 EXACT = 2**53
 
 
-class Silence:
+class Silence(Restorable):
     """Whether rows were held back in the last silence: the first pages behind it are watched."""
+
+    STATE = ("trusted", "watched", "_from", "_to", "_rows", "_held_back")
 
     def __init__(self) -> None:
         self.trusted = False
@@ -64,24 +69,15 @@ class Silence:
         if not self.watched:
             self.trusted = self._held_back < SHARE * self._rows
 
-    def state(self) -> list[int]:
-        """All as numbers."""
-        return [int(self.trusted), self.watched, self._from, self._to, self._rows, self._held_back]
 
-    def restore(self, state: list[int]) -> None:
-        """Continue from an earlier `state()`."""
-        trusted, self.watched, self._from, self._to, self._rows, self._held_back = state
-        self.trusted = bool(trusted)
-
-
-class Reference:
+class CredibleTime(Restorable):
     """Follows the largest time; a jump must be confirmed by other rows, until then what lies behind it is ignored.
 
     If time had not advanced for as long as it jumps now, it was a silence, such as a night. The first rows behind
     it are believed at once, unless rows were held back in it or in the silence before. Only times that go on with
     the clock are told with `at`: sequence numbers stand in a silence.
 
-    >>> r = Reference()
+    >>> r = CredibleTime()
     >>> for time in range(0, 70, 10):
     ...     _ = r.pass_page(time, rows=1)
     >>> r.pass_page(10**9, rows=1), r.time                 # one row far ahead: not believed
@@ -91,6 +87,8 @@ class Reference:
     >>> r.time
     190
     """
+
+    STATE = ("time", "_advances", "_steps", "_arrived", "_silence", "_behind", "_rows", "_pages")
 
     def __init__(self) -> None:
         self.time: int | None = None
@@ -220,24 +218,6 @@ class Reference:
             for kept in (self._advances, self._steps):
                 del kept[:-ADVANCES]
             self.time = time
-
-    def state(self) -> dict[str, Any]:
-        """Time, advances, and what is known of a jump."""
-        return {
-            "time": self.time,
-            "advances": list(self._advances),
-            "arrived": [self._arrived, list(self._steps), self._silence.state()],
-            "jump": [self._behind, self._rows, self._pages],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self.time = state["time"]
-        self._advances = list(state["advances"])
-        self._arrived, steps, silence = state["arrived"]
-        self._steps = list(steps)
-        self._silence.restore(silence)
-        self._behind, self._rows, self._pages = state["jump"]
 
 
 def _whole(time: float) -> int:
