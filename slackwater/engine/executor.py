@@ -201,10 +201,12 @@ class Executor:
                 self._backlog.keep(ticket.saved)
         return ticket
 
-    def prod(self, prod: Prod) -> None:
-        """Ask a query for an answer now."""
+    def prod(self, prod: Prod, at_once: bool = False) -> None:
+        """Ask a query for an answer now; with `at_once` it is given before all other work."""
         self._check()
         self._cycle.prod(prod)
+        if at_once:
+            self.answer_prods()
 
     @property
     def holds_back(self) -> bool:

@@ -136,13 +136,8 @@ class WatchedRun:
         if not self.active:
             raise RunError(f"query {self.name!r} has been stopped")
         prod = replace(read_prod(self.plan, ProdRequest(until, where), self._script.pages), query=self.name)
-        executor = self._script.loop.executor
-
-        def ask() -> None:
-            executor.prod(prod)
-            executor.answer_prods()
-
-        self._script.loop.interrupt(ask)
+        loop = self._script.loop
+        loop.interrupt(lambda: loop.executor.prod(prod, at_once=True))
 
     def stop(self) -> None:
         if self.active:

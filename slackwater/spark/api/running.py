@@ -17,12 +17,11 @@ from slackwater.engine.loop import Loop
 from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError, RunError
 from slackwater.events import decision, event
-from slackwater.operators.prod_request import check_settings, read_prod
+from slackwater.operators.prod_request import check_settings
 from slackwater.operators.sink import Output
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
-from slackwater.plan.request import ProdRequest
 from slackwater.progress.clock import SystemClock
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
@@ -290,21 +289,6 @@ class Running:
         runs = [run for run in self.runs.values() if run.active and run._play is play]
         names = dict.fromkeys(name for run in runs for name in run.streams)
         return [replay for name in names if (replay := self._inputs[name].replay) is not None]
-
-    # --- prods
-
-    def prod(self, run: Run, asked: ProdRequest) -> None:
-        """Ask a query for an answer now."""
-        if not run.active:
-            raise RunError(f"query {run.name!r} has {'been stopped' if run.exception() is None else 'failed'}")
-        prod = replace(read_prod(run.plan, asked, self.pages), query=run.name)
-
-        def ask() -> None:
-            self.loop.executor.prod(prod)
-            self.loop.executor.answer_prods()
-
-        self.loop.interrupt(ask)
-        event("query.prodded", query=run.name, until=asked.until, where=asked.where, at=asked.at)
 
     # --- stop
 
