@@ -56,8 +56,8 @@ class Endpoints:
             Route("/resume", self._resume, methods=["POST"]),
             Mount("/assets", StaticFiles(directory=str(ASSETS))),
         ]
-        told = {HTTPException: _told, SlackwaterError: _mistake, Exception: _unforeseen}
-        return Starlette(routes=routes, exception_handlers=told, lifespan=self._lifespan)  # type: ignore[arg-type]
+        handlers = {HTTPException: _http_error, SlackwaterError: _user_error, Exception: _server_error}
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)  # type: ignore[arg-type]
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -173,14 +173,14 @@ async def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-async def _told(request: Request, error: HTTPException) -> Response:
+async def _http_error(request: Request, error: HTTPException) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-async def _mistake(request: Request, error: SlackwaterError) -> Response:
+async def _user_error(request: Request, error: SlackwaterError) -> Response:
     """A user's mistake, or a query that has ended."""
     return JSONResponse({"error": str(error)}, 400 if isinstance(error, QueryError) else 409)
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
+async def _server_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)

@@ -25,13 +25,13 @@ class Figure:
     name: str
     kind: Kind
     help: str
-    of: str | Callable[[Mapping[str, Any]], object]
+    figure: str | Callable[[Mapping[str, Any]], object]
     """The name of the figure, or a function of all figures."""
     unit: str = ""
 
     def value(self, figures: Mapping[str, Any]) -> object:
         """The figure, if it is there."""
-        return figures.get(self.of) if isinstance(self.of, str) else self.of(figures)
+        return figures.get(self.figure) if isinstance(self.figure, str) else self.figure(figures)
 
 
 _SESSION = (Figure("paused", "gauge", "1 while the session is paused.", "paused"),)
@@ -93,7 +93,7 @@ def families(watched: Watched) -> list[Metric]:
         "session": [({}, {"paused": watched.paused})],
         "stream": list(streams.values()),
         "query": queries,
-        "operator": [({"operator": label}, of) for label, of in watched.history.latest.operators.items()],
+        "operator": [({"operator": label}, figures) for label, figures in watched.history.latest.operators.items()],
         "lateness": [
             ({**labels, "share": share}, {"lateness": value})
             for labels, stream in streams.values()

@@ -100,7 +100,7 @@ class QueryBuild:
 
     def __init__(self, executor: Executor, name: str, plan: PlanNode, settings: QuerySettings) -> None:
         self._executor = executor
-        self._parts = executor.parts
+        self._shared = executor.shared
         self._name = name
         self._plan = plan
         self._settings = settings
@@ -224,11 +224,11 @@ class QueryBuild:
         `own` is its label if it is new.
         """
         part, graph = (tuple(feeds), node.same_work(), owner), self._executor.graph
-        label = self._parts.labels.get(part)
+        label = self._shared.labels.get(part)
         if label is None or not self._may_share(label, self._settings.labels.get(own.place), node):
             label = self._new_label(own)
             self._executor.add(make(label), feeds, self._name, node.describe())
-            self._parts.labels[part] = label
+            self._shared.labels[part] = label
         graph.nodes[label].queries.add(self._name)
         self._labels[own.place] = label
         return label, MAIN
@@ -259,7 +259,7 @@ class QueryBuild:
 
     def join(self, node: JoinNode, above: Above) -> Feed:
         """It gives the columns that its queries ask for: more than before if one more query shares it now."""
-        feeds, wanted, joins = self._feeds(node, above), self._of_joins[id(node)], self._parts.joins
+        feeds, wanted, joins = self._feeds(node, above), self._of_joins[id(node)], self._shared.joins
         feed = self.part(
             self.place("join"), feeds, node, lambda label: self._joining(label, narrowed(node, wanted))
         )
@@ -303,7 +303,7 @@ class QueryBuild:
         limit, late = settings.resident_limit, settings.late is not None
         if node.over_results:
             return NestedAggregate(label, node, self.clock, pages, limit, inner)
-        fold = self._parts.folds.setdefault(feed, SharedFold())
+        fold = self._shared.folds.setdefault(feed, SharedFold())
         return WindowAggregate(
             label, node, self.clock, pages, limit, late, settings.early, self._timing, inner, fold
         )

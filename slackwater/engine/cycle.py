@@ -170,10 +170,10 @@ class Cycle:
         if said is not None:
             node.send(said, admission())
         self._note(node, waiting, seconds, out, sum(holding))
-        told = source()
+        origin = source()
         for report in node.operator.report():
-            if told is not None and told in self._graph:
-                self._graph.nodes[told].operator.hear(report)
+            if origin is not None and origin in self._graph:
+                self._graph.nodes[origin].operator.hear(report)
         self._graph.touch(node)
         self.demand.worked(node)
 

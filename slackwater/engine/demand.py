@@ -29,8 +29,8 @@ _ON_DEMAND = on_demand()
 
 
 @dataclass
-class Way:
-    """The way of one operator's demand."""
+class DemandPath:
+    """The nodes that one operator's demand passes, and where it ends."""
 
     nodes: list[Node] = field(default_factory=list)
     ends: list[tuple[Node, Wanted]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Demand:
         self._changed = graph.observe()
         self._changes = -1
         """Of the graph, when it was last looked at as a whole."""
-        self._ways: dict[Node, Way] = {}
+        self._ways: dict[Node, DemandPath] = {}
         """Of the operators that hold something."""
         self._passing: dict[Node, set[Node]] = {}
         """For each node the operators whose demands pass it."""
@@ -193,7 +193,7 @@ class Demand:
             self._asked.setdefault(source, {})[holder] = wanted
             self._due.pop(source, None)
 
-    def _way(self, holder: Node) -> Way:
+    def _way(self, holder: Node) -> DemandPath:
         """Backtrack from an operator that holds something."""
         way, ends = dict[Node, None](), dict[Node, list[Wanted]]()
 
@@ -212,19 +212,19 @@ class Demand:
                     back(feeder, feeder.operator.map_demand(wanted))
 
         back(holder, holder.operator.wanted)
-        return Way(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])
+        return DemandPath(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""
-        told = False
+        news = False
         for queue, feed in zip(node.arcs, node.feeds, strict=True):
             if feed is None or queue.waiting:
                 continue
             known = self._graph.nodes[feed[0]].times.get(feed[1], Punctuation.NONE)
             if queue.time.joined(known) is not queue.time:
                 queue.push(Entry(known, admission))
-                told = True
-        return told
+                news = True
+        return news
 
     def _enable(self, source: Node, admission: int, wanted: Wanted) -> bool:
         said, admission = False, source.last_admission(admission)

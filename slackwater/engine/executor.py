@@ -20,9 +20,9 @@ from slackwater.engine.figures import figures, rows_before_sinks
 from slackwater.engine.graph import Feed, Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
-from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
 from slackwater.engine.settings import EngineSettings
+from slackwater.engine.shared_operators import SharedOperators
 from slackwater.errors import RunError
 from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page, Pages
@@ -65,7 +65,7 @@ class Executor:
         self.on_failed: Callable[[str, Exception, bool], None] | None = None
         """Called with a query that has failed and is out, and whether the journal keeps what it needs to go on.
         The other queries go on. Without this function the error is raised, and ends all."""
-        self.parts = Parts()
+        self.shared = SharedOperators()
         self._failed: BaseException | None = None
         self.held = False
         """Whether to take elements in but not to run: the journal's queries are not all back."""
@@ -155,7 +155,7 @@ class Executor:
                 self.graph.remove(node.label)
                 node.operator.leave()
                 gone.add(node.label)
-        self.parts.forget(gone)
+        self.shared.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
             source.operator.drop_pending(self.graph.pages_behind(source), source.clock.now())
         self._cycle.demand.look_again()
@@ -294,8 +294,8 @@ class Executor:
 
     def _refused(self, refused: dict[str, Refused]) -> None:
         """Queries whose sinks have raised an error."""
-        for query, of in refused.items():
-            self._tell_failed({query}, of.error, self._retire({query}, of.error, of.unwritten))
+        for query, refusal in refused.items():
+            self._tell_failed({query}, refusal.error, self._retire({query}, refusal.error, refusal.unwritten))
 
     def _tell_failed(self, queries: Set[str], error: Exception, resumable: bool) -> None:
         assert self.on_failed is not None
@@ -388,9 +388,9 @@ class Executor:
 
     def snapshot(self) -> Snapshot:
         """All figures at this instant, for other threads."""
-        nodes, told, counted = self.graph.nodes, self._cycle.statistics.figures, rows_before_sinks(self.graph)
+        nodes, chains, counted = self.graph.nodes, self._cycle.statistics.figures, rows_before_sinks(self.graph)
         figures = {
-            label: {**nodes[label].measured.figures(), **counted.get(label, {}), **of, **told(label)}
-            for label, of in self.metrics().items()
+            label: {**nodes[label].measured.figures(), **counted.get(label, {}), **waiting, **chains(label)}
+            for label, waiting in self.metrics().items()
         }
         return Snapshot(self.clock.now(), figures, self._cycle.strategy.name, tuple(self._cycle.choices))

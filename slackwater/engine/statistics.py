@@ -98,7 +98,7 @@ def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
     job of their own. So the first of them has the cost of that job, and the reader only what is left of its own.
     Together they cost what they cost in one job. They become one chain if that frees more a second than two.
     """
-    made = dict(plan)
+    adjusted = dict(plan)
     for node in [n for n in graph if n.label in plan and not (n.is_source or n.operator.extends)]:
         extending = _extending_before(graph, node)
         rows, cost = node.measured.page_rows, plan[node.label].cost
@@ -109,10 +109,10 @@ def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
         alone = max(job, *((each.measured.hold_cost or 0.0) * page for each in extending))
         share = max(each.measured.held_share for each in extending)
         left = max(0.05 * cost, cost - (share * job + (1 - share) * alone) / rows)
-        made[node.label] = replace(made[node.label], cost=left)
+        adjusted[node.label] = replace(adjusted[node.label], cost=left)
         before = plan[first.label].cost or 0.0
-        made[first.label] = replace(made[first.label], cost=before + alone / page)
-    return made
+        adjusted[first.label] = replace(adjusted[first.label], cost=before + alone / page)
+    return adjusted
 
 
 def _extending_before(graph: Graph, node: Node) -> list[Node]:
@@ -128,8 +128,8 @@ def _extending_before(graph: Graph, node: Node) -> list[Node]:
 
 
 def _work(node: Node, feeds: Sequence[str]) -> Work:
-    of = node.measured
-    return Work(tuple(feeds), _cost(node), of.selectivity, of.growth, of.width, of.longest)
+    measured = node.measured
+    return Work(tuple(feeds), _cost(node), measured.selectivity, measured.growth, measured.width, measured.longest)
 
 
 def _cost(node: Node) -> float | None:

@@ -109,7 +109,7 @@ class MemoryAware:
         for label in reversed(list(plan)):
             linked = (streams[r] if rising[label] > needed[r] else below[label] for r in above[label])
             streams[label] = common_streams(list(linked) or [below[label]])
-        return {label: Label(of, of != below[label]) for label, of in streams.items()}
+        return {label: Label(names, names != below[label]) for label, names in streams.items()}
 
 
 def streams_below(plan: Plan) -> dict[str, Streams]:

@@ -101,8 +101,8 @@ class Catalogue:
         """Columns that a user has written down."""
         assert not isinstance(schema, pa.Schema)
         fields = fields_of(schema, what)
-        made = pa.schema([(name, to_arrow(kind, f"{what}: {name}")) for name, kind in fields])
-        return tuple((name, kind.simpleString()) for name, kind in fields), made
+        arrow_schema = pa.schema([(name, to_arrow(kind, f"{what}: {name}")) for name, kind in fields])
+        return tuple((name, kind.simpleString()) for name, kind in fields), arrow_schema
 
     def check_policy(self, stream: StreamNode) -> None:
         """Refuse a disorder policy that does not fit its stream, or other streams."""

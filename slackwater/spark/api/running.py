@@ -165,8 +165,8 @@ class Running:
 
         def add() -> None:
             executor = self.loop.executor
-            made = add_query(executor, run.name, run.plan, output, settings)
-            noted = Noted(describe(run.query._plan), made, play)
+            labels = add_query(executor, run.name, run.plan, output, settings)
+            noted = Noted(describe(run.query._plan), labels, play)
             try:
                 self._noted.note(run.name, noted, self.runs, [r.name for r in over])
             except BaseException:

@@ -245,8 +245,8 @@ class Session(SpeaksSql):
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise QueryError(f"progress={progress!r}: give a function that takes a page, or True for a bar")
         if progress is True:
-            with bar(self._running.loop) as told:
-                run_available(self._running, drain, told, speed)
+            with bar(self._running.loop) as on_page:
+                run_available(self._running, drain, on_page, speed)
         else:
             run_available(self._running, drain, progress or None, speed)
 
