@@ -10,8 +10,57 @@ from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
 
-class EngineFigures(TypedDict):
-    """What the engine publishes of every operator, beside the operator's own figures."""
+class ShownFigures(TypedDict):
+    """Figures of every operator that users see as they are."""
+
+    queued: int
+    """Elements that wait before it."""
+    queued_rows: int
+    """Rows that wait before it, as far as they are known."""
+    queued_bytes: int
+    """Their bytes."""
+    held: int
+    """Pages that wait until the heartbeat reaches their rows."""
+    rows_in: int
+    """Rows that it took, as far as they are known."""
+    rows_out: int
+    """Rows that it gave."""
+    runs: int
+    """How often it ran."""
+    run_seconds: float
+    """How long it ran."""
+    last_run: int
+    """The number of its last run among those of all operators."""
+    cost: float | None
+    """Seconds a row, over the last runs."""
+    selectivity: float | None
+    """Rows out for each row in, over the last runs."""
+    growth: float | None
+    """Bytes out for each byte in, over the last runs."""
+    strategy: str
+    """What decides which operator runs next."""
+    chain: list[str]
+    """The operators of its chain (S2), where the strategy has chains."""
+    slope: float | None
+    """What the chain frees in a second."""
+    unit: str
+    """In what that is counted: bytes, or rows."""
+    charted: dict[str, float | None]
+    """What the chart is made of: cost, selectivity, growth, width."""
+    level: str
+    """The level of heartbeats that the session has."""
+    label: list[str]
+    """The streams whose heartbeats it waits for."""
+    queries: list[str]
+    """The queries that it works for."""
+    about: str
+    """What it does."""
+    feeds: list[str]
+    """The operators before it."""
+
+
+class EngineFigures(ShownFigures):
+    """All that the engine publishes of every operator, beside the operator's own figures."""
 
     heartbeat: int
     """The time up to which it has given all its rows."""
@@ -19,28 +68,6 @@ class EngineFigures(TypedDict):
     """The same by port."""
     registers: list[int]
     """The time up to which each of its inputs has given all rows."""
-    queued: int
-    queued_rows: int
-    queued_bytes: int
-    held: int
-    rows_in: int
-    rows_out: int
-    runs: int
-    run_seconds: float
-    last_run: int
-    cost: float | None
-    selectivity: float | None
-    growth: float | None
-    strategy: str
-    chain: list[str]
-    slope: float | None
-    unit: str
-    charted: dict[str, float | None]
-    level: str
-    label: list[str]
-    queries: list[str]
-    about: str
-    feeds: list[str]
 
 
 def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
