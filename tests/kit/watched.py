@@ -63,7 +63,8 @@ class WatchedScript:
 
     def __init__(self, plans: Mapping[str, PlanNode], early: Early | None = None) -> None:
         self.clock = ManualClock(0)
-        executor = Executor(self.clock, pages=ArrowPages())
+        self.pages = ArrowPages()
+        executor = Executor(self.clock, pages=self.pages)
         self._queries = [WatchedRun(self, name, plan) for name, plan in plans.items()]
         for query in self._queries:
             add_query(executor, query.name, query.plan, query.sink, QuerySettings(early=early))
