@@ -52,7 +52,6 @@ class Running:
         place: StorageDir,
         journal: FileJournal | None,
         settings: EngineSettings,
-        resident_limit: int,
     ) -> None:
         self.runs: Mapping[str, Run] = {}
         """Replaced, never changed: all threads go through it."""
@@ -61,7 +60,7 @@ class Running:
         self._catalogue = catalogue
         self.pages = pages
         self._noted = JournalQueries(journal)
-        self._resident_limit = resident_limit
+        self._settings = settings
         self.clock = SystemClock()
         executor = Executor(self.clock, journal, pages, settings)
         pages.counts_pairs = executor.counts_rows
@@ -113,7 +112,7 @@ class Running:
             settings = replace(
                 settings,
                 late=late_output,
-                resident_limit=self._resident_limit,
+                resident_limit=self._settings.resident_limit,
                 clock=None if play is None else play.clock,
                 labels=known,
                 reserved=reserved,

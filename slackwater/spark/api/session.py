@@ -103,6 +103,7 @@ class Session(SpeaksSql):
             on_demand() if quiet_streams is None else quiet_streams,
             operator_level() if heartbeat_scope is None else heartbeat_scope,
             batch_pages,
+            resident_limit,
         )
         _check_settings(settings)
         self.spark = spark if spark is not None else embedded()
@@ -126,7 +127,7 @@ class Session(SpeaksSql):
         self._stopped = False
         self._pages: list[LivePage] = []
         try:
-            self._running = Running(self._catalogue, pages, self._place, self._journal, settings, resident_limit)
+            self._running = Running(self._catalogue, pages, self._place, self._journal, settings)
         except BaseException:
             self._close()
             raise
