@@ -108,8 +108,8 @@ def replay(
         query = (
             departures.window(RANGE, slide=SLIDE).group_by("origin").agg(flights="count(*)", delay="avg(delay_min)")
         )
-        asked = None if watch is None else early(at=EARLY_AT)
-        run = query.start(sink=parquet(out, every="1 second"), name="delays", early=asked)
+        settings = None if watch is None else early(at=EARLY_AT)
+        run = query.start(sink=parquet(out, every="1 second"), name="delays", early=settings)
         ready = time.perf_counter()
         board = ReplayDisplay(console, out, run.metrics)
         stay = None if watch is None else watch(session)

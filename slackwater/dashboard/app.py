@@ -102,8 +102,8 @@ class Endpoints:
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
     async def _prod(self, request: Request) -> Response:
-        query, asked = self._query(request), await _body(request, ("until", "where"))
-        where, until = asked.get("where"), asked.get("until")
+        query, body = self._query(request), await _body(request, ("until", "where"))
+        where, until = body.get("where"), body.get("until")
         if where is not None and not isinstance(where, str):
             raise HTTPException(
                 400, 'where is a condition on the group columns, as in {"where": "carrier = \'AA\'"}'
@@ -131,10 +131,10 @@ class Endpoints:
 
     def _query(self, request: Request) -> WatchedQuery:
         name = request.path_params["name"]
-        found = next((q for q in self._watched.queries() if q.name == name), None)
-        if found is None:
+        query = next((q for q in self._watched.queries() if q.name == name), None)
+        if query is None:
             raise HTTPException(404, f"there is no query {name!r}")
-        return found
+        return query
 
     async def _ask(self, command: Callable[[], None]) -> None:
         """Have a command carried out, which waits for the run under way; not too many at once."""

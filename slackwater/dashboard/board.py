@@ -58,7 +58,7 @@ class Board:
         queries = list(self._watched.queries())
         figures = {query.name: query.metrics() for query in queries}
         waits = waits_for(snapshot)
-        found = {
+        sections = {
             "session": _text(self._session(snapshot, figures)),
             "graph": (graph := self._graph(snapshot)),
             "operators": self._table[2],
@@ -67,8 +67,8 @@ class Board:
         }
         if whole or now - self._table[0] >= _OPERATORS_EVERY or self._table[1] is not graph:
             self._table = now, graph, _text(self._operators(snapshot, figures, waits))
-            found["operators"] = self._table[2]
-        return found | self._recent(queries, snapshot)
+            sections["operators"] = self._table[2]
+        return sections | self._recent(queries, snapshot)
 
     def _session(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         last = next(iter(figures.values()), {})
@@ -118,8 +118,8 @@ class Board:
     def _query(
         self, query: WatchedQuery, figures: Mapping[str, Any], waits: Mapping[str, str], now: float
     ) -> dict[str, Any]:
-        asked, status, failure = self._status.get(query.name, (-math.inf, "", ""))
-        if now - asked >= _STATUS_EVERY:
+        last, status, failure = self._status.get(query.name, (-math.inf, "", ""))
+        if now - last >= _STATUS_EVERY:
             status, failure = query.status, query.failure
             self._status[query.name] = now, status, failure
         top = answering_window(query.plan)
@@ -139,8 +139,8 @@ class Board:
         """The latest answers of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
             recent = snapshot.of(Label(query.name, "sink")).get(RECENT)
-            kept = self._answers.get(query.name)
-            if recent is not None and (kept is None or kept[0] is not recent):
+            shown = self._answers.get(query.name)
+            if recent is not None and (shown is None or shown[0] is not recent):
                 self._answers[query.name] = recent, _text({"query": query.name, **recent})
         return {f"answers/{name}": text for name, (_, text) in self._answers.items()}
 
@@ -155,23 +155,23 @@ def waits_for(snapshot: Snapshot) -> dict[str, str]:
 
     Operators are published after those that feed them, so what these wait for has been found.
     """
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for label, published in snapshot.operators.items():
         feeds, registers = published["feeds"], published["registers"]
         lowest = registers.index(min(registers)) if len(registers) > 1 else 0
         before = feeds[min(lowest, len(feeds) - 1)] if feeds else label
-        found[label] = found.get(before, before)
-    return found
+        sources[label] = sources.get(before, before)
+    return sources
 
 
 def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each stream by each policy of a query over it, once."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    by_policy: dict[tuple[str, str], dict[str, Any]] = {}
     for query, metrics in figures.items():
         for name, stream in metrics.get("streams", {}).items():
-            kept = found.setdefault((name, stream["disorder"]), {"name": name, "queries": [], **stream})
-            kept["queries"].append(query)
-    return list(found.values())
+            entry = by_policy.setdefault((name, stream["disorder"]), {"name": name, "queries": [], **stream})
+            entry["queries"].append(query)
+    return list(by_policy.values())
 
 
 def _text(value: Any) -> bytes:

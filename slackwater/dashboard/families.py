@@ -89,7 +89,7 @@ def families(watched: Watched) -> list[Metric]:
         for _, figures in queries
         for name, stream in figures.get("streams", {}).items()
     }
-    found: dict[Subject, Labelled] = {
+    by_subject: dict[Subject, Labelled] = {
         "session": [({}, {"paused": watched.paused})],
         "stream": list(streams.values()),
         "query": queries,
@@ -105,7 +105,7 @@ def families(watched: Watched) -> list[Metric]:
             for name, accuracy in figures.get("accuracy", {}).items()
         ],
     }
-    return [metric for metric in _metrics(found) if metric.samples]
+    return [metric for metric in _metrics(by_subject) if metric.samples]
 
 
 def described() -> list[Metric]:
@@ -113,8 +113,10 @@ def described() -> list[Metric]:
     return _metrics({})
 
 
-def _metrics(found: Mapping[Subject, Labelled]) -> list[Metric]:
-    return [_metric(figure, found.get(subject, ())) for subject, figures in FIGURES.items() for figure in figures]
+def _metrics(by_subject: Mapping[Subject, Labelled]) -> list[Metric]:
+    return [
+        _metric(figure, by_subject.get(subject, ())) for subject, figures in FIGURES.items() for figure in figures
+    ]
 
 
 def _metric(figure: Figure, labelled: Labelled) -> Metric:

@@ -233,26 +233,26 @@ class QueryBuild:
         self._labels[own.place] = label
         return label, MAIN
 
-    def _may_share(self, label: Label, known: Label | None, node: PlanNode) -> bool:
+    def _may_share(self, label: Label, journaled: Label | None, node: PlanNode) -> bool:
         """Whether a part that is there may be this query's too; the journal may know it by another label.
 
         A join keeps rows, and a query sees none that came before it: it shares a join that has not seen any either.
         """
-        if known is not None:
-            return known == label
+        if journaled is not None:
+            return journaled == label
         return not node.keeps_rows or self._executor.is_new(label)
 
     def _new_label(self, own: Label) -> Label:
         """The label that the journal knows a part by, or one that nobody has."""
-        known, graph = self._settings.labels.get(own.place), self._executor.graph
-        if known is not None:
-            if known in graph:
-                others = ", ".join(sorted(graph.nodes[known].queries))
+        journaled, graph = self._settings.labels.get(own.place), self._executor.graph
+        if journaled is not None:
+            if journaled in graph:
+                others = ", ".join(sorted(graph.nodes[journaled].queries))
                 raise RunError(
-                    f"query {self._name!r}: by the journal it shares {known} with {others}, where it is something "
-                    "else now; start the queries as they were, with the same functions and settings"
+                    f"query {self._name!r}: by the journal it shares {journaled} with {others}, but these now do "
+                    "something else there; start the queries as they were, with the same functions and settings"
                 )
-            return known
+            return journaled
         while own in graph or own in self._settings.reserved:
             own = Label(own.query, f"{own.place}'")  # a query of the same name has been here
         return own
@@ -326,15 +326,15 @@ class QueryBuild:
         port = MAIN if policy == stream.disorder else policy.describe()
         teller = self._name if first is None else self.label_of(first)
         follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
-        beside = dict[str, str]()
+        others = dict[str, str]()
         if isinstance(policy, Behind):
             # In a replay the other stream is that of the same play.
             play = stream.name.removeprefix(stream.declared)
-            beside[source_label(policy.stream + play)] = policy.stream
-        operator.follow(self._name, port, policy.tracker(stream.domain), follower, beside)
+            others[source_label(policy.stream + play)] = policy.stream
+        operator.follow(self._name, port, policy.tracker(stream.domain), follower, others)
         sources: dict[str, Source] = {n.label: n.operator for n in executor.graph if isinstance(n.operator, Source)}
-        for each in sources.values():
-            each.listen(sources)
+        for other in sources.values():
+            other.listen(sources)
         self._sources[label] = None
         return label, port
 

@@ -132,12 +132,12 @@ class Executor:
         return self._retire({query}, RunError(f"query {query!r} has been stopped"))
 
     def _retire(self, queries: Set[str], error: Exception, unwritten: Sequence[Emission] = ()) -> bool:
-        mine = [node for node in self.graph if node.queries & queries]
-        sources = [node for node in mine if node.is_source]
+        nodes = [node for node in self.graph if node.queries & queries]
+        sources = [node for node in nodes if node.is_source]
         resumable = self._commits.journal.durable and all(s.queries <= queries for s in sources)
         if resumable:
             labels = [s.label for s in sources]
-            pages = self._commits.set_aside({node.label for node in mine}, labels, unwritten)
+            pages = self._commits.set_aside({node.label for node in nodes}, labels, unwritten)
             self._admission.withdraw({label: pages.get(label) for label in labels}, error)
         self._commits.took_out(self._take_out(queries))
         if resumable:
@@ -234,8 +234,8 @@ class Executor:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
         # Wake-ups before the last look at the clock have been ticked, or nobody waits for them.
         left = [clock.until(t) for clock, t in self._wakes() if t > self._cycle.looked_at(clock)]
-        known = [seconds for seconds in left if seconds is not None]
-        return min(*known, LONGEST_SLEEP) if known else None
+        lengths = [seconds for seconds in left if seconds is not None]
+        return min(*lengths, LONGEST_SLEEP) if lengths else None
 
     def _wakes(self) -> Iterator[tuple[Clock, int]]:
         """Instants at which a clock alone could give an operator something to say."""

@@ -72,34 +72,34 @@ class EngineFigures(ShownFigures):
 
 def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
     """Rows of sinks and of the steps before them, by operator: a sink knows what a filter before it has left."""
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for node in graph:
         if not isinstance(node.operator, Sink):
             continue
         rows = node.operator.passed
-        found[node.label] = {"rows_in": rows}
+        counts[node.label] = {"rows_in": rows}
         while len(node.feeds) == 1 and node.feeds[0] is not None:
             node = graph.nodes[node.feeds[0][0]]
             if not node.operator.extends or len(node.feeds) != 1 or not node.measured.rows_in:
                 break
             # Another sink of the same rows may have come later, and have fewer.
-            known = found.setdefault(node.label, {"rows_out": 0})
-            known["rows_out"] = max(known["rows_out"], rows)
+            before = counts.setdefault(node.label, {"rows_out": 0})
+            before["rows_out"] = max(before["rows_out"], rows)
             if node.operator.drops_rows:
                 break
-            known["rows_in"] = known["rows_out"]
-    return found
+            before["rows_in"] = before["rows_out"]
+    return counts
 
 
 def figures(node: Node) -> dict[str, Any]:
     """What waits before it, and its heartbeat."""
-    said = node.times.get(MAIN, Punctuation.NONE)
+    passed = node.times.get(MAIN, Punctuation.NONE)
     if not node.outputs and not node.is_source and node.feeds:
-        said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
+        passed = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
     rows, size = node.waiting()
     return {
         **node.operator.metrics(),
-        "heartbeat": said.heartbeat.tick,
+        "heartbeat": passed.heartbeat.tick,
         "heartbeats": {port: time.heartbeat.tick for port, time in node.times.items()},
         "registers": [time.heartbeat.tick for time in node.registers],
         "queued": sum(q.waiting for q in node.inputs),

@@ -80,11 +80,11 @@ def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
         work = plan[node.label] = _work(node, feeds)
         below = [counted[label] * (plan[label].selectivity or 1.0) for label in feeds if plan[label].inputs]
         counted[node.label] = max(below, default=1.0)
-        seen = (sampled or {}).get(node.label)
-        if seen is not None and seen.growth is not None:
+        sample = (sampled or {}).get(node.label)
+        if sample is not None and sample.growth is not None:
             # What its own runs take, and what it adds to those of others.
-            cost = (work.cost or 0.0) + seen.cost / counted[node.label]
-            plan[node.label] = replace(work, cost=cost, growth=seen.growth, width=seen.width)
+            cost = (work.cost or 0.0) + sample.cost / counted[node.label]
+            plan[node.label] = replace(work, cost=cost, growth=sample.growth, width=sample.width)
     for source in [label for label, work in plan.items() if not work.inputs and work.width is None]:
         widths = [work.width for work in plan.values() if source in work.inputs and work.width is not None]
         plan[source] = replace(plan[source], width=max(widths, default=None))
@@ -117,13 +117,13 @@ def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
 
 def _extending_before(graph: Graph, node: Node) -> list[Node]:
     """The operators before one that only extend its pages, the nearest first."""
-    found = list[Node]()
+    extending = list[Node]()
     while True:
         before = (graph.nodes[feed[0]] for feed in node.feeds if feed is not None)
         nearest = next((each for each in before if each.operator.extends), None)
         if nearest is None:
-            return found
-        found.append(nearest)
+            return extending
+        extending.append(nearest)
         node = nearest
 
 

@@ -114,10 +114,10 @@ class MemoryAware:
 
 def streams_below(plan: Plan) -> dict[str, Streams]:
     """The streams that each operator's rows come from."""
-    found: dict[str, Streams] = {}
+    streams: dict[str, Streams] = {}
     for label, step in plan.items():
-        found[label] = step.streams.union(*(found[i] for i in step.inputs))
-    return found
+        streams[label] = step.streams.union(*(streams[i] for i in step.inputs))
+    return streams
 
 
 def _rising(plan: Plan) -> dict[str, float]:

@@ -105,7 +105,7 @@ class Running:
             replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
-            known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
+            parts, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
             play = self._play(label) if replayed else None
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
@@ -114,7 +114,7 @@ class Running:
                 late=late_output,
                 resident_limit=self._settings.resident_limit,
                 clock=None if play is None else play.clock,
-                labels=known,
+                labels=parts,
                 reserved=reserved,
             )
             self.runs = {**self.runs, label: run}
@@ -145,12 +145,12 @@ class Running:
 
     def _play(self, query: str) -> Play:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
-        known = self._noted.plays
-        if query in known:
-            return self.plays.numbered(known[query])
+        plays = self._noted.plays
+        if query in plays:
+            return self.plays.numbered(plays[query])
         live = [source_label(name) for name in self._catalogue.live]
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
-        return self.plays.next(known.values(), sources)
+        return self.plays.next(plays.values(), sources)
 
     def _add(self, run: Run, output: Output, settings: QuerySettings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
