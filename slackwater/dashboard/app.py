@@ -115,19 +115,19 @@ class Endpoints:
 
     async def _stop(self, request: Request) -> Response:
         query = self._query(request)
-        await _body(request, ())
-        await self._ask(query.stop)
-        return JSONResponse({"stopped": query.name})
+        return await self._do(request, query.stop, {"stopped": query.name})
 
     async def _pause(self, request: Request) -> Response:
-        await _body(request, ())
-        await self._ask(self._watched.pause)
-        return JSONResponse({"paused": True})
+        return await self._do(request, self._watched.pause, {"paused": True})
 
     async def _resume(self, request: Request) -> Response:
+        return await self._do(request, self._watched.resume, {"paused": False})
+
+    async def _do(self, request: Request, command: Callable[[], None], answer: dict[str, Any]) -> Response:
+        """Carry out a command whose request has no body."""
         await _body(request, ())
-        await self._ask(self._watched.resume)
-        return JSONResponse({"paused": False})
+        await self._ask(command)
+        return JSONResponse(answer)
 
     def _query(self, request: Request) -> WatchedQuery:
         name = request.path_params["name"]

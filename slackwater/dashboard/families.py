@@ -34,43 +34,39 @@ class Figure:
         return figures.get(self.figure) if isinstance(self.figure, str) else self.figure(figures)
 
 
-_SESSION = (Figure("paused", "gauge", "1 while the session is paused.", "paused"),)
-_STREAM = (
-    Figure("stream_rows", "counter", "Rows that have come.", "rows"),
-    Figure("stream_pages", "counter", "Pages that have come.", "pages"),
-    Figure("stream_missing_time_rows", "counter", "Rows without a time that could be read.", "missing_time"),
-    Figure(
-        "stream_lag_seconds", "gauge", "By how much the heartbeat is behind the clock.", "lag_seconds", "seconds"
-    ),
-    Figure("stream_wait", "gauge", "By how much the heartbeat is behind the largest time seen.", "wait"),
-)
-_QUERY = (
-    Figure("query_active", "gauge", "1 while the query has neither been stopped nor failed.", "active"),
-    Figure("query_lag_seconds", "gauge", "By how much the heartbeat is behind.", "lag_seconds", "seconds"),
-    Figure("query_late_rows", "counter", "Rows that came too late for some window.", "late_rows"),
-    Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
-    Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
-    Figure("query_windows", "counter", "Windows that were closed.", "windows"),
-    Figure("query_results", "counter", "Final rows that the sink got.", "results"),
-    Figure("query_early_results", "counter", "Early rows that the sink got.", "early_results"),
-    Figure("query_prods", "counter", "Prods that the query has sent itself.", "prods"),
-    Figure("query_queued", "gauge", "Elements that wait on its arcs.", "queued"),
-)
-_OPERATOR = (
-    Figure("operator_rows_in", "counter", "Rows that it took.", "rows_in"),
-    Figure("operator_rows_out", "counter", "Rows that it gave.", "rows_out"),
-    Figure("operator_runs", "counter", "How often it ran.", "runs"),
-    Figure("operator_run_seconds", "counter", "How long it ran.", "run_seconds", "seconds"),
-    Figure("operator_queued", "gauge", "Elements that wait before it.", "queued"),
-    Figure("operator_queued_rows", "gauge", "Rows that wait before it.", "queued_rows"),
-    Figure("operator_memory_bytes", "gauge", "Bytes that it holds or that wait before it.", memory, "bytes"),
-)
 #: What metrics are about, and the metrics of each.
 FIGURES: dict[Subject, list[Figure]] = {
-    "session": [*_SESSION],
-    "stream": [*_STREAM],
-    "query": [*_QUERY],
-    "operator": [*_OPERATOR],
+    "session": [
+        Figure("paused", "gauge", "1 while the session is paused.", "paused"),
+    ],
+    "stream": [
+        Figure("stream_rows", "counter", "Rows that have come.", "rows"),
+        Figure("stream_pages", "counter", "Pages that have come.", "pages"),
+        Figure("stream_missing_time_rows", "counter", "Rows without a time that could be read.", "missing_time"),
+        Figure("stream_lag_seconds", "gauge", "From the heartbeat to the clock.", "lag_seconds", "seconds"),
+        Figure("stream_wait", "gauge", "By how much the heartbeat is behind the largest time seen.", "wait"),
+    ],
+    "query": [
+        Figure("query_active", "gauge", "1 while the query has neither been stopped nor failed.", "active"),
+        Figure("query_lag_seconds", "gauge", "From the heartbeat to the clock.", "lag_seconds", "seconds"),
+        Figure("query_late_rows", "counter", "Rows that came too late for some window.", "late_rows"),
+        Figure("query_lost_pairs", "counter", "Pairs of a row and a window that were lost.", "lost_pairs"),
+        Figure("query_lost_ratio", "gauge", "Their share of all pairs.", "lost_share", "ratio"),
+        Figure("query_windows", "counter", "Windows that were closed.", "windows"),
+        Figure("query_results", "counter", "Final rows that the sink got.", "results"),
+        Figure("query_early_results", "counter", "Early rows that the sink got.", "early_results"),
+        Figure("query_prods", "counter", "Prods that the query has sent itself.", "prods"),
+        Figure("query_queued", "gauge", "Elements that wait on its arcs.", "queued"),
+    ],
+    "operator": [
+        Figure("operator_rows_in", "counter", "Rows that it took.", "rows_in"),
+        Figure("operator_rows_out", "counter", "Rows that it gave.", "rows_out"),
+        Figure("operator_runs", "counter", "How often it ran.", "runs"),
+        Figure("operator_run_seconds", "counter", "How long it ran.", "run_seconds", "seconds"),
+        Figure("operator_queued", "gauge", "Elements that wait before it.", "queued"),
+        Figure("operator_queued_rows", "gauge", "Rows that wait before it.", "queued_rows"),
+        Figure("operator_memory_bytes", "gauge", "Bytes that it holds or that wait before it.", memory, "bytes"),
+    ],
     "lateness": [
         Figure("stream_lateness", "gauge", "Lateness that this share of the rows does not exceed.", "lateness")
     ],
