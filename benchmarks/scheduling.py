@@ -20,7 +20,7 @@ from rich.table import Table
 
 import slackwater as sw
 from slackwater.scheduling.paths import Plan, Work
-from slackwater.scheduling.strategy import Ordered, Ready, Situation, Waiting
+from slackwater.scheduling.strategy import Ordered, Ready, Situation, WaitingPages
 
 DEPTH = 5
 PAGES = 8
@@ -46,7 +46,7 @@ def ready_of(plan: Plan, seed: int) -> list[Ready]:
     rng, made = np.random.default_rng(seed), []
     for n, label in enumerate(plan):
         admissions = np.sort(rng.integers(0, 10_000, PAGES)).tolist()
-        waits = tuple(Waiting(a, (10_000 - a) / 1e3, 100.0) for a in admissions)
+        waits = tuple(WaitingPages(a, (10_000 - a) / 1e3, 100.0) for a in admissions)
         made.append(Ready(label, oldest=admissions[0], depth=n % DEPTH, waiting=PAGES, waits=waits))
     return made
 

@@ -85,8 +85,8 @@ def replay(
 ) -> Summary:
     """Replay the first days of the year, show it, and leave the results as Parquet under `out`.
 
-    `starting` surrounds the start of Spark, `drive` is given the replay to do. `watch` is told of the session, and
-    gives what to do at the end; with it there are early answers too.
+    `starting` surrounds the start of Spark, `drive` is called with the replay. `watch` is called with the session,
+    and gives a function to be called at the end; with it there are early answers, too.
     """
     prepare(out)
     started = time.perf_counter()
@@ -108,10 +108,10 @@ def replay(
         query = (
             departures.window(RANGE, slide=SLIDE).group_by("origin").agg(flights="count(*)", delay="avg(delay_min)")
         )
-        asked = None if watch is None else early(at=EARLY_AT)
-        run = query.start(sink=parquet(out, every="1 second"), name="delays", early=asked)
+        settings = None if watch is None else early(at=EARLY_AT)
+        run = query.start(sink=parquet(out, every="1 second"), name="delays", early=settings)
         ready = time.perf_counter()
-        board = Board(console, out, run.metrics)
+        board = ReplayDisplay(console, out, run.metrics)
         stay = None if watch is None else watch(session)
         with board:
             drive(lambda: session.run_available(progress=lambda page: board.show(page["clock"])))
@@ -159,7 +159,7 @@ def _finals(files: Sequence[Path]) -> pl.DataFrame:
     return rows.filter(pl.col("kind") == "final").drop("kind")
 
 
-class Board:
+class ReplayDisplay:
     """Shows a replay: a table that is drawn again and again, or a line now and then where there is no terminal."""
 
     def __init__(self, console: Console, folder: Path, metrics: Callable[[], Metrics]) -> None:
@@ -171,7 +171,7 @@ class Board:
         self._shown = 0.0
         self._began = time.perf_counter()
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> ReplayDisplay:
         if self._live is not None:
             self._live.start()
             self._live.update(Text("Sorting the departures by arrival …", style="dim"), refresh=True)

@@ -15,7 +15,7 @@ from slackwater.cli.job import check_job, read_file, read_text, run_job
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import quiet
 from slackwater.cli.served import served
-from slackwater.cli.show import told
+from slackwater.cli.show import friendly_errors
 from slackwater.cli.tune_file import tune_file
 from slackwater.events import log_json as write_events
 from slackwater.spark.api.session import Session
@@ -67,7 +67,7 @@ def demo(
 ) -> None:
     """Replay departures from New York, late as they were, and watch windows close (about a minute)."""
     console = Console()
-    with told():
+    with friendly_errors():
         watch = served(port, host) if page else None
         summary = demonstration.replay(out, console, days, step, starting=quiet, drive=to_the_end, watch=watch)
         demonstration.report(summary, out, console)
@@ -79,7 +79,7 @@ def sql(
     journal: Annotated[str | None, typer.Option(help="Folder in which the session outlives a crash.")] = None,
 ) -> None:
     """Carry out SQL: at a prompt, or what -c says."""
-    with told():
+    with friendly_errors():
         if command is not None:
             run_job(read_text(command, Path.cwd(), {} if journal is None else {"journal": journal}))
             return
@@ -92,7 +92,7 @@ def sql(
 @app.command()
 def check(file: Annotated[Path, _FILE]) -> None:
     """Say what is wrong with a SQL file without running it, or print the plans of its queries."""
-    with told():
+    with friendly_errors():
         check_job(read_file(file))
 
 
@@ -105,7 +105,7 @@ def run(
     log_json: Annotated[Path | None, typer.Option(help="File for events, as lines of JSON.")] = None,
 ) -> None:
     """Run a SQL file."""
-    with told():
+    with friendly_errors():
         if log_json is not None:
             write_events(log_json)
         run_job(read_file(file), served(port, host) if page else None)
@@ -139,7 +139,7 @@ def tune(
     ] = False,
 ) -> None:
     """Say which delay or policy yesterday's data would have needed, and what each would have cost."""
-    with told():
+    with friendly_errors():
         settings: dict[str, Any] = {
             "time": time,
             "arrival": arrival,

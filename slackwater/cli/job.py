@@ -45,9 +45,9 @@ class Job:
         strategy = self.strategy()
         heartbeats = HEARTBEATS[self.settings.get("heartbeat_scope", "operator_level")]
         with quiet():
-            made = Session(journal=place, strategy=strategy, heartbeat_scope=heartbeats())
-        made._interpreter.folder = self.folder
-        return made
+            session = Session(journal=place, strategy=strategy, heartbeat_scope=heartbeats())
+        session._interpreter.folder = self.folder
+        return session
 
     def strategy(self) -> Strategy:
         """What it runs by."""

@@ -32,7 +32,7 @@ def tell_mistake(error: SlackwaterError) -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def friendly_errors() -> Iterator[None]:
     """Print a user's mistake and end."""
     try:
         yield

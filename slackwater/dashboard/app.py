@@ -56,8 +56,8 @@ class Endpoints:
             Route("/resume", self._resume, methods=["POST"]),
             Mount("/assets", StaticFiles(directory=str(ASSETS))),
         ]
-        told = {HTTPException: _told, SlackwaterError: _mistake, Exception: _unforeseen}
-        return Starlette(routes=routes, exception_handlers=told, lifespan=self._lifespan)  # type: ignore[arg-type]
+        handlers = {HTTPException: _http_error, SlackwaterError: _user_error, Exception: _server_error}
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)  # type: ignore[arg-type]
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -102,8 +102,8 @@ class Endpoints:
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
     async def _prod(self, request: Request) -> Response:
-        query, asked = self._query(request), await _body(request, ("until", "where"))
-        where, until = asked.get("where"), asked.get("until")
+        query, body = self._query(request), await _body(request, ("until", "where"))
+        where, until = body.get("where"), body.get("until")
         if where is not None and not isinstance(where, str):
             raise HTTPException(
                 400, 'where is a condition on the group columns, as in {"where": "carrier = \'AA\'"}'
@@ -115,26 +115,26 @@ class Endpoints:
 
     async def _stop(self, request: Request) -> Response:
         query = self._query(request)
-        await _body(request, ())
-        await self._ask(query.stop)
-        return JSONResponse({"stopped": query.name})
+        return await self._do(request, query.stop, {"stopped": query.name})
 
     async def _pause(self, request: Request) -> Response:
-        await _body(request, ())
-        await self._ask(self._watched.pause)
-        return JSONResponse({"paused": True})
+        return await self._do(request, self._watched.pause, {"paused": True})
 
     async def _resume(self, request: Request) -> Response:
+        return await self._do(request, self._watched.resume, {"paused": False})
+
+    async def _do(self, request: Request, command: Callable[[], None], answer: dict[str, Any]) -> Response:
+        """Carry out a command whose request has no body."""
         await _body(request, ())
-        await self._ask(self._watched.resume)
-        return JSONResponse({"paused": False})
+        await self._ask(command)
+        return JSONResponse(answer)
 
     def _query(self, request: Request) -> WatchedQuery:
         name = request.path_params["name"]
-        found = next((q for q in self._watched.queries() if q.name == name), None)
-        if found is None:
+        query = next((q for q in self._watched.queries() if q.name == name), None)
+        if query is None:
             raise HTTPException(404, f"there is no query {name!r}")
-        return found
+        return query
 
     async def _ask(self, command: Callable[[], None]) -> None:
         """Have a command carried out, which waits for the run under way; not too many at once."""
@@ -173,14 +173,14 @@ async def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-async def _told(request: Request, error: HTTPException) -> Response:
+async def _http_error(request: Request, error: HTTPException) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-async def _mistake(request: Request, error: SlackwaterError) -> Response:
+async def _user_error(request: Request, error: SlackwaterError) -> Response:
     """A user's mistake, or a query that has ended."""
     return JSONResponse({"error": str(error)}, 400 if isinstance(error, QueryError) else 409)
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
+async def _server_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)

@@ -58,7 +58,7 @@ class Board:
         queries = list(self._watched.queries())
         figures = {query.name: query.metrics() for query in queries}
         waits = waits_for(snapshot)
-        found = {
+        sections = {
             "session": _text(self._session(snapshot, figures)),
             "graph": (graph := self._graph(snapshot)),
             "operators": self._table[2],
@@ -67,27 +67,28 @@ class Board:
         }
         if whole or now - self._table[0] >= _OPERATORS_EVERY or self._table[1] is not graph:
             self._table = now, graph, _text(self._operators(snapshot, figures, waits))
-            found["operators"] = self._table[2]
-        return found | self._recent(queries, snapshot)
+            sections["operators"] = self._table[2]
+        return sections | self._recent(queries, snapshot)
 
     def _session(self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         last = next(iter(figures.values()), {})
-        taken = [label for label, of in snapshot.operators.items() if not of["feeds"] and "pages" in of]
+        operators = snapshot.operators
+        sources = [label for label, own in operators.items() if not own["feeds"] and "pages" in own]
         return {
             "at": snapshot.at,
             "paused": self._watched.paused,
             "strategy": snapshot.strategy,
-            "level": next((of["level"] for of in snapshot.operators.values()), ""),
-            "rows_rate": round(sum(self._rates.of(label)["rows_in"] for label in taken), _FINE),
-            "memory": sum(memory(of) for of in snapshot.operators.values()),
-            "queued": sum(of["queued"] for of in snapshot.operators.values()),
+            "level": next((own["level"] for own in operators.values()), ""),
+            "rows_rate": round(sum(self._rates.of(label)["rows_in"] for label in sources), _FINE),
+            "memory": sum(map(memory, operators.values())),
+            "queued": sum(own["queued"] for own in operators.values()),
             "spark_jobs": last.get("spark_jobs"),
             "spark_seconds": last.get("spark_seconds"),
         }
 
     def _graph(self, snapshot: Snapshot) -> bytes:
         """The operators and the arcs between them, in layers; the same text as long as none comes or goes."""
-        key = [(label, of["feeds"], of["queries"], of["about"]) for label, of in snapshot.operators.items()]
+        key = [(label, own["feeds"], own["queries"], own["about"]) for label, own in snapshot.operators.items()]
         if key != self._topology[0]:
             boxes = [Box(label, (about,), tuple(feeds)) for label, feeds, _, about in key]
             rows = [[box.label for box in layer] for layer in layers(boxes)]
@@ -98,27 +99,27 @@ class Board:
     def _operators(
         self, snapshot: Snapshot, figures: Mapping[str, Mapping[str, Any]], waits: Mapping[str, str]
     ) -> dict[str, Any]:
-        told: dict[str, dict[str, Any]] = {}
+        by_label: dict[str, dict[str, Any]] = {}
         for query in figures.values():
-            told |= query.get("operators", {})
-        made: dict[str, Any] = {}
-        for label, of in snapshot.operators.items():
-            shown = told.get(label, {})
-            one = {"heartbeat": shown.get("heartbeat"), "lag_seconds": shown.get("lag_seconds")}
+            by_label |= query.get("operators", {})
+        table: dict[str, Any] = {}
+        for label, published in snapshot.operators.items():
+            shown = by_label.get(label, {})
+            row = {"heartbeat": shown.get("heartbeat"), "lag_seconds": shown.get("lag_seconds")}
             for name in _PUBLISHED:
-                one[name] = of[name]
+                row[name] = published[name]
             rates = self._rates.of(label)
             for name, rate in _RATES.items():
-                one[rate] = round(rates[name], _FINE)
-            one["memory"], one["waits_for"] = memory(of), waits[label]
-            made[label] = one
-        return made
+                row[rate] = round(rates[name], _FINE)
+            row["memory"], row["waits_for"] = memory(published), waits[label]
+            table[label] = row
+        return table
 
     def _query(
         self, query: WatchedQuery, figures: Mapping[str, Any], waits: Mapping[str, str], now: float
     ) -> dict[str, Any]:
-        asked, status, failure = self._status.get(query.name, (-math.inf, "", ""))
-        if now - asked >= _STATUS_EVERY:
+        last, status, failure = self._status.get(query.name, (-math.inf, "", ""))
+        if now - last >= _STATUS_EVERY:
             status, failure = query.status, query.failure
             self._status[query.name] = now, status, failure
         top = answering_window(query.plan)
@@ -138,8 +139,8 @@ class Board:
         """The latest answers of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
             recent = snapshot.of(Label(query.name, "sink")).get(RECENT)
-            kept = self._answers.get(query.name)
-            if recent is not None and (kept is None or kept[0] is not recent):
+            shown = self._answers.get(query.name)
+            if recent is not None and (shown is None or shown[0] is not recent):
                 self._answers[query.name] = recent, _text({"query": query.name, **recent})
         return {f"answers/{name}": text for name, (_, text) in self._answers.items()}
 
@@ -154,23 +155,23 @@ def waits_for(snapshot: Snapshot) -> dict[str, str]:
 
     Operators are published after those that feed them, so what these wait for has been found.
     """
-    found: dict[str, str] = {}
-    for label, of in snapshot.operators.items():
-        feeds, registers = of["feeds"], of["registers"]
+    sources: dict[str, str] = {}
+    for label, published in snapshot.operators.items():
+        feeds, registers = published["feeds"], published["registers"]
         lowest = registers.index(min(registers)) if len(registers) > 1 else 0
         before = feeds[min(lowest, len(feeds) - 1)] if feeds else label
-        found[label] = found.get(before, before)
-    return found
+        sources[label] = sources.get(before, before)
+    return sources
 
 
 def _streams(figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each stream by each policy of a query over it, once."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for query, of in figures.items():
-        for name, stream in of.get("streams", {}).items():
-            kept = found.setdefault((name, stream["disorder"]), {"name": name, "queries": [], **stream})
-            kept["queries"].append(query)
-    return list(found.values())
+    by_policy: dict[tuple[str, str], dict[str, Any]] = {}
+    for query, metrics in figures.items():
+        for name, stream in metrics.get("streams", {}).items():
+            entry = by_policy.setdefault((name, stream["disorder"]), {"name": name, "queries": [], **stream})
+            entry["queries"].append(query)
+    return list(by_policy.values())
 
 
 def _text(value: Any) -> bytes:

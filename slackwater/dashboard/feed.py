@@ -70,7 +70,7 @@ class Feed:
             if self.readers == 0:
                 self._wanted.clear()
                 continue
-            seen, looked = self._history.latest, time.monotonic()
+            snapshot, looked = self._history.latest, time.monotonic()
             spent = await self._look_once()
             # What this thread has worked is mostly the sending to readers.
             spent += time.thread_time() - worked
@@ -81,16 +81,16 @@ class Feed:
             due = max(due, looked - EVERY) + EVERY
             paid = max(paid, looked - _EVENED) + spent / _SHARE
             await asyncio.sleep(max(due, paid) - time.monotonic())
-            if self._history.latest is seen and self._sections:
-                await self._next_snapshot(seen, looked + _AT_LEAST - time.monotonic())
+            if self._history.latest is snapshot and self._sections:
+                await self._next_snapshot(snapshot, looked + _AT_LEAST - time.monotonic())
 
-    async def _next_snapshot(self, seen: object, seconds: float) -> None:
+    async def _next_snapshot(self, snapshot: object, seconds: float) -> None:
         """Wait until something has been published, but not for longer."""
         self._published.clear()
         if not self._waits:
             self._waits, loop = True, asyncio.get_running_loop()
             self._history.tell_next(lambda: _call(loop, self._tell_published))
-        if self._history.latest is seen:
+        if self._history.latest is snapshot:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._published.wait()
@@ -120,10 +120,10 @@ class Feed:
         if not changed:
             return
         self._version += 1
-        told = {n: (self._version, text, _event(n, text)) for n, text in changed.items()}
-        kept = {n: self._sections[n] for n in sections if n in self._sections and n not in changed}
-        self._sections = kept | told
-        self._latest = b"".join(event for _, _, event in told.values())
+        fresh = {n: (self._version, text, _event(n, text)) for n, text in changed.items()}
+        same = {n: self._sections[n] for n in sections if n in self._sections and n not in changed}
+        self._sections = same | fresh
+        self._latest = b"".join(event for _, _, event in fresh.values())
         self._tell(time.monotonic())
 
     def _tell(self, now: float) -> None:
@@ -140,9 +140,9 @@ class Feed:
             yield b"retry: 1000\n\n"
             had = 0
             while not self.ending:
-                told, had = self._since(had), self._version
-                if told:
-                    yield told
+                events, had = self._since(had), self._version
+                if events:
+                    yield events
                     continue
                 await self._news.wait()
                 if self._version == had and not self.ending:
@@ -166,10 +166,10 @@ class Feed:
         self._tell(time.monotonic())
 
 
-def _call(loop: asyncio.AbstractEventLoop, told: Callable[[], None]) -> None:
+def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
     """Have it called by the loop's thread; a page that has been closed needs no news."""
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(told)
+        loop.call_soon_threadsafe(callback)
 
 
 def _event(section: str, text: bytes) -> bytes:

@@ -97,9 +97,9 @@ class Guard:
 
     def _knows_token(self, request: Request) -> bool:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        given = [bearer] if scheme.lower() == "bearer" else []
+        tokens = [bearer] if scheme.lower() == "bearer" else []
         cookie = request.cookies.get(_cookie_name(request))
-        return any(self._same(token) for token in (*given, *([] if cookie is None else [cookie])))
+        return any(self._same(token) for token in (*tokens, *([] if cookie is None else [cookie])))
 
     def _given_in_address(self, request: Request) -> bool:
         if (

@@ -32,7 +32,7 @@ class Rates:
 
     def look(self, seconds: float, operators: Mapping[str, Mapping[str, Any]]) -> None:
         """Take the counts at this many seconds of the machine's clock."""
-        counts = {label: tuple(float(of.get(n, 0)) for n in _COUNTS) for label, of in operators.items()}
+        counts = {label: tuple(float(figures.get(n, 0)) for n in _COUNTS) for label, figures in operators.items()}
         self._now = (seconds, counts)
         if self._kept and seconds - self._kept[-1][0] > SPAN:
             self._kept.clear()  # nobody has looked for a while

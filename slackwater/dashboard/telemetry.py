@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from slackwater.dashboard.families import described, families
+from slackwater.dashboard.families import PREFIX, described, families
 from slackwater.dashboard.watched import Watched
 from slackwater.errors import QueryError
 
@@ -21,14 +21,15 @@ def export_metrics(session: Watched, meter: Any = None) -> None:
         raise QueryError("export_metrics() needs opentelemetry-api: pip install 'slackwater[otel]'") from None
     chosen = meter or get_meter("slackwater")
     kinds = {"counter": chosen.create_observable_counter, "gauge": chosen.create_observable_gauge}
-    for family in described():
-        read = _reader(session, family.name, Observation)
-        kinds[family.kind](f"slackwater.{family.name}", callbacks=[read], unit=family.unit, description=family.help)
+    for metric in described():
+        read = _reader(session, metric.name, Observation)
+        name = f"slackwater.{metric.name.removeprefix(PREFIX)}"
+        kinds[metric.type](name, callbacks=[read], unit=metric.unit, description=metric.documentation)
 
 
 def _reader(session: Watched, name: str, observation: Any) -> Callable[[Any], Iterable[Any]]:
     def read(options: Any) -> Iterable[Any]:
-        found = [family for family in families(session) if family.name == name]
-        return [observation(value, labels) for family in found for labels, value in family.samples]
+        samples = [sample for metric in families(session) if metric.name == name for sample in metric.samples]
+        return [observation(sample.value, sample.labels) for sample in samples]
 
     return read

@@ -100,7 +100,7 @@ class QueryBuild:
 
     def __init__(self, executor: Executor, name: str, plan: PlanNode, settings: QuerySettings) -> None:
         self._executor = executor
-        self._parts = executor.parts
+        self._shared = executor.shared
         self._name = name
         self._plan = plan
         self._settings = settings
@@ -224,42 +224,42 @@ class QueryBuild:
         `own` is its label if it is new.
         """
         part, graph = (tuple(feeds), node.same_work(), owner), self._executor.graph
-        label = self._parts.labels.get(part)
+        label = self._shared.labels.get(part)
         if label is None or not self._may_share(label, self._settings.labels.get(own.place), node):
             label = self._new_label(own)
             self._executor.add(make(label), feeds, self._name, node.describe())
-            self._parts.labels[part] = label
+            self._shared.labels[part] = label
         graph.nodes[label].queries.add(self._name)
         self._labels[own.place] = label
         return label, MAIN
 
-    def _may_share(self, label: Label, known: Label | None, node: PlanNode) -> bool:
+    def _may_share(self, label: Label, journaled: Label | None, node: PlanNode) -> bool:
         """Whether a part that is there may be this query's too; the journal may know it by another label.
 
         A join keeps rows, and a query sees none that came before it: it shares a join that has not seen any either.
         """
-        if known is not None:
-            return known == label
+        if journaled is not None:
+            return journaled == label
         return not node.keeps_rows or self._executor.is_new(label)
 
     def _new_label(self, own: Label) -> Label:
         """The label that the journal knows a part by, or one that nobody has."""
-        known, graph = self._settings.labels.get(own.place), self._executor.graph
-        if known is not None:
-            if known in graph:
-                others = ", ".join(sorted(graph.nodes[known].queries))
+        journaled, graph = self._settings.labels.get(own.place), self._executor.graph
+        if journaled is not None:
+            if journaled in graph:
+                others = ", ".join(sorted(graph.nodes[journaled].queries))
                 raise RunError(
-                    f"query {self._name!r}: by the journal it shares {known} with {others}, where it is something "
-                    "else now; start the queries as they were, with the same functions and settings"
+                    f"query {self._name!r}: by the journal it shares {journaled} with {others}, but these now do "
+                    "something else there; start the queries as they were, with the same functions and settings"
                 )
-            return known
+            return journaled
         while own in graph or own in self._settings.reserved:
             own = Label(own.query, f"{own.place}'")  # a query of the same name has been here
         return own
 
     def join(self, node: JoinNode, above: Above) -> Feed:
         """It gives the columns that its queries ask for: more than before if one more query shares it now."""
-        feeds, wanted, joins = self._feeds(node, above), self._of_joins[id(node)], self._parts.joins
+        feeds, wanted, joins = self._feeds(node, above), self._of_joins[id(node)], self._shared.joins
         feed = self.part(
             self.place("join"), feeds, node, lambda label: self._joining(label, narrowed(node, wanted))
         )
@@ -303,7 +303,7 @@ class QueryBuild:
         limit, late = settings.resident_limit, settings.late is not None
         if node.over_results:
             return NestedAggregate(label, node, self.clock, pages, limit, inner)
-        fold = self._parts.folds.setdefault(feed, SharedFold())
+        fold = self._shared.folds.setdefault(feed, SharedFold())
         return WindowAggregate(
             label, node, self.clock, pages, limit, late, settings.early, self._timing, inner, fold
         )
@@ -326,15 +326,15 @@ class QueryBuild:
         port = MAIN if policy == stream.disorder else policy.describe()
         teller = self._name if first is None else self.label_of(first)
         follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
-        beside = dict[str, str]()
+        others = dict[str, str]()
         if isinstance(policy, Behind):
             # In a replay the other stream is that of the same play.
             play = stream.name.removeprefix(stream.declared)
-            beside[source_label(policy.stream + play)] = policy.stream
-        operator.follow(self._name, port, policy.tracker(stream.domain), follower, beside)
+            others[source_label(policy.stream + play)] = policy.stream
+        operator.follow(self._name, port, policy.tracker(stream.domain), follower, others)
         sources: dict[str, Source] = {n.label: n.operator for n in executor.graph if isinstance(n.operator, Source)}
-        for each in sources.values():
-            each.listen(sources)
+        for other in sources.values():
+            other.listen(sources)
         self._sources[label] = None
         return label, port
 

@@ -107,9 +107,9 @@ class Cycle:
             # Nothing is ready: ask everybody who is waited for, once more by the clock.
             self._ticked = {}
             self._tick()
-            said = self.demand.ask(self._admission.number, lull=True)
-            self.dirty |= said
-            lull = not said
+            news = self.demand.ask(self._admission.number, lull=True)
+            self.dirty |= news
+            lull = not news
 
     def next_prodded(self) -> Node | None:
         """A node at which a prod waits, if there is one."""
@@ -166,14 +166,14 @@ class Cycle:
         started = self.stopwatch()
         node.operator.run(node.inputs, emit)
         seconds = self.stopwatch() - started
-        said = node.operator.output(node.registers)
-        if said is not None:
-            node.send(said, admission())
+        heartbeat = node.operator.output(node.registers)
+        if heartbeat is not None:
+            node.send(heartbeat, admission())
         self._note(node, waiting, seconds, out, sum(holding))
-        told = source()
+        origin = source()
         for report in node.operator.report():
-            if told is not None and told in self._graph:
-                self._graph.nodes[told].operator.hear(report)
+            if origin is not None and origin in self._graph:
+                self._graph.nodes[origin].operator.hear(report)
         self._graph.touch(node)
         self.demand.worked(node)
 

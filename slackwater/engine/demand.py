@@ -29,8 +29,8 @@ _ON_DEMAND = on_demand()
 
 
 @dataclass
-class Way:
-    """The way of one operator's demand."""
+class DemandPath:
+    """The nodes that one operator's demand passes, and where it ends."""
 
     nodes: list[Node] = field(default_factory=list)
     ends: list[tuple[Node, Wanted]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Demand:
         self._changed = graph.observe()
         self._changes = -1
         """Of the graph, when it was last looked at as a whole."""
-        self._ways: dict[Node, Way] = {}
+        self._ways: dict[Node, DemandPath] = {}
         """Of the operators that hold something."""
         self._passing: dict[Node, set[Node]] = {}
         """For each node the operators whose demands pass it."""
@@ -76,11 +76,11 @@ class Demand:
             except Exception as error:
                 raise OperatorError(source, error) from error
         sources = self._sources(held, lull)
-        said = [self._tell_again(node, admission) for node in new]
-        asked = [(source, wanted) for source, wanted in sources if lull or self._is_due(source, wanted)]
-        said += [self._enable(source, admission, wanted) for source, wanted in asked]
-        said += [self._enable(source, admission, _any) for source in self._in_turn()]
-        return any(said)
+        news = [self._tell_again(node, admission) for node in new]
+        due = [(source, wanted) for source, wanted in sources if lull or self._is_due(source, wanted)]
+        news += [self._enable(source, admission, wanted) for source, wanted in due]
+        news += [self._enable(source, admission, _any) for source in self._in_turn()]
+        return any(news)
 
     def look_again(self) -> None:
         """Any source may know something new."""
@@ -157,8 +157,8 @@ class Demand:
         """Find the ways again of the operators whose demands may have changed."""
         if self._changes != self._graph.changes:
             self._changes = self._graph.changes
-            for known in (self._ways, self._passing, self._asked, self._new, self._due):
-                known.clear()
+            for table in (self._ways, self._passing, self._asked, self._new, self._due):
+                table.clear()
             holders = set(self._graph)
             self._listeners.clear()
             for node in self._graph:
@@ -193,7 +193,7 @@ class Demand:
             self._asked.setdefault(source, {})[holder] = wanted
             self._due.pop(source, None)
 
-    def _way(self, holder: Node) -> Way:
+    def _way(self, holder: Node) -> DemandPath:
         """Backtrack from an operator that holds something."""
         way, ends = dict[Node, None](), dict[Node, list[Wanted]]()
 
@@ -212,33 +212,33 @@ class Demand:
                     back(feeder, feeder.operator.map_demand(wanted))
 
         back(holder, holder.operator.wanted)
-        return Way(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])
+        return DemandPath(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""
-        told = False
+        news = False
         for queue, feed in zip(node.arcs, node.feeds, strict=True):
             if feed is None or queue.waiting:
                 continue
-            known = self._graph.nodes[feed[0]].times.get(feed[1], Punctuation.NONE)
-            if queue.time.joined(known) is not queue.time:
-                queue.push(Entry(known, admission))
-                told = True
-        return told
+            passed = self._graph.nodes[feed[0]].times.get(feed[1], Punctuation.NONE)
+            if queue.time.joined(passed) is not queue.time:
+                queue.push(Entry(passed, admission))
+                news = True
+        return news
 
     def _enable(self, source: Node, admission: int, wanted: Wanted) -> bool:
-        said, admission = False, source.last_admission(admission)
+        news, admission = False, source.last_admission(admission)
         self.worked(source)
 
         def emit(element: Element, port: str = MAIN) -> None:
-            nonlocal said
-            said |= source.send(element, admission, port)
+            nonlocal news
+            news |= source.send(element, admission, port)
 
         try:
             source.operator.enable(source.clock.now(), emit, wanted)
         except Exception as error:
             raise OperatorError(source, error) from error
-        return said
+        return news
 
 
 def _any(tick: int) -> int | None:
@@ -260,11 +260,11 @@ def _least_of(wants: list[Wanted]) -> Wanted:
 
 def _remembered(wanted: Wanted) -> Wanted:
     """The same, asked once for each tick: the way that it belongs to is found again when an answer may change."""
-    known: dict[int, int | None] = {}
+    answers: dict[int, int | None] = {}
 
-    def asked(tick: int) -> int | None:
-        if tick not in known:
-            known[tick] = wanted(tick)
-        return known[tick]
+    def answer(tick: int) -> int | None:
+        if tick not in answers:
+            answers[tick] = wanted(tick)
+        return answers[tick]
 
-    return asked
+    return answer

@@ -20,9 +20,9 @@ from slackwater.engine.figures import figures, rows_before_sinks
 from slackwater.engine.graph import Feed, Graph, Node
 from slackwater.engine.input_manager import InputManager
 from slackwater.engine.journal import Emission, Journal, NoJournal
-from slackwater.engine.parts import Parts
 from slackwater.engine.records import Snapshot
 from slackwater.engine.settings import EngineSettings
+from slackwater.engine.shared_operators import SharedOperators
 from slackwater.errors import RunError
 from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page, Pages
@@ -65,7 +65,7 @@ class Executor:
         self.on_failed: Callable[[str, Exception, bool], None] | None = None
         """Called with a query that has failed and is out, and whether the journal keeps what it needs to go on.
         The other queries go on. Without this function the error is raised, and ends all."""
-        self.parts = Parts()
+        self.shared = SharedOperators()
         self._failed: BaseException | None = None
         self.held = False
         """Whether to take elements in but not to run: the journal's queries are not all back."""
@@ -132,12 +132,12 @@ class Executor:
         return self._retire({query}, RunError(f"query {query!r} has been stopped"))
 
     def _retire(self, queries: Set[str], error: Exception, unwritten: Sequence[Emission] = ()) -> bool:
-        mine = [node for node in self.graph if node.queries & queries]
-        sources = [node for node in mine if node.is_source]
+        nodes = [node for node in self.graph if node.queries & queries]
+        sources = [node for node in nodes if node.is_source]
         resumable = self._commits.journal.durable and all(s.queries <= queries for s in sources)
         if resumable:
             labels = [s.label for s in sources]
-            pages = self._commits.set_aside({node.label for node in mine}, labels, unwritten)
+            pages = self._commits.set_aside({node.label for node in nodes}, labels, unwritten)
             self._admission.withdraw({label: pages.get(label) for label in labels}, error)
         self._commits.took_out(self._take_out(queries))
         if resumable:
@@ -155,7 +155,7 @@ class Executor:
                 self.graph.remove(node.label)
                 node.operator.leave()
                 gone.add(node.label)
-        self.parts.forget(gone)
+        self.shared.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
             source.operator.drop_pending(self.graph.pages_behind(source), source.clock.now())
         self._cycle.demand.look_again()
@@ -201,10 +201,12 @@ class Executor:
                 self._backlog.keep(ticket.saved)
         return ticket
 
-    def prod(self, prod: Prod) -> None:
-        """Ask a query for an answer now."""
+    def prod(self, prod: Prod, at_once: bool = False) -> None:
+        """Ask a query for an answer now; with `at_once` it is given before all other work."""
         self._check()
         self._cycle.prod(prod)
+        if at_once:
+            self.answer_prods()
 
     @property
     def holds_back(self) -> bool:
@@ -232,8 +234,8 @@ class Executor:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
         # Wake-ups before the last look at the clock have been ticked, or nobody waits for them.
         left = [clock.until(t) for clock, t in self._wakes() if t > self._cycle.looked_at(clock)]
-        known = [seconds for seconds in left if seconds is not None]
-        return min(*known, LONGEST_SLEEP) if known else None
+        lengths = [seconds for seconds in left if seconds is not None]
+        return min(*lengths, LONGEST_SLEEP) if lengths else None
 
     def _wakes(self) -> Iterator[tuple[Clock, int]]:
         """Instants at which a clock alone could give an operator something to say."""
@@ -292,8 +294,8 @@ class Executor:
 
     def _refused(self, refused: dict[str, Refused]) -> None:
         """Queries whose sinks have raised an error."""
-        for query, of in refused.items():
-            self._tell_failed({query}, of.error, self._retire({query}, of.error, of.unwritten))
+        for query, refusal in refused.items():
+            self._tell_failed({query}, refusal.error, self._retire({query}, refusal.error, refusal.unwritten))
 
     def _tell_failed(self, queries: Set[str], error: Exception, resumable: bool) -> None:
         assert self.on_failed is not None
@@ -386,9 +388,9 @@ class Executor:
 
     def snapshot(self) -> Snapshot:
         """All figures at this instant, for other threads."""
-        nodes, told, counted = self.graph.nodes, self._cycle.statistics.figures, rows_before_sinks(self.graph)
+        nodes, chains, counted = self.graph.nodes, self._cycle.statistics.figures, rows_before_sinks(self.graph)
         figures = {
-            label: {**nodes[label].measured.figures(), **counted.get(label, {}), **of, **told(label)}
-            for label, of in self.metrics().items()
+            label: {**nodes[label].measured.figures(), **counted.get(label, {}), **waiting, **chains(label)}
+            for label, waiting in self.metrics().items()
         }
         return Snapshot(self.clock.now(), figures, self._cycle.strategy.name, tuple(self._cycle.choices))

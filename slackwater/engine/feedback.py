@@ -24,9 +24,9 @@ class Feedback:
 
     def take(self, arrived: int) -> list[tuple[str, Prod]]:
         """Sinks and the prods that they ask for, each once. `arrived` is the number of pages so far."""
-        asked, self._asked = self._asked, []
+        wishes, self._asked = self._asked, []
         wanted: dict[tuple[str, Prod], None] = {}
-        for emission, prod in asked:
+        for emission, prod in wishes:
             if emission.early:
                 if self._early.get(emission.sink) == arrived:
                     continue

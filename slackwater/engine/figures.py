@@ -10,8 +10,57 @@ from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
 
-class EngineFigures(TypedDict):
-    """What the engine publishes of every operator, beside the operator's own figures."""
+class ShownFigures(TypedDict):
+    """Figures of every operator that users see as they are."""
+
+    queued: int
+    """Elements that wait before it."""
+    queued_rows: int
+    """Rows that wait before it, as far as they are known."""
+    queued_bytes: int
+    """Their bytes."""
+    held: int
+    """Pages that wait until the heartbeat reaches their rows."""
+    rows_in: int
+    """Rows that it took, as far as they are known."""
+    rows_out: int
+    """Rows that it gave."""
+    runs: int
+    """How often it ran."""
+    run_seconds: float
+    """How long it ran."""
+    last_run: int
+    """The number of its last run among those of all operators."""
+    cost: float | None
+    """Seconds a row, over the last runs."""
+    selectivity: float | None
+    """Rows out for each row in, over the last runs."""
+    growth: float | None
+    """Bytes out for each byte in, over the last runs."""
+    strategy: str
+    """What decides which operator runs next."""
+    chain: list[str]
+    """The operators of its chain (S2), where the strategy has chains."""
+    slope: float | None
+    """What the chain frees in a second."""
+    unit: str
+    """In what that is counted: bytes, or rows."""
+    charted: dict[str, float | None]
+    """What the chart is made of: cost, selectivity, growth, width."""
+    level: str
+    """The level of heartbeats that the session has."""
+    label: list[str]
+    """The streams whose heartbeats it waits for."""
+    queries: list[str]
+    """The queries that it works for."""
+    about: str
+    """What it does."""
+    feeds: list[str]
+    """The operators before it."""
+
+
+class EngineFigures(ShownFigures):
+    """All that the engine publishes of every operator, beside the operator's own figures."""
 
     heartbeat: int
     """The time up to which it has given all its rows."""
@@ -19,60 +68,38 @@ class EngineFigures(TypedDict):
     """The same by port."""
     registers: list[int]
     """The time up to which each of its inputs has given all rows."""
-    queued: int
-    queued_rows: int
-    queued_bytes: int
-    held: int
-    rows_in: int
-    rows_out: int
-    runs: int
-    run_seconds: float
-    last_run: int
-    cost: float | None
-    selectivity: float | None
-    growth: float | None
-    strategy: str
-    chain: list[str]
-    slope: float | None
-    unit: str
-    charted: dict[str, float | None]
-    level: str
-    label: list[str]
-    queries: list[str]
-    about: str
-    feeds: list[str]
 
 
 def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
     """Rows of sinks and of the steps before them, by operator: a sink knows what a filter before it has left."""
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for node in graph:
         if not isinstance(node.operator, Sink):
             continue
         rows = node.operator.passed
-        found[node.label] = {"rows_in": rows}
+        counts[node.label] = {"rows_in": rows}
         while len(node.feeds) == 1 and node.feeds[0] is not None:
             node = graph.nodes[node.feeds[0][0]]
             if not node.operator.extends or len(node.feeds) != 1 or not node.measured.rows_in:
                 break
             # Another sink of the same rows may have come later, and have fewer.
-            known = found.setdefault(node.label, {"rows_out": 0})
-            known["rows_out"] = max(known["rows_out"], rows)
+            before = counts.setdefault(node.label, {"rows_out": 0})
+            before["rows_out"] = max(before["rows_out"], rows)
             if node.operator.drops_rows:
                 break
-            known["rows_in"] = known["rows_out"]
-    return found
+            before["rows_in"] = before["rows_out"]
+    return counts
 
 
 def figures(node: Node) -> dict[str, Any]:
     """What waits before it, and its heartbeat."""
-    said = node.times.get(MAIN, Punctuation.NONE)
+    passed = node.times.get(MAIN, Punctuation.NONE)
     if not node.outputs and not node.is_source and node.feeds:
-        said = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
+        passed = min(node.registers, key=lambda time: time.heartbeat)  # nothing is behind a sink
     rows, size = node.waiting()
     return {
         **node.operator.metrics(),
-        "heartbeat": said.heartbeat.tick,
+        "heartbeat": passed.heartbeat.tick,
         "heartbeats": {port: time.heartbeat.tick for port, time in node.times.items()},
         "registers": [time.heartbeat.tick for time in node.registers],
         "queued": sum(q.waiting for q in node.inputs),

@@ -17,8 +17,7 @@ from slackwater.operators.operator import MAIN, Operator
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
-from slackwater.scheduling.heartbeats import Label as StreamLabel
-from slackwater.scheduling.heartbeats import Stream
+from slackwater.scheduling.heartbeats import Stream, StreamLabel
 
 #: An operator and the port by which it feeds another.
 Feed = tuple[str, str]

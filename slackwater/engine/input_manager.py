@@ -11,7 +11,7 @@ from __future__ import annotations
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
 from slackwater.operators.operator import LATE
-from slackwater.scheduling.heartbeats import Heartbeats, Label, OperatorLevel, Plan, Step
+from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel, Plan, PlanStep, StreamLabel
 
 #: A selectivity that changes by less than this share leaves the labels as they are.
 _SAME = 0.01
@@ -62,7 +62,7 @@ class InputManager:
         self._went_by = {label: step.selectivity for label, step in plan.items()}
         labels = self.heartbeats.labels(plan)
         for node in self._graph:
-            node.goes_by = labels.get(node.label, Label())
+            node.goes_by = labels.get(node.label, StreamLabel())
             for queue in node.arcs:
                 queue.hold_back(node.goes_by.waits)
         self._graph.managed = [node for node in self._graph if node.goes_by.waits]
@@ -92,12 +92,12 @@ def measure_waiting(graph: Graph, source: Node) -> None:
 
 def _plan_of(graph: Graph) -> Plan:
     """The operators behind sources; late rows are no part of a plan."""
-    plan: dict[str, Step] = {}
+    plan: dict[str, PlanStep] = {}
     for node in graph:
         if node.is_source or not node.feeds:
             continue
         feeds = [feed for feed in node.feeds if feed is not None and feed[1] != LATE]
         streams = frozenset(feed for feed in feeds if graph.nodes[feed[0]].is_source)
         inputs = tuple(feed[0] for feed in feeds if feed not in streams)
-        plan[node.label] = Step(inputs, streams, node.operator.ordered, node.measured.selectivity)
+        plan[node.label] = PlanStep(inputs, streams, node.operator.ordered, node.measured.selectivity)
     return plan

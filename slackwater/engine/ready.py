@@ -41,14 +41,14 @@ class ReadyNodes:
 
     def record(self, node: Node) -> Ready:
         """What a strategy sees of a ready node."""
-        known = self._records.get(node)
-        if known is None:
-            known = self._describe(node)
+        record = self._records.get(node)
+        if record is None:
+            record = self._describe(node)
             # Without a change of this queue, waits become longer, and a page that another operator works on may
             # become known in size.
-            if not known.waits and all(entry.sized for queue in node.inputs for entry in queue):
-                self._records[node] = known
-        return known
+            if not record.waits and all(entry.sized for queue in node.inputs for entry in queue):
+                self._records[node] = record
+        return record
 
 
 def _ready(node: Node) -> bool:

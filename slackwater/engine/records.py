@@ -136,8 +136,8 @@ class Measured:
         """Rows of a page that comes in, on the whole."""
         return self.rows_in / self._pages if self._pages else 0.0
 
-    def _ratio(self, of: int, to: int) -> float | None:
-        return self._recent[of] / self._recent[to] if self._recent[to] else None
+    def _ratio(self, above: int, below: int) -> float | None:
+        return self._recent[above] / self._recent[below] if self._recent[below] else None
 
     def figures(self) -> dict[str, Any]:
         """Figures for a person."""
@@ -179,7 +179,10 @@ class Snapshot:
 
     def figures_alone(self) -> Snapshot:
         """The same without the latest answers and found values: hundreds of these would be large."""
-        operators = {label: {k: v for k, v in of.items() if k != RECENT} for label, of in self.operators.items()}
+        operators = {
+            label: {name: figure for name, figure in figures.items() if name != RECENT}
+            for label, figures in self.operators.items()
+        }
         return Snapshot(self.at, operators, self.strategy, self.choices)
 
 

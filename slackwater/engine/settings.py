@@ -27,6 +27,8 @@ class EngineSettings:
     heartbeat_scope: Heartbeats = field(default_factory=OperatorLevel)
     batch_pages: bool = False
     """Whether waiting pages of a stream are taken as one."""
+    resident_limit: int = RESIDENT_LIMIT
+    """For queries that say nothing else."""
 
 
 @dataclass(frozen=True)

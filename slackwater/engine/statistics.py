@@ -80,11 +80,11 @@ def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
         work = plan[node.label] = _work(node, feeds)
         below = [counted[label] * (plan[label].selectivity or 1.0) for label in feeds if plan[label].inputs]
         counted[node.label] = max(below, default=1.0)
-        seen = (sampled or {}).get(node.label)
-        if seen is not None and seen.growth is not None:
+        sample = (sampled or {}).get(node.label)
+        if sample is not None and sample.growth is not None:
             # What its own runs take, and what it adds to those of others.
-            cost = (work.cost or 0.0) + seen.cost / counted[node.label]
-            plan[node.label] = replace(work, cost=cost, growth=seen.growth, width=seen.width)
+            cost = (work.cost or 0.0) + sample.cost / counted[node.label]
+            plan[node.label] = replace(work, cost=cost, growth=sample.growth, width=sample.width)
     for source in [label for label, work in plan.items() if not work.inputs and work.width is None]:
         widths = [work.width for work in plan.values() if source in work.inputs and work.width is not None]
         plan[source] = replace(plan[source], width=max(widths, default=None))
@@ -98,7 +98,7 @@ def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
     job of their own. So the first of them has the cost of that job, and the reader only what is left of its own.
     Together they cost what they cost in one job. They become one chain if that frees more a second than two.
     """
-    made = dict(plan)
+    adjusted = dict(plan)
     for node in [n for n in graph if n.label in plan and not (n.is_source or n.operator.extends)]:
         extending = _extending_before(graph, node)
         rows, cost = node.measured.page_rows, plan[node.label].cost
@@ -109,27 +109,27 @@ def with_jobs(graph: Graph, plan: Plan, job: float) -> Plan:
         alone = max(job, *((each.measured.hold_cost or 0.0) * page for each in extending))
         share = max(each.measured.held_share for each in extending)
         left = max(0.05 * cost, cost - (share * job + (1 - share) * alone) / rows)
-        made[node.label] = replace(made[node.label], cost=left)
+        adjusted[node.label] = replace(adjusted[node.label], cost=left)
         before = plan[first.label].cost or 0.0
-        made[first.label] = replace(made[first.label], cost=before + alone / page)
-    return made
+        adjusted[first.label] = replace(adjusted[first.label], cost=before + alone / page)
+    return adjusted
 
 
 def _extending_before(graph: Graph, node: Node) -> list[Node]:
     """The operators before one that only extend its pages, the nearest first."""
-    found = list[Node]()
+    extending = list[Node]()
     while True:
         before = (graph.nodes[feed[0]] for feed in node.feeds if feed is not None)
         nearest = next((each for each in before if each.operator.extends), None)
         if nearest is None:
-            return found
-        found.append(nearest)
+            return extending
+        extending.append(nearest)
         node = nearest
 
 
 def _work(node: Node, feeds: Sequence[str]) -> Work:
-    of = node.measured
-    return Work(tuple(feeds), _cost(node), of.selectivity, of.growth, of.width, of.longest)
+    measured = node.measured
+    return Work(tuple(feeds), _cost(node), measured.selectivity, measured.growth, measured.width, measured.longest)
 
 
 def _cost(node: Node) -> float | None:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from slackwater.engine.graph import Node
 from slackwater.engine.queue import Entry
-from slackwater.scheduling.strategy import Waiting
+from slackwater.scheduling.strategy import WaitingPages
 
 #: The pages before an operator are described in at most this many groups.
 GROUPS = 8
@@ -33,7 +33,7 @@ class Waits:
             if len(self._last) > 2 * MOST:
                 del self._last[:MOST], self._seen[:MOST]
 
-    def of(self, node: Node) -> tuple[Waiting, ...]:
+    def of(self, node: Node) -> tuple[WaitingPages, ...]:
         """The pages that an operator could take."""
         pages = [e for queue in node.arcs for e in islice(queue, len(queue)) if e.is_page]
         if len(node.arcs) > 1:
@@ -41,8 +41,8 @@ class Waits:
         size, now, usual = -(-len(pages) // GROUPS) or 1, self._stopwatch(), node.measured.page_rows
         return tuple(self._group(pages[n : n + size], now, usual) for n in range(0, len(pages), size))
 
-    def _group(self, pages: Sequence[Entry], now: float, usual: float) -> Waiting:
+    def _group(self, pages: Sequence[Entry], now: float, usual: float) -> WaitingPages:
         first, rows = pages[0].admission, sum(entry.size()[0] or usual for entry in pages)
         place = bisect_left(self._last, first)
         # One that has not been looked at yet has just come.
-        return Waiting(first, now - self._seen[place] if place < len(self._seen) else 0.0, rows)
+        return WaitingPages(first, now - self._seen[place] if place < len(self._seen) else 0.0, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.scheduling.by_slope import BySlope
-from slackwater.scheduling.chart import Segment, Step, in_order
+from slackwater.scheduling.chart import PathStep, Segment, in_order
 from slackwater.scheduling.strategy import STRATEGIES
 
 
@@ -20,7 +20,7 @@ class Greedy(BySlope):
 
     name = "greedy"
 
-    def cut(self, first: Step) -> list[Segment]:
+    def cut(self, first: PathStep) -> list[Segment]:
         """Each operator is a segment of its own, but for a source, which only passes pages on to the next one."""
         alone = {s.label: Segment((s.label,), s.seconds, s.taken - s.left) for s in in_order(first)}
         if first.then:

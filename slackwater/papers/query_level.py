@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from slackwater.scheduling.heartbeats import (
     HEARTBEATS,
-    Label,
     Plan,
+    StreamLabel,
     Streams,
     common_streams,
     streams_below,
@@ -24,7 +24,7 @@ class QueryLevel:
 
     name: ClassVar[str] = "query level"
 
-    def labels(self, plan: Plan) -> dict[str, Label]:
+    def labels(self, plan: Plan) -> dict[str, StreamLabel]:
         """The streams of the whole query for each of its operators."""
         below, above, streams = streams_below(plan), readers(plan), dict[str, Streams]()
         for label in reversed(list(plan)):
@@ -33,7 +33,7 @@ class QueryLevel:
             label: bool(step.streams) or any(streams[i] != streams[label] for i in step.inputs)
             for label, step in plan.items()
         }
-        return {label: Label(of, enters[label]) for label, of in streams.items()}
+        return {label: StreamLabel(of, enters[label]) for label, of in streams.items()}
 
 
 def query_level() -> QueryLevel:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from slackwater.events import decision
-from slackwater.scheduling.chart import Segment, Step
+from slackwater.scheduling.chart import PathStep, Segment
 from slackwater.scheduling.paths import Plan, readers, unit, ways
 from slackwater.scheduling.strategy import Ordered, Ready
 
@@ -25,7 +25,7 @@ class BySlope(Ordered):
         self._unit = "rows"
 
     @abstractmethod
-    def cut(self, first: Step) -> Iterable[Segment]:
+    def cut(self, first: PathStep) -> Iterable[Segment]:
         """The way of a stream's rows in segments."""
 
     def learn(self, plan: Plan) -> None:

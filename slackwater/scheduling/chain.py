@@ -13,7 +13,7 @@ from datetime import timedelta
 from slackwater.errors import QueryError
 from slackwater.progress.time import microseconds
 from slackwater.scheduling.by_slope import BySlope
-from slackwater.scheduling.chart import Segment, Step, segments
+from slackwater.scheduling.chart import PathStep, Segment, segments
 from slackwater.scheduling.paths import Plan, remaining
 from slackwater.scheduling.strategy import STRATEGIES, Ready
 
@@ -33,7 +33,7 @@ class Chain(BySlope):
 
     name = "chain"
 
-    def cut(self, first: Step) -> list[Segment]:
+    def cut(self, first: PathStep) -> list[Segment]:
         """The lower envelope."""
         return segments(first)
 

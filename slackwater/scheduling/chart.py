@@ -18,7 +18,7 @@ ALL = (1.0, 1.0)
 
 
 @dataclass(slots=True)
-class Step:
+class PathStep:
     """An operator on the way of a stream's rows; times and sizes are those of one row of the stream."""
 
     label: str
@@ -27,7 +27,7 @@ class Step:
     """Size of what comes in."""
     left: float = 0.0
     """Size of what goes out and waits again; 0 at the end of a path."""
-    then: list[Step] = field(default_factory=list)
+    then: list[PathStep] = field(default_factory=list)
     """The operators that read it. The first is the next one on a path; several share what it puts out."""
     shares: dict[str, Shares] = field(default_factory=dict)
     """Where branches meet: the share of its rows that each operator before it sends. Without an entry: all."""
@@ -61,7 +61,7 @@ class _Descent:
     then: Mapping[str, Shares]
 
 
-def segments(first: Step) -> list[Segment]:
+def segments(first: PathStep) -> list[Segment]:
     """The segments of the lower envelope, from the first operator on.
 
     An operator is taken together with those behind it for as long as that makes the descent steeper. On a single
@@ -69,8 +69,9 @@ def segments(first: Step) -> list[Segment]:
     branches, and so may a chain. Where branches meet, each has its share in what follows, and several segments may
     contain the same operator.
 
-    >>> dull_then_selective = Step("dull", 1, 1.0, 0.9, [Step("selective", 1, 0.9, 0.1, [Step("slow", 8, 0.1)])])
-    >>> [(s.labels, round(s.slope, 4)) for s in segments(dull_then_selective)]
+    >>> selective = PathStep("selective", 1, 0.9, 0.1, [PathStep("slow", 8, 0.1)])
+    >>> dull = PathStep("dull", 1, 1.0, 0.9, [selective])
+    >>> [(s.labels, round(s.slope, 4)) for s in segments(dull)]
     [(('dull', 'selective'), 0.45), (('slow',), 0.0125)]
     """
     steps = in_order(first)
@@ -86,7 +87,7 @@ def segments(first: Step) -> list[Segment]:
     return found
 
 
-def in_order(first: Step) -> list[Step]:
+def in_order(first: PathStep) -> list[PathStep]:
     """All steps, each before what reads it."""
     steps = {first.label: first}
     for step in (waiting := [first]):
@@ -101,7 +102,7 @@ def in_order(first: Step) -> list[Step]:
     return [steps[label] for label in sorter.static_order()]
 
 
-def _descent(step: Step, descents: Mapping[str, _Descent]) -> _Descent:
+def _descent(step: PathStep, descents: Mapping[str, _Descent]) -> _Descent:
     """The steepest descent that begins with a step; those of its readers are known."""
     labels, segment = {step.label: None}, Segment((step.label,), step.seconds, step.taken - step.left)
     behind = {reader.label: reader.shares.get(step.label, ALL) for reader in step.then}
@@ -158,10 +159,10 @@ def chart(labels: Sequence[str], points: Sequence[tuple[float, float]]) -> Progr
     >>> chart(("O1", "O2"), ((0, 1), (1, 0.2), (2, 0))).slopes
     (0.8, 0.2)
     """
-    behind: list[Step] = []
+    behind: list[PathStep] = []
     for place in reversed(range(len(labels))):
         (start, taken), (end, left) = points[place], points[place + 1]
-        behind = [Step(labels[place], end - start, taken, left, behind)]
+        behind = [PathStep(labels[place], end - start, taken, left, behind)]
     ends, passed = [], 0
     for segment in segments(behind[0]):
         passed += len(segment.labels)

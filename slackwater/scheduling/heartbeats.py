@@ -23,7 +23,7 @@ _ONE = 1.02
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """An operator of the plan, as far as labels depend on it."""
 
     inputs: tuple[str, ...] = ()
@@ -37,11 +37,11 @@ class Step:
 
 
 #: The operators of all plans by label, feeders first. What feeds several is one operator.
-Plan = Mapping[str, Step]
+Plan = Mapping[str, PlanStep]
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class StreamLabel:
     """The streams of an operator, and whether its pages wait for all of them.
 
     If they do not, the operator looks at its own inputs alone.
@@ -56,7 +56,7 @@ class Heartbeats(Protocol):
 
     name: ClassVar[str]
 
-    def labels(self, plan: Plan) -> dict[str, Label]:
+    def labels(self, plan: Plan) -> dict[str, StreamLabel]:
         """A label for each operator; it has the streams below the operator, and perhaps more."""
         ...
 
@@ -70,15 +70,15 @@ class OperatorLevel:
 
     name: ClassVar[str] = "operator level"
 
-    def labels(self, plan: Plan) -> dict[str, Label]:
+    def labels(self, plan: Plan) -> dict[str, StreamLabel]:
         """The streams below each operator.
 
         >>> a, b = ("a", "main"), ("b", "main")
-        >>> plan = {"below": Step((), frozenset({a})), "top": Step(("below",), frozenset({b}))}
+        >>> plan = {"below": PlanStep((), frozenset({a})), "top": PlanStep(("below",), frozenset({b}))}
         >>> {label: len(of.streams) for label, of in OperatorLevel().labels(plan).items()}
         {'below': 1, 'top': 2}
         """
-        return {label: Label(streams) for label, streams in streams_below(plan).items()}
+        return {label: StreamLabel(streams) for label, streams in streams_below(plan).items()}
 
 
 class MemoryAware:
@@ -92,13 +92,13 @@ class MemoryAware:
 
     name: ClassVar[str] = "memory-aware"
 
-    def labels(self, plan: Plan) -> dict[str, Label]:
+    def labels(self, plan: Plan) -> dict[str, StreamLabel]:
         """The label of what an operator feeds if a memory link leads there from it or from below it; else its own.
 
         >>> s1, s2, s3 = ((name, "main") for name in ("S1", "S2", "S3"))
         >>> def figure_5(selectivity):
-        ...     o1 = Step((), frozenset({s1, s2}), selectivity=selectivity)
-        ...     return {"O1": o1, "O2": Step(("O1",), frozenset({s3}))}
+        ...     o1 = PlanStep((), frozenset({s1, s2}), selectivity=selectivity)
+        ...     return {"O1": o1, "O2": PlanStep(("O1",), frozenset({s3}))}
         >>> sorted(name for name, _ in MemoryAware().labels(figure_5(4.0))["O1"].streams)
         ['S1', 'S2', 'S3']
         >>> sorted(name for name, _ in MemoryAware().labels(figure_5(0.5))["O1"].streams)
@@ -109,15 +109,15 @@ class MemoryAware:
         for label in reversed(list(plan)):
             linked = (streams[r] if rising[label] > needed[r] else below[label] for r in above[label])
             streams[label] = common_streams(list(linked) or [below[label]])
-        return {label: Label(of, of != below[label]) for label, of in streams.items()}
+        return {label: StreamLabel(names, names != below[label]) for label, names in streams.items()}
 
 
 def streams_below(plan: Plan) -> dict[str, Streams]:
     """The streams that each operator's rows come from."""
-    found: dict[str, Streams] = {}
+    streams: dict[str, Streams] = {}
     for label, step in plan.items():
-        found[label] = step.streams.union(*(found[i] for i in step.inputs))
-    return found
+        streams[label] = step.streams.union(*(streams[i] for i in step.inputs))
+    return streams
 
 
 def _rising(plan: Plan) -> dict[str, float]:
@@ -145,7 +145,7 @@ def _needed(plan: Plan, above: Mapping[str, list[str]]) -> dict[str, float]:
     return needed
 
 
-def _selectivity(step: Step) -> float:
+def _selectivity(step: PlanStep) -> float:
     return 1.0 if step.selectivity is None else step.selectivity
 
 

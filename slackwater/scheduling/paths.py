@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from slackwater.scheduling.chart import ProgressChart, Step, chart
+from slackwater.scheduling.chart import PathStep, ProgressChart, chart
 
 #: Seconds a row of an operator that nothing is known of, if nothing is known of the others either.
 _SOME = 1e-6
@@ -64,21 +64,21 @@ def unit(plan: Plan) -> Literal["bytes", "rows"]:
     return "bytes" if all(work.width for work in plan.values() if not work.inputs) else "rows"
 
 
-def ways(plan: Plan) -> dict[str, Step]:
+def ways(plan: Plan) -> dict[str, PathStep]:
     """For each source the way of its rows. It branches where several read the same; branches may meet again."""
     known, fed = _filled(plan), readers(plan)
     in_bytes = unit(plan) == "bytes"
-    made: dict[str, Step] = {}
+    made: dict[str, PathStep] = {}
     for source in (label for label, work in plan.items() if not work.inputs):
         width = (plan[source].width or 1.0) if in_bytes else 1.0
-        steps, rows = {source: Step(source, 0.0, width)}, {source: 1.0}
+        steps, rows = {source: PathStep(source, 0.0, width)}, {source: 1.0}
         for label, work in known.items():
             before = [steps[feeder] for feeder in dict.fromkeys(work.inputs) if feeder in steps]
             if before:
                 come = {step.label: rows[step.label] * rows_out(known[step.label]) for step in before}
                 sizes = {step.label: step.left / len(fed[step.label]) for step in before}
                 rows[label] = sum(come.values())
-                steps[label] = behind = Step(label, 0.0, sum(sizes.values()))
+                steps[label] = behind = PathStep(label, 0.0, sum(sizes.values()))
                 for step in before:
                     step.then.append(behind)
                 if len(before) > 1:

@@ -22,7 +22,7 @@ LATEST_COMMIT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingPages:
     """Pages that wait before an operator: a few that came one after another, by the first of them."""
 
     admission: int
@@ -61,7 +61,7 @@ class Ready:
     """Whether the run may take long."""
     unsaved: bool = False
     """Whether its next rows are in the driver alone, so that a commit would have to write them first."""
-    waits: tuple[Waiting, ...] = ()
+    waits: tuple[WaitingPages, ...] = ()
     """The pages on its arcs, oldest first, for a strategy that watches them."""
 
 

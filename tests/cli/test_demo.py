@@ -85,7 +85,7 @@ def test_a_terminal_gets_figures_and_the_latest_windows(shown: tuple[Path, demo.
         "late_rows": summary.late_rows,
         "windows": summary.windows,
     }
-    with demo.Board(console, out, lambda: figures) as board:
+    with demo.ReplayDisplay(console, out, lambda: figures) as board:
         board.show(1_357_257_600_000_000)
     drawn = text.getvalue()
     last = pl.read_parquet(out / "*.parquet").sort("window_start").row(-1, named=True)

@@ -27,7 +27,7 @@ from slackwater.operators.union import Union
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.scheduling.heartbeats import Label, Plan, streams_below
+from slackwater.scheduling.heartbeats import Plan, StreamLabel, streams_below
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ArrowPage, ListSink, Script
 from slackwater.testing.script import ArrowPages
@@ -208,17 +208,17 @@ class Given:
 
     name: ClassVar[str] = "given"
 
-    def __init__(self, labels: dict[str, Label]) -> None:
+    def __init__(self, labels: dict[str, StreamLabel]) -> None:
         self._labels = labels
 
-    def labels(self, plan: Plan) -> dict[str, Label]:
-        own = {label: Label(streams) for label, streams in streams_below(plan).items()}
+    def labels(self, plan: Plan) -> dict[str, StreamLabel]:
+        own = {label: StreamLabel(streams) for label, streams in streams_below(plan).items()}
         return {**own, **{label: of for label, of in self._labels.items() if label in own}}
 
 
 def test_a_stream_whose_pages_wait_for_those_that_wait_for_it_is_looked_at() -> None:
     """The page of b would be run only behind that of a, which is held back until b has come to it."""
-    label = Label(frozenset({("a", "main"), ("b", "main")}), waits=True)
+    label = StreamLabel(frozenset({("a", "main"), ("b", "main")}), waits=True)
     executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=Given({"first": label})))
     for source in "ab":
         executor.add(Source(source, sorted_stream()))

@@ -21,7 +21,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.paths import Plan
-from slackwater.scheduling.strategy import Act, Ready, Situation, Waiting
+from slackwater.scheduling.strategy import Act, Ready, Situation, WaitingPages
 from slackwater.testing import ArrowPage, ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import SAMPLE, frame
@@ -274,4 +274,4 @@ def test_a_page_that_nobody_has_looked_at_yet_has_not_waited() -> None:
     add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)"), ListSink())
     executor.admit("source:s", page(0))
     waits = Waits(lambda: 5.0)
-    assert waits.of(executor.graph.nodes["source:s"]) == (Waiting(1, 0.0, 10.0),)
+    assert waits.of(executor.graph.nodes["source:s"]) == (WaitingPages(1, 0.0, 10.0),)

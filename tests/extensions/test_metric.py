@@ -37,8 +37,8 @@ def script() -> Iterator[WatchedScript]:
 
 def test_it_is_described_and_has_a_value_for_each_operator(script: WatchedScript) -> None:
     script.page(rows((1, "AA", 0.5), (2, "AA", 5.0), (3, "UA", 9.0)), at=4)
-    (family,) = [family for family in families(script) if family.name == KEPT.name]
-    values = {labels["operator"]: value for labels, value in family.samples}
+    (family,) = [family for family in families(script) if family.name == f"slackwater_{KEPT.name}"]
+    values = {sample.labels["operator"]: sample.value for sample in family.samples}
     assert values["source:s"] == 0 and values["delays/window"] == 1, "the window has given nothing yet"
-    assert KEPT.name in {family.name for family in described()}
+    assert f"slackwater_{KEPT.name}" in {family.name for family in described()}
     assert "slackwater_operator_kept_ratio{" in openmetrics(script)

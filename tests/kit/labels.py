@@ -6,7 +6,7 @@ import random
 from typing import ClassVar
 
 import slackwater as sw
-from slackwater.scheduling.heartbeats import Heartbeats, Label, Plan, streams_below
+from slackwater.scheduling.heartbeats import Heartbeats, Plan, StreamLabel, streams_below
 
 
 class AnyLabels:
@@ -17,12 +17,12 @@ class AnyLabels:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def labels(self, plan: Plan) -> dict[str, Label]:
+    def labels(self, plan: Plan) -> dict[str, StreamLabel]:
         below, chance = streams_below(plan), random.Random(f"{self._seed} {sorted(plan)} {_measured(plan)}")
         every = sorted(frozenset().union(*below.values()))
         some = {label: chance.sample(every, chance.randint(0, len(every))) for label in plan}
         return {
-            label: Label(below[label] | frozenset(some[label]), bool(below[label]) and chance.random() < 0.7)
+            label: StreamLabel(below[label] | frozenset(some[label]), bool(below[label]) and chance.random() < 0.7)
             for label in plan
         }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from slackwater.scheduling.paths import Plan, Work
-from slackwater.scheduling.strategy import Ready, Situation, Strategy, Waiting
+from slackwater.scheduling.strategy import Ready, Situation, Strategy, WaitingPages
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _ready(
 ) -> Ready:
     path, operator = key
     size = 1.0 if not operator else paths[path].sizes[operator - 1]
-    waits = tuple(Waiting(n, now - tuples[n].at, size) for n in waiting)
+    waits = tuple(WaitingPages(n, now - tuples[n].at, size) for n in waiting)
     return Ready(f"{path}/{operator}", oldest=waiting[0], depth=operator, waiting=len(waiting), waits=waits)
 
 

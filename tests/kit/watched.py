@@ -63,7 +63,8 @@ class WatchedScript:
 
     def __init__(self, plans: Mapping[str, PlanNode], early: Early | None = None) -> None:
         self.clock = ManualClock(0)
-        executor = Executor(self.clock, pages=ArrowPages())
+        self.pages = ArrowPages()
+        executor = Executor(self.clock, pages=self.pages)
         self._queries = [WatchedRun(self, name, plan) for name, plan in plans.items()]
         for query in self._queries:
             add_query(executor, query.name, query.plan, query.sink, QuerySettings(early=early))
@@ -136,13 +137,8 @@ class WatchedRun:
         if not self.active:
             raise RunError(f"query {self.name!r} has been stopped")
         prod = replace(read_prod(self.plan, ProdRequest(until, where), self._script.pages), query=self.name)
-        executor = self._script.loop.executor
-
-        def ask() -> None:
-            executor.prod(prod)
-            executor.answer_prods()
-
-        self._script.loop.interrupt(ask)
+        loop = self._script.loop
+        loop.interrupt(lambda: loop.executor.prod(prod, at_once=True))
 
     def stop(self) -> None:
         if self.active:

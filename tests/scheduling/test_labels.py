@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.scheduling.heartbeats import Label, Plan, Step, Streams, streams_below
+from slackwater.scheduling.heartbeats import Plan, PlanStep, StreamLabel, Streams, streams_below
 
 
 def streams(*names: str) -> Streams:
@@ -22,26 +22,26 @@ ALL = streams("S1", "S2", "S3")
 def figure_5(o1: float | None, o2: float = 0.5, ordered: bool = True) -> Plan:
     """With these selectivities."""
     return {
-        "O1": Step((), streams("S1", "S2"), selectivity=o1),
-        "O2": Step(("O1",), streams("S3"), ordered, o2),
+        "O1": PlanStep((), streams("S1", "S2"), selectivity=o1),
+        "O2": PlanStep(("O1",), streams("S3"), ordered, o2),
     }
 
 
 def test_figure_5_with_a_proliferative_operator_comes_down_to_the_query_level() -> None:
     labels = sw.memory_aware().labels(figure_5(3.0))
-    assert labels == {"O1": Label(ALL, waits=True), "O2": Label(ALL)}
+    assert labels == {"O1": StreamLabel(ALL, waits=True), "O2": StreamLabel(ALL)}
 
 
 def test_figure_5_with_a_selective_operator_lets_it_go_by_its_own_streams() -> None:
     for selectivity in (0.3, 1.0, None):
         labels = sw.memory_aware().labels(figure_5(selectivity))
-        assert labels == {"O1": Label(streams("S1", "S2")), "O2": Label(ALL)}
+        assert labels == {"O1": StreamLabel(streams("S1", "S2")), "O2": StreamLabel(ALL)}
 
 
 def test_figure_5_at_the_query_level_and_at_the_operator_level() -> None:
     plan = figure_5(3.0)
-    assert sw.papers.query_level().labels(plan) == {"O1": Label(ALL, True), "O2": Label(ALL, True)}
-    assert sw.operator_level().labels(plan) == {"O1": Label(streams("S1", "S2")), "O2": Label(ALL)}
+    assert sw.papers.query_level().labels(plan) == {"O1": StreamLabel(ALL, True), "O2": StreamLabel(ALL, True)}
+    assert sw.operator_level().labels(plan) == {"O1": StreamLabel(streams("S1", "S2")), "O2": StreamLabel(ALL)}
 
 
 def test_nothing_waits_for_an_operator_that_takes_rows_in_any_order() -> None:
@@ -50,13 +50,13 @@ def test_nothing_waits_for_an_operator_that_takes_rows_in_any_order() -> None:
 
 def test_a_link_ends_at_the_last_operator_that_lets_rows_wait() -> None:
     """Behind O2 nothing waits, so there is no need to wait for S4 and S5."""
-    plan: dict[str, Step] = {
+    plan: dict[str, PlanStep] = {
         **figure_5(3.0, 2.0),
-        "union": Step(("O2",), streams("S4"), ordered=False),
-        "window": Step(("union",), streams("S5"), ordered=False, selectivity=0.01),
+        "union": PlanStep(("O2",), streams("S4"), ordered=False),
+        "window": PlanStep(("union",), streams("S5"), ordered=False, selectivity=0.01),
     }
     labels = sw.memory_aware().labels(plan)
-    assert (labels["O1"], labels["O2"].waits) == (Label(ALL, waits=True), False)
+    assert (labels["O1"], labels["O2"].waits) == (StreamLabel(ALL, waits=True), False)
     plan["window"] = replace(plan["window"], ordered=True)
     labels = sw.memory_aware().labels(plan)
     assert labels["O1"].streams == labels["union"].streams == streams("S1", "S2", "S3", "S4", "S5")
@@ -65,23 +65,23 @@ def test_a_link_ends_at_the_last_operator_that_lets_rows_wait() -> None:
 def test_what_two_queries_have_in_common_waits_for_what_both_have() -> None:
     """A shared filter over S1 does not wait for S2, which one of the queries unites with it; the union does."""
     plan = {
-        "where": Step((), streams("S1"), ordered=False),
-        "alone": Step(("where",), ordered=False),
-        "union": Step(("where",), streams("S2"), ordered=False),
-        "window": Step(("union",), ordered=False),
+        "where": PlanStep((), streams("S1"), ordered=False),
+        "alone": PlanStep(("where",), ordered=False),
+        "union": PlanStep(("where",), streams("S2"), ordered=False),
+        "window": PlanStep(("union",), ordered=False),
     }
     labels = sw.papers.query_level().labels(plan)
-    assert labels["where"] == Label(streams("S1"), waits=True)
-    assert labels["alone"] == Label(streams("S1"), waits=False)
-    assert labels["union"] == Label(streams("S1", "S2"), waits=True)
-    assert labels["window"] == Label(streams("S1", "S2"), waits=False)
+    assert labels["where"] == StreamLabel(streams("S1"), waits=True)
+    assert labels["alone"] == StreamLabel(streams("S1"), waits=False)
+    assert labels["union"] == StreamLabel(streams("S1", "S2"), waits=True)
+    assert labels["window"] == StreamLabel(streams("S1", "S2"), waits=False)
 
 
 # --- random trees
 
 
 @st.composite
-def trees(draw: st.DrawFn, all_ordered: bool) -> dict[str, Step]:
+def trees(draw: st.DrawFn, all_ordered: bool) -> dict[str, PlanStep]:
     """Operators 0 to n, each but the last feeding a later one; the root is the output node, of selectivity 0."""
     count = draw(st.integers(1, 9))
     parents = [draw(st.integers(n + 1, count - 1)) for n in range(count - 1)]
@@ -90,7 +90,7 @@ def trees(draw: st.DrawFn, all_ordered: bool) -> dict[str, Step]:
         below = tuple(str(child) for child, parent in enumerate(parents) if parent == n)
         own = 0 if below and draw(st.booleans()) else draw(st.integers(1, 2))
         root = n == count - 1
-        plan[str(n)] = Step(
+        plan[str(n)] = PlanStep(
             below,
             streams(*(f"S{n}.{k}" for k in range(own))),
             all_ordered or draw(st.booleans()),
@@ -163,4 +163,4 @@ def test_labels_of_random_trees_are_those_of_figure_6(plan: Plan) -> None:
 def test_at_the_query_level_all_of_a_tree_goes_by_all_streams_and_waits_where_they_come_in(plan: Plan) -> None:
     every = frozenset().union(*(step.streams for step in plan.values()))
     for label, of in sw.papers.query_level().labels(plan).items():
-        assert of == Label(every, waits=bool(plan[label].streams))
+        assert of == StreamLabel(every, waits=bool(plan[label].streams))

@@ -12,7 +12,7 @@ import slackwater as sw
 from slackwater.engine.records import MOST_CHOICES
 from slackwater.errors import QueryError
 from slackwater.scheduling.paths import Work
-from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation, Strategy, Waiting
+from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation, Strategy, WaitingPages
 from slackwater.testing import Script, arrow_plan
 from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import SAMPLE, frame
@@ -143,7 +143,7 @@ def test_the_reason_of_each_order() -> None:
     ):
         strategy.learn(plan)
         assert strategy.why(strategy.pick(ready, BUSY), ready, BUSY) == why
-    hurried = [replace(one, waits=(Waiting(one.oldest, 8.0, 1.0),)) for one in ready]
+    hurried = [replace(one, waits=(WaitingPages(one.oldest, 8.0, 1.0),)) for one in ready]
     late = sw.chain(max_wait="9 seconds")
     late.learn(plan)
     assert late.why(late.pick(hurried, BUSY), hurried, BUSY) == "page 2 or a younger one can lose no more time"

@@ -68,8 +68,8 @@ def tune(
     options.check()
     rows: R.Rows
     rows = _spark_rows(data, options) if isinstance(data, DataFrame) else read_rows(data, time, arrival, source)
-    with bar() if progress is None else nullcontext(progress) as told:
-        return tune_rows(rows, options, told)
+    with bar() if progress is None else nullcontext(progress) as on_step:
+        return tune_rows(rows, options, on_step)
 
 
 def read_with_spark(spark: SparkSession, path: str) -> DataFrame:
@@ -89,7 +89,7 @@ def _spark_rows(df: DataFrame, options: TuneOptions) -> SparkRows:
             "this DataFrame is a stream; a back-test needs rows that have arrived: read them with spark.read"
         )
     df = moved_to(private_copy(df.sparkSession), df)
-    made = []
+    columns = []
     for what, sql, name in (("time", options.time, TIME), ("arrival", options.arrival, R.ARRIVAL)):
         ticks, domain = time_in_ticks(df, sql, what)
         if domain is not TimeDomain.TIMESTAMP:
@@ -97,11 +97,11 @@ def _spark_rows(df: DataFrame, options: TuneOptions) -> SparkRows:
                 f"{what}={sql!r} counts in {domain.value}s; a back-test needs a timestamp, as in "
                 f"{what}='timestamp_millis({sql})'"
             )
-        made.append(F.expr(ticks).alias(name))
+        columns.append(F.expr(ticks).alias(name))
     if options.source is not None:
         columns_of(df, [options.source], "source")
-        made.append(F.expr(f"coalesce(CAST({options.source} AS STRING), '{NO_SOURCE}')").alias(SOURCE))
-    return SparkRows(df.select(*made), options.source is not None)
+        columns.append(F.expr(f"coalesce(CAST({options.source} AS STRING), '{NO_SOURCE}')").alias(SOURCE))
+    return SparkRows(df.select(*columns), options.source is not None)
 
 
 @dataclass(frozen=True)
@@ -127,20 +127,20 @@ class SparkRows:
         since = f"({TIME} - {spec.offset}L)"
         keys = [_page(page), *([F.col(SOURCE)] if self.has_source else [])]
         keys.append(F.expr(floor_division(since, spec.pane)).alias(PANE))
-        made = {
+        columns = {
             ROWS: "count(*)",
             R.LOW: f"min({TIME})",
             R.HIGH: f"max({TIME})",
             R.SINCE_PANE: f"coalesce(sum(pmod({since}, {spec.pane}L)), 0L)",
         }
-        return _collected(rows.groupBy(*keys).agg(*_columns(made)))
+        return _collected(rows.groupBy(*keys).agg(*_columns(columns)))
 
     def sketches(self, page: int) -> pl.DataFrame:
         return _collected(self._timed.groupBy(_page(page)).agg(sketch_column().alias(R.SKETCH)))
 
     def delays(self, by_source: bool) -> pl.DataFrame:
         delay = f"({R.ARRIVAL} - {TIME})"
-        made = {
+        columns = {
             ROWS: "count(*)",
             **{name: f"percentile_approx({delay}, {s}D)" for s, name in zip(R.SHARES, R.DELAYS, strict=True)},
             R.LEAST: f"min({delay})",
@@ -149,7 +149,7 @@ class SparkRows:
             R.FIRST: f"min({R.ARRIVAL})",
             R.LAST: f"max({R.ARRIVAL})",
         }
-        return _collected(self._timed.groupBy(*([SOURCE] if by_source else [])).agg(*_columns(made)))
+        return _collected(self._timed.groupBy(*([SOURCE] if by_source else [])).agg(*_columns(columns)))
 
     def lateness(self, page: int, before: pl.DataFrame) -> pl.DataFrame:
         limits = F.broadcast(self.frame.sparkSession.createDataFrame(before.to_arrow()))
@@ -163,8 +163,8 @@ def _page(length: int) -> Column:
     return F.expr(floor_division(R.ARRIVAL, length)).alias(R.PAGE)
 
 
-def _columns(made: dict[str, str]) -> list[Column]:
-    return [F.expr(sql).alias(name) for name, sql in made.items()]
+def _columns(texts: dict[str, str]) -> list[Column]:
+    return [F.expr(sql).alias(name) for name, sql in texts.items()]
 
 
 def _collected(frame: DataFrame) -> pl.DataFrame:

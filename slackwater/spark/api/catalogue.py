@@ -71,8 +71,8 @@ class Catalogue:
     def stream(self, name: str) -> tuple[StreamNode, FrameRelation]:
         """A declared stream and its rows."""
         if name not in self._streams:
-            known = ", ".join(self._streams) or "none"
-            raise QueryError(f"there is no stream {name!r}{did_you_mean(name, self._streams)}; there are {known}")
+            names = ", ".join(self._streams) or "none"
+            raise QueryError(f"there is no stream {name!r}{did_you_mean(name, self._streams)}; there are {names}")
         return self._streams[name].node, FrameRelation(moved_to(self._spark, self._streams[name].frame))
 
     def relation(self, schema: pa.Schema) -> FrameRelation:
@@ -88,21 +88,21 @@ class Catalogue:
         if name in self.tables:
             return self.tables[name]
         try:
-            found = moved_to(self._spark, self._users.table(name))
+            table = moved_to(self._spark, self._users.table(name))
         except PySparkException:
-            known = ", ".join([*self.tables, *self._streams]) or "none"
+            names = ", ".join([*self.tables, *self._streams]) or "none"
             hint = did_you_mean(name, [*self.tables, *self._streams])
-            raise UnknownTableError(f"there is no stream or table {name!r}{hint}; there are {known}") from None
-        if found.isStreaming:
+            raise UnknownTableError(f"there is no stream or table {name!r}{hint}; there are {names}") from None
+        if table.isStreaming:
             raise QueryError(f"{name!r} is a stream for Spark; declare it with s.stream(…), which says its time")
-        return found
+        return table
 
     def declared(self, schema: str | pa.Schema, what: str) -> tuple[tuple[tuple[str, str], ...], pa.Schema]:
         """Columns that a user has written down."""
         assert not isinstance(schema, pa.Schema)
         fields = fields_of(schema, what)
-        made = pa.schema([(name, to_arrow(kind, f"{what}: {name}")) for name, kind in fields])
-        return tuple((name, kind.simpleString()) for name, kind in fields), made
+        arrow_schema = pa.schema([(name, to_arrow(kind, f"{what}: {name}")) for name, kind in fields])
+        return tuple((name, kind.simpleString()) for name, kind in fields), arrow_schema
 
     def check_policy(self, stream: StreamNode) -> None:
         """Refuse a disorder policy that does not fit its stream, or other streams."""

@@ -49,8 +49,8 @@ class Controls:
 
     def sources(self, play: Play | None) -> dict[str, str]:
         """The sources of the prods of a play, or of live queries, by the names of the streams."""
-        mine = [name for name, (_, d) in self._all.items() if (d.replay is None) == (play is None)]
-        return {name: name if play is None else play.name(name) for name in mine}
+        names = [name for name, (_, d) in self._all.items() if (d.replay is None) == (play is None)]
+        return {name: name if play is None else play.name(name) for name in names}
 
     def replays(self, play: Play) -> list[Replay]:
         """What of prods is replayed with a play."""

@@ -108,16 +108,16 @@ def stream_node(
 
 def _check_columns(stream: str, names: list[str]) -> None:
     """Refuse names that Spark SQL cannot tell apart, or that cannot be written in backticks."""
-    seen: dict[str, str] = {}
+    by_lower_case: dict[str, str] = {}
     for name in names:
         if "`" in name:
             raise QueryError(f"stream {stream!r}: a name has no backtick in it; rename {name!r}")
-        if name.lower() in seen:
+        if name.lower() in by_lower_case:
             raise QueryError(
-                f"stream {stream!r}: the columns {seen[name.lower()]!r} and {name!r} have one name (capitals do "
-                "not count); rename one"
+                f"stream {stream!r}: the columns {by_lower_case[name.lower()]!r} and {name!r} have one name "
+                "(capitals do not count); rename one"
             )
-        seen[name.lower()] = name
+        by_lower_case[name.lower()] = name
 
 
 def check_policy(stream: StreamNode) -> None:

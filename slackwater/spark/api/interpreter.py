@@ -159,8 +159,8 @@ class Interpreter:
     def _run_of(self, name: str) -> Run:
         runs = self._session._running.runs
         if name not in runs:
-            known = ", ".join(runs) or "none; begin with INSERT INTO"
-            raise QueryError(f"there is no query {name!r}{did_you_mean(name, runs)}; there are {known}")
+            names = ", ".join(runs) or "none; begin with INSERT INTO"
+            raise QueryError(f"there is no query {name!r}{did_you_mean(name, runs)}; there are {names}")
         return runs[name]
 
     def _run(self, run: S.RunQueries) -> None:
@@ -170,12 +170,12 @@ class Interpreter:
         active = [r for r in self._session._running.runs.values() if r.active]
         if not active:
             raise RunError("no query has been started; begin with INSERT INTO … SELECT …")
-        for each in active:
-            if each._play is not None:
-                raise RunError(f"query {each.name!r} reads a replay, which has an end; write RUN")
+        for query in active:
+            if query._play is not None:
+                raise RunError(f"query {query.name!r} reads a replay, which has an end; write RUN")
         self._session._running.read_on()
-        for each in active:
-            each.await_termination()
+        for query in active:
+            query.await_termination()
 
     # --- tables
 

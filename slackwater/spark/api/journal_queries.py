@@ -40,8 +40,8 @@ class JournalQueries:
     @property
     def shared(self) -> frozenset[Label]:
         """Labels of the parts of all queries."""
-        known = frozenset[Label]() if self._journal is None else self._journal.shared
-        return known.union(*(noted.parts.values() for noted in self._new.values()))
+        labels = frozenset[Label]() if self._journal is None else self._journal.shared
+        return labels.union(*(noted.parts.values() for noted in self._new.values()))
 
     @property
     def plays(self) -> dict[str, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from slackwater.engine.figures import ShownFigures
+
 
 class Loss(TypedDict):
     """Lost rows of one minute and one source."""
@@ -85,7 +87,7 @@ class StreamMetrics(TypedDict, total=False):
     """The sources inside the stream with the lowest heartbeats, five at most, where the policy knows sources."""
 
 
-class OperatorMetrics(TypedDict):
+class OperatorMetrics(ShownFigures):
     """One operator."""
 
     heartbeat: str
@@ -94,52 +96,8 @@ class OperatorMetrics(TypedDict):
     """By how much that is behind the clock."""
     registers: list[str]
     """The time up to which each of its inputs has given all rows."""
-    queued: int
-    """Elements that wait before it."""
-    queued_rows: int
-    """Rows that wait before it, as far as they are known."""
-    queued_bytes: int
-    """Their bytes."""
-    held: int
-    """Pages that wait until the heartbeat reaches their rows."""
     state_bytes: int
     """Bytes that it keeps."""
-    rows_in: int
-    """Rows that it took, as far as they are known."""
-    rows_out: int
-    """Rows that it gave."""
-    runs: int
-    """How often it ran."""
-    run_seconds: float
-    """How long it ran."""
-    last_run: int
-    """The number of its last run among those of all operators."""
-    cost: float | None
-    """Seconds a row, over the last runs."""
-    selectivity: float | None
-    """Rows out for each row in, over the last runs."""
-    growth: float | None
-    """Bytes out for each byte in, over the last runs."""
-    strategy: str
-    """What decides which operator runs next."""
-    chain: list[str]
-    """The operators of its chain (S2), where the strategy has chains."""
-    slope: float | None
-    """What the chain frees in a second."""
-    unit: str
-    """In what that is counted: bytes, or rows."""
-    charted: dict[str, float | None]
-    """What the chart is made of: cost, selectivity, growth, width."""
-    level: str
-    """The level of heartbeats that the session has."""
-    label: list[str]
-    """The streams whose heartbeats it waits for."""
-    queries: list[str]
-    """The queries that it works for."""
-    about: str
-    """What it does."""
-    feeds: list[str]
-    """The operators before it."""
 
 
 class Metrics(StreamMetrics, total=False):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from slackwater.engine.build import aggregate_labels, source_label
-from slackwater.engine.figures import EngineFigures
+from slackwater.engine.figures import EngineFigures, ShownFigures
 from slackwater.engine.records import Choice, Snapshot
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN
@@ -24,8 +24,7 @@ F = TypeVar("F", bound=StreamMetrics)
 _Published = Mapping[str, Any]
 
 _OF_ENGINE = frozenset(EngineFigures.__annotations__)
-#: Figures of the engine that are shown as they are; the others are times.
-_SHOWN = _OF_ENGINE - {"heartbeat", "heartbeats", "registers"}
+_SHOWN = frozenset(ShownFigures.__annotations__)
 _COMMIT = Act.COMMIT.value
 #: What has come by a stream.
 _COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows")

@@ -126,8 +126,8 @@ def plot(run: Run, column: str | None = None) -> Any:
         raise QueryError(f"plot({column!r}): there is no such column of numbers; there are {there}")
     figure, axis = pyplot.subplots(figsize=(9, 3.5), layout="constrained")
     rows = rows.sort(WINDOW_START)
-    for group, of in rows.group_by(keys, maintain_order=True) if keys else [((), rows)]:
-        final, early = of.filter(pl.col("kind") == "final"), of.filter(pl.col("kind") == "early")
+    for group, results in rows.group_by(keys, maintain_order=True) if keys else [((), rows)]:
+        final, early = results.filter(pl.col("kind") == "final"), results.filter(pl.col("kind") == "early")
         label = ", ".join(map(str, group)) or chosen
         (drawn,) = axis.plot(final[WINDOW_START].to_list(), final[chosen].to_list(), marker=".", label=label)
         if early.height:

@@ -55,11 +55,11 @@ class Plays:
 
     def numbered(self, number: int) -> Play:
         """The play that a journal knows by this number."""
-        known = next((play for play in self.all if play.number == number), None)
-        if known is None:
-            known = Play(number)
-            self.all = (*self.all, known)
-        return known
+        play = next((play for play in self.all if play.number == number), None)
+        if play is None:
+            play = Play(number)
+            self.all = (*self.all, play)
+        return play
 
     def next(self, taken: Iterable[int], sources: Iterable[str]) -> Play:
         """The play that has not begun yet; a new one has a number above those that a journal knows.
@@ -68,8 +68,8 @@ class Plays:
         name would pass over its first pages.
         """
         waiting = next((play for play in self.all if not play.begun), None)
-        known = (*taken, *map(_number, sources), *(play.number for play in self.all))
-        return waiting or self.numbered(1 + max(known, default=0))
+        numbers = (*taken, *map(_number, sources), *(play.number for play in self.all))
+        return waiting or self.numbered(1 + max(numbers, default=0))
 
 
 def _number(source: str) -> int:

@@ -37,7 +37,7 @@ class Control:
     """Spark SQL of what a prod says, by column."""
 
 
-def check_role(name: str, role: str | None, given: dict[str, object]) -> bool:
+def check_role(name: str, role: str | None, arguments: dict[str, object]) -> bool:
     """Whether a stream is one of prods."""
     if role is None:
         return False
@@ -46,7 +46,7 @@ def check_role(name: str, role: str | None, given: dict[str, object]) -> bool:
             f"stream {name!r}: there is no role {role!r}; leave role= out for a stream that queries read, or write "
             f"role={PRODS!r} for one whose rows are prods"
         )
-    for argument, value in given.items():
+    for argument, value in arguments.items():
         if value is not None:
             raise QueryError(
                 f"stream {name!r}: a stream of prods moves no time and has no sources; leave out {argument}="
@@ -105,8 +105,8 @@ def _ticks(name: str, df: DataFrame, column: str, what: str) -> tuple[str, TimeD
 
 def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked, pages: Pages) -> list[Prod]:
     """A prod for each of the running queries that are asked."""
-    mine = (run for run in runs if run.active and query in (None, run.name))
-    return [prod for run in mine if (prod := _prod(control, run, asked, pages)) is not None]
+    asked_runs = (run for run in runs if run.active and query in (None, run.name))
+    return [prod for run in asked_runs if (prod := _prod(control, run, asked, pages)) is not None]
 
 
 def _prod(control: Control, run: Run, asked: Asked, pages: Pages) -> Prod | None:

@@ -33,7 +33,7 @@ def bar(loop: Loop, console: Console | None = None) -> Iterator[Callable[[dict[s
             at = f", {datetime.fromtimestamp(clock[-1] / 1e6, UTC):%Y-%m-%d %H:%M:%S}" if clock else ""
             progress.update(task, description=f"{pages:,} pages, {rows:,} rows, {speed:,.0f} a second{at}")
 
-        def told(page: dict[str, Any]) -> None:
+        def on_page(page: dict[str, Any]) -> None:
             clock[:] = [page["clock"]]
             show()
 
@@ -43,6 +43,6 @@ def bar(loop: Loop, console: Console | None = None) -> Iterator[Callable[[dict[s
 
         threading.Thread(target=look, name="slackwater-progress", daemon=True).start()
         try:
-            yield told
+            yield on_page
         finally:
             ended.set()

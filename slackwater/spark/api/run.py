@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Column
 
 from slackwater.errors import RunError
+from slackwater.events import event
+from slackwater.operators.prod_request import read_prod
 from slackwater.operators.sink import output_failed
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
@@ -168,7 +171,13 @@ class Run:
             where: only groups that meet this condition on the group columns: Spark SQL text, or a Column.
             at: only windows that contain this time (S5's "timestamp = t").
         """
-        self._running.prod(self, ProdRequest(until, unwrapped("prod", where), at))
+        if not self.active:
+            raise RunError(f"query {self.name!r} has {'been stopped' if self.exception() is None else 'failed'}")
+        asked = ProdRequest(until, unwrapped("prod", where), at)
+        loop, pages = self._running.loop, self._running.pages
+        prod = replace(read_prod(self.plan, asked, pages), query=self.name)
+        loop.interrupt(lambda: loop.executor.prod(prod, at_once=True))
+        event("query.prodded", query=self.name, until=asked.until, where=asked.where, at=asked.at)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query or all its streams have ended, at most for `timeout` seconds; whether they have.

@@ -17,12 +17,11 @@ from slackwater.engine.loop import Loop
 from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError, RunError
 from slackwater.events import decision, event
-from slackwater.operators.prod_request import check_settings, read_prod
+from slackwater.operators.prod_request import check_settings
 from slackwater.operators.sink import Output
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
-from slackwater.plan.request import ProdRequest
 from slackwater.progress.clock import SystemClock
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
@@ -53,7 +52,6 @@ class Running:
         place: StorageDir,
         journal: FileJournal | None,
         settings: EngineSettings,
-        resident_limit: int,
     ) -> None:
         self.runs: Mapping[str, Run] = {}
         """Replaced, never changed: all threads go through it."""
@@ -62,7 +60,7 @@ class Running:
         self._catalogue = catalogue
         self.pages = pages
         self._noted = JournalQueries(journal)
-        self._resident_limit = resident_limit
+        self._settings = settings
         self.clock = SystemClock()
         executor = Executor(self.clock, journal, pages, settings)
         pages.counts_pairs = executor.counts_rows
@@ -107,16 +105,16 @@ class Running:
             replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
-            known, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
+            parts, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
             play = self._play(label) if replayed else None
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
             settings = replace(
                 settings,
                 late=late_output,
-                resident_limit=self._resident_limit,
+                resident_limit=self._settings.resident_limit,
                 clock=None if play is None else play.clock,
-                labels=known,
+                labels=parts,
                 reserved=reserved,
             )
             self.runs = {**self.runs, label: run}
@@ -147,12 +145,12 @@ class Running:
 
     def _play(self, query: str) -> Play:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
-        known = self._noted.plays
-        if query in known:
-            return self.plays.numbered(known[query])
+        plays = self._noted.plays
+        if query in plays:
+            return self.plays.numbered(plays[query])
         live = [source_label(name) for name in self._catalogue.live]
         sources = [label for label in self.loop.executor.known_sources() if label not in live]
-        return self.plays.next(known.values(), sources)
+        return self.plays.next(plays.values(), sources)
 
     def _add(self, run: Run, output: Output, settings: QuerySettings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
@@ -166,8 +164,8 @@ class Running:
 
         def add() -> None:
             executor = self.loop.executor
-            made = add_query(executor, run.name, run.plan, output, settings)
-            noted = Noted(describe(run.query._plan), made, play)
+            labels = add_query(executor, run.name, run.plan, output, settings)
+            noted = Noted(describe(run.query._plan), labels, play)
             try:
                 self._noted.note(run.name, noted, self.runs, [r.name for r in over])
             except BaseException:
@@ -290,21 +288,6 @@ class Running:
         runs = [run for run in self.runs.values() if run.active and run._play is play]
         names = dict.fromkeys(name for run in runs for name in run.streams)
         return [replay for name in names if (replay := self._inputs[name].replay) is not None]
-
-    # --- prods
-
-    def prod(self, run: Run, asked: ProdRequest) -> None:
-        """Ask a query for an answer now."""
-        if not run.active:
-            raise RunError(f"query {run.name!r} has {'been stopped' if run.exception() is None else 'failed'}")
-        prod = replace(read_prod(run.plan, asked, self.pages), query=run.name)
-
-        def ask() -> None:
-            self.loop.executor.prod(prod)
-            self.loop.executor.answer_prods()
-
-        self.loop.interrupt(ask)
-        event("query.prodded", query=run.name, until=asked.until, where=asked.where, at=asked.at)
 
     # --- stop
 

@@ -103,13 +103,14 @@ class Session(SpeaksSql):
             on_demand() if quiet_streams is None else quiet_streams,
             operator_level() if heartbeat_scope is None else heartbeat_scope,
             batch_pages,
+            resident_limit,
         )
         _check_settings(settings)
         self.spark = spark if spark is not None else embedded()
-        given = shared_place(self.spark, journal, storage)
+        shared = shared_place(self.spark, journal, storage)
         self._journal = None if journal is None else open_journal(StorageDir.of(journal), sync)
         self._owns_place = journal is None
-        self._place = given or StorageDir.temporary()
+        self._place = shared or StorageDir.temporary()
         if storage is not None:
             # Others may use the same storage; a journal finds its own folder again.
             own = f"session-{uuid.uuid4().hex}" if self._journal is None else self._journal.id
@@ -126,7 +127,7 @@ class Session(SpeaksSql):
         self._stopped = False
         self._pages: list[LivePage] = []
         try:
-            self._running = Running(self._catalogue, pages, self._place, self._journal, settings, resident_limit)
+            self._running = Running(self._catalogue, pages, self._place, self._journal, settings)
         except BaseException:
             self._close()
             raise
@@ -198,11 +199,11 @@ class Session(SpeaksSql):
     def _stored(self, df: DataFrame) -> str:
         """The name of a static DataFrame; a new one where it has none."""
         rows = self._catalogue.tables
-        known = next((name for name, table in self._tables.items() if table is df), None)
-        if known is None:
-            known = next(n for k in count(1) if (n := f"table{k}") not in rows and n not in self._catalogue)
-            self.register_table(known, df)
-        return known
+        name = next((name for name, table in self._tables.items() if table is df), None)
+        if name is None:
+            name = next(n for k in count(1) if (n := f"table{k}") not in rows and n not in self._catalogue)
+            self.register_table(name, df)
+        return name
 
     # --- queries
 
@@ -245,8 +246,8 @@ class Session(SpeaksSql):
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise QueryError(f"progress={progress!r}: give a function that takes a page, or True for a bar")
         if progress is True:
-            with bar(self._running.loop) as told:
-                run_available(self._running, drain, told, speed)
+            with bar(self._running.loop) as on_page:
+                run_available(self._running, drain, on_page, speed)
         else:
             run_available(self._running, drain, progress or None, speed)
 

@@ -1,4 +1,4 @@
-"""What running queries have in common: equal parts of their plans are one operator."""
+"""The operators that several queries share: equal parts of their plans are one operator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from slackwater.plan.join_node import JoinNode
 
 
 @dataclass
-class Parts:
-    """The parts that queries have in common, as long as they run."""
+class SharedOperators:
+    """What running queries share."""
 
     labels: dict[tuple[object, ...], Label] = field(default_factory=dict)
     """Label of the operator for a plan node behind a port of its source."""
