@@ -111,7 +111,10 @@ def test_capitals_of_the_columns_of_a_prod_do_not_matter(spark: SparkSession) ->
     assert early == [("early", 110, 2, 30)]
 
 
-@pytest.mark.parametrize("where", ["CAST(sensor AS DATE) > DATE '1970-01-02'", "max(sensor) = sensor"])
+@pytest.mark.parametrize(
+    "where",
+    ["nope(sensor) = 1", "max(sensor) = sensor", "CASE WHEN sensor = '2' THEN raise_error('bad') ELSE true END"],
+)
 def test_a_wrong_row_of_a_stream_of_prods_is_counted_and_ends_nothing(
     spark: SparkSession, tmp_path: Path, where: str
 ) -> None:
