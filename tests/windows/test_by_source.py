@@ -83,21 +83,32 @@ class Reenactment:
         return promised >= self.spec.bounds(window)[1] - 1
 
     def _emit(self, promised: dict[str, int]) -> None:
+        new: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for (source, window), n in sorted(self.taken.items()):
             if self._closed(window, max(promised[source], self.of_all)) and (source, window) not in self.emitted:
                 self.emitted[source, window] = n
-                self._give(source, window)
+                new[source] = united([*new[source], (window, window)])
+        for source, runs in new.items():
+            for run in runs:
+                self._give(source, run)
 
-    def _give(self, source: str, window: int) -> None:
-        runs: list[tuple[int, int]] = []
-        for low, high in sorted([*self.runs[source], (window, window)]):
-            if runs and low <= runs[-1][1] + 1:
-                runs[-1] = (runs[-1][0], max(runs[-1][1], high))
-            else:
-                runs.append((low, high))
+    def _give(self, source: str, run: tuple[int, int]) -> None:
+        """Windows that are emitted together are one run before the oldest two are united."""
+        runs = united([*self.runs[source], run])
         if len(runs) > MOST_RUNS:
             runs[:2] = [(runs[0][0], runs[1][1])]
         self.runs[source] = runs
+
+
+def united(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs of windows, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(runs):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return found
 
 
 def pages_of(rows: list[list[Row]]) -> list[pl.DataFrame]:
@@ -172,6 +183,16 @@ DEVICES = st.tuples(
 APART = [[(t, "a1", None) for t in range(1, 17, 2)], [(-1, "a1", 15)], [(0, "a2", None)]]
 
 
+#: Eight runs of windows; new windows are one run with old ones, and would be nine if they came one by one.
+NEARLY_TOO_MANY: list[list[tuple[int, str, int | None]]] = [
+    [(t, "a1", None) for t in (0, 21, 18, -16, 34, -28, -8, -21, 42, 26)] + [(23, "a1", 63)],
+    [(t, "a1", None) for t in (-12, -9, -7)],
+    [(t, "a1", None) for t in (14, 8, 39)],
+    [(-26, "a1", None)],
+]
+
+
+@example(pages=NEARLY_TOO_MANY, window=(4, 1))
 @example(pages=APART, window=(1, 1))
 @given(pages=st.lists(st.lists(DEVICES, max_size=8), min_size=1, max_size=8), window=WINDOWS)
 def test_punctuations_speak_of_any_group_that_the_rows_tell(
