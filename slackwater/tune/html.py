@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
 
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import DAY, HOUR, MINUTE, NICE, SECOND, nice, say
@@ -20,27 +21,7 @@ _SPANS = tuple(
 _STEPS = tuple(length / SECOND for length in (*NICE, 14 * DAY, 30 * DAY, 100 * DAY, 365 * DAY, 1_000 * DAY))
 #: A plot of heartbeats ends where it would else be so many times as high as three of four values are.
 _FAR, _HIGHEST = 20, 5
-_STYLE = """
-:root{color-scheme:light dark;--back:#fff;--text:#1b2733;--soft:#5b6b78;--rule:#dde5ea;--box:#f3f7f9;
---c0:#2f6f9f;--c1:#d1702c;--c2:#4b9a5a;--c3:#8a5bb0;--bad:#b3382c}
-@media (prefers-color-scheme:dark){:root{--back:#12181d;--text:#e3eaef;--soft:#9db0bd;--rule:#2b3740;--box:#1b242b;
---c0:#6fb1e0;--c1:#eb9a5b;--c2:#7fcf8f;--c3:#bd95e0;--bad:#ff8a7a}}
-.sw-tune{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:0 auto;
-padding:1rem}.sw-tune h1{font-size:1.3rem;margin:.2rem 0}.sw-tune h2{font-size:1.05rem;margin:1.4rem 0 .3rem}
-.sw-tune p{margin:.3rem 0}.sw-tune .soft{color:var(--soft)}.sw-tune li{margin:.25rem 0}
-.sw-tune .wide{overflow-x:auto}.sw-tune table{border-collapse:collapse;font-size:.85rem;white-space:nowrap}
-.sw-tune th,.sw-tune td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid var(--rule)}
-.sw-tune th:nth-child(2),.sw-tune td:nth-child(2){text-align:left}
-.sw-tune .best{font-weight:bold;background:var(--box)}
-.sw-tune .bad{color:var(--bad)}.sw-tune pre{background:var(--box);padding:.7rem;overflow-x:auto;border-radius:6px}
-.sw-tune figure{margin:1rem 0}.sw-tune figcaption{font-weight:bold;font-size:.95rem}
-.sw-tune svg{width:100%;height:auto}.sw-tune svg text{font-size:12px;fill:var(--soft)}
-@media (max-width:40rem){.sw-tune svg text{font-size:19px}}
-.sw-tune path{fill:none}.sw-tune .grid{stroke:var(--rule)}.sw-tune .mark{stroke:var(--soft);stroke-dasharray:4 3}
-.sw-tune rect.rows{fill:var(--rule)}.sw-tune i.rows{background:var(--rule)}
-.sw-tune .line{stroke-width:1.8}.sw-tune .key{margin-right:1rem;font-size:.85rem;white-space:nowrap}
-.sw-tune .key i{display:inline-block;width:.8rem;height:.8rem;border-radius:3px;margin-right:.3rem}
-"""
+_STYLE = files("slackwater.tune").joinpath("report.css").read_text(encoding="utf-8")
 _COLOURS = "".join(
     f".sw-tune rect.c{n},.sw-tune circle.c{n}{{fill:var(--c{n})}}.sw-tune path.c{n}{{stroke:var(--c{n})}}"
     f".sw-tune i.c{n}{{background:var(--c{n})}}"
