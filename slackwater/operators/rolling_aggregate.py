@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from slackwater.events import decision
+from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
-from slackwater.operators.page import Page, Pages, PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.payload import payload_rows
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
@@ -31,14 +32,12 @@ class RollingAggregate(Unary):
         label: str,
         node: RollingNode,
         clock: Clock,
-        pages: Pages,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
     ) -> None:
         super().__init__(label)
         self._node = node
         self._clock = clock
-        self._pages = pages
         self._limit = resident_limit
         self._route_late = route_late
         self._store: RecordStore = ResidentRecords(node.kernel, node.schema)
@@ -51,10 +50,10 @@ class RollingAggregate(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Put a page's rows into the store; count, and send on if wanted, those that came too late."""
         try:
-            judged = self._store.absorb(page, self._released)
+            judged = self._store.absorb(self.pages, page, self._released)
         except PartialsTooLarge:
             self._go_large()
-            judged = self._store.absorb(page, self._released)
+            judged = self._store.absorb(self.pages, page, self._released)
         self._late_rows += judged.late
         self._rows += int(judged.rows.sum())
         # A row's own window is the only one that it can lose.
@@ -81,7 +80,7 @@ class RollingAggregate(Unary):
             if rows:
                 self._results += rows
                 self._given += 1
-                emit(self._pages.of_results(payload, self._node, self._given, self._clock.now(), None))
+                emit(self.pages.results(self.label, self._given, payload, self._node, self._clock.now()))
 
     def report(self) -> list[WindowLosses]:
         """What became of the page that was run last, for policies that aim at a share of lost rows."""
@@ -89,17 +88,17 @@ class RollingAggregate(Unary):
         return told
 
     def _send_late(self, page: Page, late: int, emit: Emit) -> None:
-        arrival = page.arrival()
+        arrival = self.pages.arrival(page)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (late or missing):
-            rows = page.late(min(self._released + 1, MAX_TICK))
+            rows = self.pages.late(page, LateTimes(min(self._released + 1, MAX_TICK)))
             if rows is not None:  # a filter may have dropped those without a time
                 emit(rows, LATE)
 
     def _go_large(self) -> None:
         assert isinstance(self._store, ResidentRecords)
         decision("rows.spilled", operator=self.label, bytes=self._store.bytes, limit=self._limit)
-        self._store = self._pages.stores.rows(self.label, self._store)
+        self._store = self.pages.stores.rows(self.label, self._store)
 
     def state(self, whole: bool) -> State:
         """Counts, the heartbeat, and the store's own changes."""

@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from slackwater.columns import BEFORE, NO_SOURCE, SINCE, SOURCE, TIME
 from slackwater.events import decision
+from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.late_counts import MOST as MOST_COUNTED
 from slackwater.operators.late_counts import SHOWN
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
-from slackwater.operators.page import Page, Pages, PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.record_store import SPILLED, Judged, RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
@@ -79,13 +80,12 @@ class RollingBySource(Unary):
         label: str,
         node: RollingNode,
         clock: Clock,
-        pages: Pages,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
     ) -> None:
         super().__init__(label)
         self._node, self._kernel = node, node.kernel
-        self._clock, self._pages = clock, pages
+        self._clock = clock
         self._limit, self._route_late = resident_limit, route_late
         self._lanes: list[Lane] = []
         self._sources = SourceNumbers([])
@@ -117,7 +117,7 @@ class RollingBySource(Unary):
 
     def _absorb(self, page: Page) -> list[_Taken]:
         """One job brings the rows; each source's go to its lane."""
-        rows = page.rows_of(self._kernel).filter(pl.col(TIME).is_not_null())
+        rows = self.pages.rows_of(page, self._kernel).filter(pl.col(TIME).is_not_null())
         parts = rows.group_by(self._kernel.source_of.alias(SOURCE), maintain_order=True)
         judged: list[_Taken] = []
         # What a source of a lane releases is not late for another one in the same page.
@@ -130,7 +130,7 @@ class RollingBySource(Unary):
 
     def _absorb_large(self, page: Page) -> list[_Taken]:
         """A job for each lane writes its rows to files."""
-        came = page.measure().sources
+        came = self.pages.measure(page).sources
         lanes: dict[int, list[str]] = {}
         for source in [] if came is None else came.names:
             lanes.setdefault(self._lane_of(source), []).append(source)
@@ -140,8 +140,8 @@ class RollingBySource(Unary):
             lane = self._lanes[number]
             names = ", ".join("'" + s.replace("\\", "\\\\").replace("'", "\\'") + "'" for s in sources)
             of_lane = Where(f"coalesce(CAST({sql} AS STRING), '{NO_SOURCE}') IN ({names})")
-            mine = self._pages.extended(page, of_lane)
-            told = lane.store.absorb(mine, lane.released)
+            mine = page.with_step(of_lane)
+            told = lane.store.absorb(self.pages, mine, lane.released)
             # Which of them are late is known of the lane only.
             judged += [
                 (number, (source, lane.released), told if source is sources[0] else _NONE) for source in sources
@@ -164,7 +164,7 @@ class RollingBySource(Unary):
         return self._spilled(place, resident) if self._large else resident
 
     def _spilled(self, place: int, resident: ResidentRecords) -> RecordStore:
-        store: RecordStore = self._pages.stores.rows(f"{self.label}/lane{place}", resident)
+        store: RecordStore = self.pages.stores.rows(f"{self.label}/lane{place}", resident)
         return store
 
     def _go_large(self) -> None:
@@ -190,13 +190,14 @@ class RollingBySource(Unary):
         self._reports = [WindowLosses(self.label, page.number, *_together(times, rows), late, by_source)]
 
     def _send_late(self, page: Page, judged: list[_Taken], emit: Emit) -> None:
-        arrival = page.arrival()
+        arrival = self.pages.arrival(page)
         lanes = {lane for lane, _, told in judged if told.late}
         if not lanes and (arrival is None or not arrival.missing):
             return
         schema = {SOURCE: pl.String, SINCE: pl.Int64, BEFORE: pl.Int64}
         limits = [(s, MIN_TICK, min(limit + 1, MAX_TICK)) for lane, (s, limit), _ in judged if lane in lanes]
-        rows = page.late(MIN_TICK, (), pl.DataFrame(limits, schema=schema, orient="row"))
+        by_source = pl.DataFrame(limits, schema=schema, orient="row")
+        rows = self.pages.late(page, LateTimes(MIN_TICK, (), by_source))
         if rows is not None:  # a filter may have dropped those without a time
             emit(rows, LATE)
 
@@ -244,7 +245,7 @@ class RollingBySource(Unary):
         if payload_rows(payload):
             self._results += payload_rows(payload)
             self._given += 1
-            emit(self._pages.of_results(payload, self._node, self._given, self._clock.now(), None))
+            emit(self.pages.results(self.label, self._given, payload, self._node, self._clock.now()))
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation:
         """How far results have come: a source that shares its lane is as far as the lane."""

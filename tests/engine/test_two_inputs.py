@@ -14,6 +14,7 @@ from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.element import Element
+from slackwater.operators.page import Page
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -22,15 +23,16 @@ from slackwater.testing import ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.pages import known_page
 from tests.kit.streams import SAMPLE, assert_same_rows, frame
-from tests.kit.union import Collect, Internal, KnownPage, sorted_stream, union_of_two
+from tests.kit.union import Collect, Internal, sorted_stream, union_of_two
 
 COUNT = {"n": AGGREGATES["n"], "total": AGGREGATES["total"]}
 PLAN = arrow_plan(SAMPLE, 10, 4, group_by=["g"], n="count(*)", total="sum(x)")
 
 
-def page(tick: int, number: int = 0, at: int = 0) -> KnownPage:
-    return KnownPage(frame([[tick, "a", 0, 1.0]]), number, at)
+def page(tick: int, number: int = 0, at: int = 0) -> Page:
+    return known_page(frame([[tick, "a", 0, 1.0]]), number, at)
 
 
 def queue(*elements: Element) -> Queue:
@@ -158,7 +160,7 @@ def test_windows_over_a_union_are_exact_and_pages_come_in_order(
     end = union_of_two(ordered, sorted_stream(), sorted_stream())
     for number, (name, rows) in enumerate(given_pages):
         for each in (executor, ordered):
-            each.admit(name, KnownPage(rows, number))
+            each.admit(name, known_page(rows, number))
             if not at_once:
                 each.run_until_idle()
     executor.drain()
