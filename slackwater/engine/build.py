@@ -28,7 +28,6 @@ from slackwater.operators.prodder import Prodder
 from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
-from slackwater.operators.rolling_by_source import RollingBySource
 from slackwater.operators.rows_join import RowsJoin
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
@@ -279,7 +278,7 @@ class QueryBuild:
         return self.aggregate(node, above, self._window)
 
     def rolling(self, node: RollingNode, above: Above) -> Feed:
-        """By source there is a lane for each."""
+        """A window for each row."""
         return self.aggregate(node, above, self._rolling)
 
     def aggregate(self, node: A, above: Above, make: Callable[[A, Above, Feed], Operator]) -> Feed:
@@ -292,9 +291,8 @@ class QueryBuild:
 
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
         settings = self._settings
-        rolling = RollingAggregate if node.kernel.source is None else RollingBySource
         late = settings.late is not None
-        return rolling(self.label_of(node), node, self.clock, settings.resident_limit, late)
+        return RollingAggregate(self.label_of(node), node, self.clock, settings.resident_limit, late)
 
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
         settings, label, inner = self._settings, self.label_of(node), bool(above)

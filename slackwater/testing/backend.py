@@ -155,11 +155,11 @@ class ArrowBackend:
     def collect(
         self, page: Page, columns: Mapping[str, str] | None = None, limit: int | None = None
     ) -> Done[pa.Table]:
-        """The rows as a table."""
+        """The rows as a table. A sample leaves the arrival to the work on the whole page."""
         frame = self.frame(page)
         if columns is not None:
             frame = frame.select(expression(sql).alias(name) for name, sql in columns.items())
-        return Done(frame[:limit].to_arrow(), self.arrival(page))
+        return Done(frame[:limit].to_arrow(), self.arrival(page) if limit is None else None)
 
     def payload(self, page: Page, about: int | None = None) -> Done[MaterializedRows]:
         """The visible columns, in the types that results have."""

@@ -17,8 +17,8 @@ from slackwater.engine.settings import EngineSettings
 from slackwater.engine.statistics import WINDOW
 from slackwater.engine.waits import Waits
 from slackwater.operators.backend import Done
-from slackwater.operators.page import Page
-from slackwater.plan.steps import Select, Where
+from slackwater.operators.page import InDriver, Page
+from slackwater.plan.steps import Map, Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
@@ -29,6 +29,12 @@ from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from tests.kit.pages import known_page
 from tests.kit.streams import SAMPLE, frame
+
+ONE_COLUMN = pa.schema([("i", pa.int64())])
+
+
+def _numbers(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([rows["i"]], schema=ONE_COLUMN)
 
 
 class Learning(Fifo):
@@ -53,24 +59,26 @@ def page(number: int) -> Page:
 def test_a_strategy_is_told_of_plans_and_of_what_they_cost() -> None:
     strategy = Learning()
     executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
-    # Of the rows a tenth remains, in a tenth of the bytes.
-    plan = arrow_plan(SAMPLE, 10, 10, where="h >= 9", disorder=bounded(0), n="count(*)")
+    # Of a row a column remains.
+    plan = arrow_plan(SAMPLE, 10, 10, map=(_numbers, ONE_COLUMN), disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
     executor.run_until_idle()
     assert [(label, work.inputs) for label, work in strategy.plans[-1].items()] == [
         ("source:s", ()),
-        ("q/where0", ("source:s",)),
-        ("q/window", ("q/where0",)),
+        ("q/map0", ("source:s",)),
+        ("q/window", ("q/map0",)),
         ("q/sink", ("q/window",)),
     ]
     assert all(work.cost is None for work in strategy.plans[-1].values())
     for number in range(5):
         executor.admit("source:s", page(number))
         executor.run_until_idle()
-    where = strategy.plans[-1]["q/where0"]
-    assert where.cost is not None and where.cost > 0 and where.width is not None and where.width > 0
-    assert where.growth is not None and abs(where.growth - 0.1) < 0.01
-    assert where.longest > 0
+    mapped, backend = strategy.plans[-1]["q/map0"], ArrowPages()
+    sizes = [page(0).size, backend.materialize(page(0).with_step(Map(_numbers, (), ONE_COLUMN))).size]
+    assert mapped.cost is not None and mapped.cost > 0 and mapped.width is not None and mapped.width > 0
+    assert mapped.growth is not None and sizes[0] and sizes[1]
+    assert mapped.growth == pytest.approx(sizes[1] / sizes[0], rel=0.1) and mapped.growth < 0.6
+    assert mapped.longest > 0
 
 
 def test_it_is_told_often_at_first_then_once_a_window() -> None:
@@ -131,7 +139,8 @@ def sampled(pages: int, where: str = "h >= 8") -> tuple[Learning, ListSink, Exec
 def test_a_sample_shows_what_filters_and_projections_leave() -> None:
     strategy, sink, executor = sampled(20)
     plan = strategy.plans[-1]
-    whole = arrow_page(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
+    rows = arrow_page(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
+    whole = Page(rows.origin, InDriver(ArrowPages().sample(rows, 10)))
     filtered = whole.with_step(Where("h >= 8"))
     sizes = [
         ArrowPages().payload(made).nbytes for made in (whole, filtered, filtered.with_step(Select((("t", "t"),))))

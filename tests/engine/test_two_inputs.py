@@ -47,18 +47,24 @@ def pages_of(end: Collect | ListSink) -> list[int]:
     return [what for _, what in end.log if isinstance(what, int)]
 
 
+def ordered_union() -> OrderedUnion:
+    union = OrderedUnion("u")
+    union.pages = ArrowPages()
+    return union
+
+
 # --- the registers (Figures 5 and 6)
 
 
 def test_union_waits_while_an_input_has_shown_nothing() -> None:
-    union = OrderedUnion("u")
+    union = ordered_union()
     inputs = [queue(page(10)), queue()]
     assert not union.has_work(inputs)
     assert union.waits_for_time(inputs) and union.blocking(inputs) == [1]
 
 
 def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> None:
-    union, out = OrderedUnion("u"), []
+    union, out = ordered_union(), []
     inputs = [queue(page(10, 1), page(10, 2)), queue(page(10, 3))]
     while union.has_work(inputs):
         union.run(inputs, lambda element, port="main": out.append(element.number))
@@ -68,7 +74,7 @@ def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> Non
 
 
 def test_a_register_keeps_a_later_page_waiting() -> None:
-    union = OrderedUnion("u")
+    union = ordered_union()
     inputs = [queue(page(11)), queue(page(10))]
     assert union.has_work(inputs)
     union.run(inputs, lambda element, port="main": None)
@@ -76,7 +82,7 @@ def test_a_register_keeps_a_later_page_waiting() -> None:
 
 
 def test_a_punctuation_moves_a_register_and_is_delivered_in_its_turn() -> None:
-    union, out = OrderedUnion("u"), []
+    union, out = ordered_union(), []
     inputs = [queue(page(10, 1)), queue(Punctuation(Heartbeat(14)))]
     while union.has_work(inputs):
         union.run(inputs, lambda element, port="main": out.append(element))

@@ -128,7 +128,7 @@ def test_cells_become_wider_when_a_page_would_fall_into_too_many(tmp_path: Path)
         for number in range(len(pages)):
             script = world.start(Fate())
             world._give(script, number)
-            widths.append(script.executor.graph.nodes["q/window"].operator._store._width)
+            widths.append(script.executor.graph.nodes["q/window"].operator._lanes[0].store._width)
         script = world.live(Fate())
     assert script is not None
     assert_undisturbed(world, script)

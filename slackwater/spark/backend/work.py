@@ -296,7 +296,7 @@ class Work:
     def payload(self, about: int | None) -> MaterializedRows:
         """One job: to the driver if the rows are few enough, else to files."""
         location, arrival = self.page.location, self.arrival
-        if isinstance(location, InDriver) and not self.steps:
+        if isinstance(location, InDriver) and not self.steps and TIME not in location.table.schema.names:
             return location.table
         if isinstance(location, Saved) and location.staged and not self.steps and arrival is not None:
             return Staged(location.folder, arrival.rows)
