@@ -24,7 +24,7 @@ from slackwater.columns import CELL, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIM
 from slackwater.errors import RowsGoneError
 from slackwater.events import decision
 from slackwater.operators.backend import Folded, LateTimes, PartialsTooLarge
-from slackwater.operators.page import Held, InDriver, JoinOutput, Page, Saved
+from slackwater.operators.page import Held, InDriver, Page, Saved
 from slackwater.operators.payload import MaterializedRows, Recipe, Staged, payload_rows
 from slackwater.plan.steps import JoinTable, Map, Stamp, Step
 from slackwater.progress.arrival import merged_sketch
@@ -443,8 +443,3 @@ class Work:
         assert self.arrival is not None
         self.shape.ran(way, self.files, self.arrival.rows, seconds)
         return int(found[_LEFT].sum())
-
-    @property
-    def lazy(self) -> bool:
-        """Whether nobody has counted the rows: they may be many."""
-        return isinstance(self.page.location, JoinOutput)
