@@ -38,7 +38,7 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import ArrowPage, ListSink
+from slackwater.testing import ListSink, arrow_page
 from slackwater.testing.script import ArrowPages
 from slackwater.testing.types import SampleRelation, SampleTypes
 
@@ -108,7 +108,7 @@ def measure(operators: int, pages: int, running: bool) -> dict[str, Any]:
             steps.steps, steps.seconds, steps.inside = 0, 0.0, 0.0
         page = rows.with_columns(pl.col("t") + 60 * number)
         for source in sources:
-            executor.admit(source, ArrowPage(page, number, executor.clock.now(), "t"))
+            executor.admit(source, arrow_page(page, number, executor.clock.now(), "t"))
         executor.run_until_idle()
     count = len(executor.graph.nodes)
     return {

@@ -30,6 +30,7 @@ from rich.table import Table
 
 import slackwater as sw
 from slackwater.engine.graph import Graph
+from slackwater.operators.page import Location
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.storage.embedded import embedded
 
@@ -112,14 +113,13 @@ CASES = {
 }
 
 
-def waiting(graph: Graph) -> dict[int, int]:
+def waiting(graph: Graph) -> dict[Location, int]:
     """Bytes of all rows that wait, each once: several operators may read them, and a lazy page frees none."""
-    held: dict[int, int] = {}
+    held: dict[Location, int] = {}
     for _, queue in graph.queues():
         for entry in queue:
             if entry.is_page:
-                page: Any = entry.page
-                held[id(getattr(page, "origin", page))] = page.bytes or 0
+                held[entry.page.location] = entry.page.size or 0
     return held
 
 

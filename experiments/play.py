@@ -22,7 +22,7 @@ from slackwater.estimates.early import Early
 from slackwater.plan.node import PlanNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import ArrowPage, ManualClock, Script, arrow_plan
+from slackwater.testing import ManualClock, Script, arrow_page, arrow_plan
 from slackwater.windows.sideline import Sideline
 
 SECOND = 1_000_000
@@ -79,7 +79,7 @@ def behind_map(rows: pl.DataFrame, query: Query, cost: int, sideline: Sideline |
     def admit() -> None:
         while waiting and waiting[0][1][0] <= clock.now():
             number, (at, page) = waiting.popleft()
-            arrived = ArrowPage(page, number, at, "time", punctuation=getattr(query.disorder, "column", None))
+            arrived = arrow_page(page, number, at, "time", punctuation=getattr(query.disorder, "column", None))
             script.executor.admit(source_label("s"), arrived)
 
     script.executor.between = admit

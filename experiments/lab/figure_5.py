@@ -7,7 +7,7 @@ is moved by hand; pages come while it is done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -16,7 +16,9 @@ from experiments.lab.growing_union import GrowingUnion, rows_of
 from experiments.lab.ordered_union import timestamp
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
+from slackwater.operators.element import Element, page_of
 from slackwater.operators.operator import MAIN, Emit, Input
+from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
@@ -29,7 +31,7 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing import arrow_page
 from slackwater.testing.script import ArrowPages
 
 
@@ -77,15 +79,15 @@ class ByHeartbeat(GrowingUnion):
         for n, waiting in enumerate(inputs):
             said = (e.heartbeat.tick for e in waiting.elements() if isinstance(e, Punctuation))
             self._registers[n] = max(waiting.time.heartbeat.tick, *said, self._registers[n])
-        ready = [n for n, i in enumerate(inputs) if len(i) and _last(i.peek()) <= min(self._registers)]
-        return min(ready, key=lambda n: timestamp(inputs[n].peek()), default=None)
+        ready = [n for n, i in enumerate(inputs) if len(i) and _last(i.peek(), self.pages) <= min(self._registers)]
+        return min(ready, key=lambda n: timestamp(inputs[n].peek(), self.pages), default=None)
 
 
-def _last(element: Any) -> int:
+def _last(element: Element, pages: Pages) -> int:
     """The last time of a page's rows; a punctuation waits for nothing."""
     if isinstance(element, Punctuation):
         return MIN_TICK
-    highest = element.measure().highest
+    highest = pages.measure(page_of(element)).highest
     assert isinstance(highest, int)
     return highest
 
@@ -191,8 +193,8 @@ class _Run:
             page, self._came = self._pages[self._came], self._came + 1
             number = self._numbers[page.stream] = self._numbers.get(page.stream, -1) + 1
             rows = pl.DataFrame({"t": page.times}, schema={"t": pl.Int64})
-            made = ArrowPage(rows, number, self._clock.now(), "t")
-            made.measure()
+            made = arrow_page(rows, number, self._clock.now(), "t")
+            made = replace(made, arrival=ArrowPages().measure(made))
             self._executor.admit(page.stream, made)
         self._peak = max(self._peak, sum(queue.size()[0] for _, queue in self._executor.graph.queues()))
         self._executor.commit()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from experiments.lab.ordered_union import OrderedUnion
 from slackwater.operators.element import Element
 from slackwater.operators.operator import Emit, Input
+from slackwater.operators.page import Page
 from slackwater.operators.payload import MaterializedRows, Staged
 from slackwater.progress.clock import ManualClock
-from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing import ArrowPages, arrow_page
 
 
 def rows_of(payload: MaterializedRows) -> pl.DataFrame:
@@ -39,15 +41,14 @@ class GrowingUnion(OrderedUnion):
         super().run(inputs, lambda element, port="main": emit(self._made(element), port))
 
     def _made(self, element: Element) -> Element:
-        if isinstance(element, ArrowPage) and self._clock is not None:
-            self._clock.advance(self._cost * element.measure().rows)
-        if not isinstance(element, ArrowPage) or self._growth == 1:
+        if isinstance(element, Page) and self._clock is not None:
+            self._clock.advance(self._cost * self.pages.measure(element).rows)
+        if not isinstance(element, Page) or self._growth == 1:
             return element
-        rows, copies, every = rows_of(element.payload()), round(self._growth), round(1 / self._growth)
+        rows, copies, every = rows_of(self.pages.payload(element)), round(self._growth), round(1 / self._growth)
         if copies:
             grown = pl.concat([rows] * copies)
         else:  # of a page of a few rows the first is the only one: that needs no query of polars
             grown = rows.head(1) if rows.height <= every else rows.gather_every(every)
-        page = ArrowPage(grown, element.number, element.measure().at, "t")
-        page.measure()
-        return page
+        page = arrow_page(grown, element.number, self.pages.measure(element).at, "t")
+        return replace(page, arrival=ArrowPages().measure(page))

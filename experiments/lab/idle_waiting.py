@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Unary, Wanted
-from slackwater.operators.page import Page
+from slackwater.operators.page import Held, Origin, Page
 from slackwater.operators.union import Union
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.clock import ManualClock
@@ -33,26 +33,31 @@ COST = 5
 
 
 @dataclass(frozen=True)
-class Tuple:
+class Tuple(Page):
     """A page of one row, or a punctuation tuple that a source is given at regular intervals."""
 
-    number: int
-    entered: int
     passes: bool = True
     """Whether the selection lets it through."""
     is_punctuation: bool = False
-    time: int = 0
-    """Its timestamp; 0 as long as it is latent."""
 
-    rows: ClassVar[int] = 1
-    bytes: ClassVar[int] = 1
-    prod: ClassVar[None] = None
-    saved: ClassVar[None] = None
-    kept: ClassVar[bool] = False
+    @staticmethod
+    def at_no_time(passes: bool = True, is_punctuation: bool = False) -> Tuple:
+        """One that has no number yet, and whose time is latent."""
+        return Tuple(Origin("", 0), Held(None), size=1, passes=passes, is_punctuation=is_punctuation).entered(0, 0)
 
-    def arrival(self) -> Arrival:
-        """All is known of it."""
-        return Arrival(1, 0, self.time, self.time, self.entered)
+    def entered(self, number: int, at: int) -> Tuple:
+        """The tuple as it enters."""
+        return replace(self, origin=Origin("", number), at=at, arrival=Arrival(1, 0, 0, 0, at))
+
+    def timed(self, time: int) -> Tuple:
+        """The tuple with a timestamp."""
+        return replace(self, arrival=Arrival(1, 0, time, time, self.at))
+
+    @property
+    def time(self) -> int:
+        """Its timestamp; 0 as long as it is latent."""
+        assert self.arrival is not None and self.arrival.lowest is not None
+        return self.arrival.lowest
 
 
 class TupleSource(Unary):
@@ -70,8 +75,7 @@ class TupleSource(Unary):
     def prepare(self, page: Page, now: int) -> Page:
         """A tuple enters."""
         assert isinstance(page, Tuple)
-        stamped: Any = page if self._latent else replace(page, time=self._tracker.stamp(now))
-        return stamped  # type: ignore[no-any-return]
+        return page if self._latent else page.timed(self._tracker.stamp(now))
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send it on."""
@@ -120,7 +124,7 @@ class Departures(Unary):
         """It leaves."""
         assert isinstance(page, Tuple)
         self.tuples.append(page)
-        self.latencies.append(self._clock.now() - page.entered)
+        self.latencies.append(self._clock.now() - page.at)
 
 
 @dataclass(frozen=True)
@@ -170,10 +174,10 @@ def arrivals(case: Case, seconds: float, seed: int) -> Iterator[tuple[int, str, 
     ]
     if case.punctuations:
         instants = np.arange(1, int(seconds * case.punctuations) + 1) / case.punctuations
-        streams.append([(round(t * SECOND), "b", Tuple(0, 0, is_punctuation=True)) for t in instants])
+        streams.append([(round(t * SECOND), "b", Tuple.at_no_time(is_punctuation=True)) for t in instants])
     numbers = dict.fromkeys("ab", 0)
     for at, stream, made in heapq.merge(*streams, key=lambda event: event[0]):
-        yield at, stream, replace(made, number=numbers[stream], entered=at)
+        yield at, stream, made.entered(numbers[stream], at)
         numbers[stream] += 1
 
 
@@ -183,7 +187,7 @@ def _poisson(
     instants = np.cumsum(random.exponential(1 / rate, round(3 * rate * seconds) + 50))
     inside = instants[instants < seconds]
     passes = random.random(len(inside)) < selectivity
-    return [(round(t * SECOND), name, Tuple(0, 0, bool(p))) for t, p in zip(inside, passes, strict=True)]
+    return [(round(t * SECOND), name, Tuple.at_no_time(bool(p))) for t, p in zip(inside, passes, strict=True)]
 
 
 class Simulation:
@@ -229,8 +233,7 @@ class Simulation:
         """Let in what has come by now."""
         while self._next is not None and self._next[0] <= self.clock.now():
             _, stream, made = self._next
-            page: Any = made
-            self.executor.admit(stream, page)
+            self.executor.admit(stream, made)
             self._next = next(self._coming, None)
         self._peak = max(self._peak, sum(len(queue) for _, queue in self.executor.graph.queues()))
 

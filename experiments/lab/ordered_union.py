@@ -11,17 +11,18 @@ from typing import ClassVar
 
 from slackwater.operators.element import Element
 from slackwater.operators.operator import Emit, Input, Operator, State
+from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 
 
-def timestamp(element: Element) -> int:
+def timestamp(element: Element, pages: Pages) -> int:
     """The lowest time that this element and all behind it on its arc can have."""
     assert not isinstance(element, Prod)
     if isinstance(element, Punctuation):
         return element.heartbeat.tick + 1
-    arrival = element.arrival() or element.measure()
+    arrival = pages.measure(element)
     assert arrival.lowest is not None
     return arrival.lowest
 
@@ -55,7 +56,7 @@ class OrderedUnion(Operator):
     def _next(self, inputs: Sequence[Input]) -> int | None:
         for n, waiting in enumerate(inputs):
             if len(waiting):
-                self._registers[n] = timestamp(waiting.peek())
+                self._registers[n] = timestamp(waiting.peek(), self.pages)
         least = min(self._registers)
         return next((n for n, i in enumerate(inputs) if len(i) and self._registers[n] == least), None)
 

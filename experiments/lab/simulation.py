@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
-from slackwater.operators.page import Page
+from slackwater.operators.page import Held, Origin, Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.several import Several
 from slackwater.operators.stamp import TimeByClock
@@ -27,28 +26,25 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.strategy import Strategy
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A page: so many rows of a byte each, which came at some instant."""
+def load(stream: str, number: int, rows: int, entered: int, readers: int = 1) -> Page:
+    """A page of which all is known: so many rows of a byte each, which came at some instant.
 
-    number: int
-    rows: int
-    entered: int
-    readers: int = 1
-    """Operators that it waits before; each has an equal share in its room."""
+    `readers` is the number of operators that it waits before; each has an equal share in its room.
+    """
+    arrival = Arrival(rows, 0, entered, entered, entered)
+    return Page(Origin(stream, number), Held(readers), at=entered, arrival=arrival, size=rows)
 
-    prod: ClassVar[None] = None
-    saved: ClassVar[None] = None
-    kept: ClassVar[bool] = False
 
-    @property
-    def bytes(self) -> int:
-        """As many as rows."""
-        return self.rows
+def readers_of(page: Page) -> int:
+    """The operators that such a page waits before."""
+    assert isinstance(page.location, Held) and isinstance(page.location.rows, int)
+    return page.location.rows
 
-    def arrival(self) -> Arrival:
-        """All is known of it."""
-        return Arrival(self.rows, 0, self.entered, self.entered, self.entered)
+
+def rows_of(page: Page) -> int:
+    """How many rows such a page has."""
+    assert page.arrival is not None
+    return page.arrival.rows
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ class _Work:
     """What a page costs an operator, and what it leaves; part of a row waits until it is a whole one."""
 
     def __init__(
-        self, of: Virtual, readers: int, clock: ManualClock, done: Callable[[Virtual, Load, int], None]
+        self, of: Virtual, readers: int, clock: ManualClock, done: Callable[[Virtual, Page, int], None]
     ) -> None:
         self._of = of
         self._readers = readers
@@ -144,17 +140,16 @@ class _Work:
         self._done = done
         self._spent = self._rest = 0.0
 
-    def on(self, page: Any, emit: Emit) -> None:
+    def on(self, page: Page, emit: Emit) -> None:
         """Take the time, and send on what is left."""
-        self._spent += self._of.cost * page.rows
+        self._spent += self._of.cost * rows_of(page)
         self._clock.advance(int(self._spent))
         self._spent %= 1
-        self._rest += self._of.selectivity * page.rows + 1e-9
+        self._rest += self._of.selectivity * rows_of(page) + 1e-9
         rows, self._rest = int(self._rest), self._rest % 1
         self._done(self._of, page, rows)
         if rows:
-            left: Any = Load(page.number, rows, page.entered, self._readers)
-            emit(left)
+            emit(load(self._of.label, page.number, rows, page.at, self._readers))
 
 
 class _Filter(Unary):
@@ -245,8 +240,8 @@ class Simulation:
         self._count()
         for page in self._comes[self._came : self._counted]:
             number = self._numbers[page.stream] = self._numbers[page.stream] + 1
-            load: Any = Load(number, page.rows, self._start + page.at, self._readers[page.stream])
-            self._executor.admit(page.stream, load)
+            readers, entered = self._readers[page.stream], self._start + page.at
+            self._executor.admit(page.stream, load(page.stream, number, page.rows, entered, readers))
         self._came = self._counted
 
     def _count(self) -> None:
@@ -256,19 +251,20 @@ class Simulation:
             page, self._counted = self._comes[self._counted], self._counted + 1
             self._note(page.at, page.rows)
 
-    def _worked(self, of: Virtual, page: Load, rows: int) -> None:
+    def _worked(self, of: Virtual, page: Page, rows: int) -> None:
         self._count()
         self.outcome.runs += 1
         self.outcome.switches += of.label != self._last
         self._last = of.label
         now = self._clock.now()
-        taken = page.rows / page.readers
+        all_rows = rows_of(page)
+        taken = all_rows / readers_of(page)
         if self._readers[of.label]:
             self._note(now - self._start, rows - taken)
             return
         self._note(now - self._start, -taken)
-        self.outcome.latencies.append(now - page.entered)
-        self.outcome.departed[of.label] = self.outcome.departed.get(of.label, 0) + page.rows
+        self.outcome.latencies.append(now - page.at)
+        self.outcome.departed[of.label] = self.outcome.departed.get(of.label, 0) + all_rows
 
     def _note(self, at: int, change: float) -> None:
         """So many rows more or less wait."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from slackwater.engine.graph import Graph
 from slackwater.engine.queue import Entry
@@ -19,8 +18,6 @@ class Ticket:
         self.source = source
         self.page = page
         """Its number."""
-        self.saved: dict[str, Any] | None = None
-        """Where its rows are durable already."""
         self.done = False
         self.on_done: Callable[[], None] = lambda: None
         self.on_refused: Callable[[BaseException], None] = lambda error: None
@@ -55,8 +52,7 @@ class Admission:
             raise RunError(f"no query reads {source} any more")
         node = self._graph.nodes[source]
         admitted = node.operator.prepare(page, node.clock.now())
-        ticket.saved = admitted.saved
-        node.inputs[0].push(Entry(admitted, ticket.admission, ticket.saved, source))
+        node.inputs[0].push(Entry(admitted, ticket.admission, source))
         self.consumed = {**self.consumed, source: page.number}
         self.pages += 1
         self.tickets.append(ticket)

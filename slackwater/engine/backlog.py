@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from slackwater.engine.graph import Graph, Place
-from slackwater.engine.queue import Entry
+from slackwater.engine.journal import Record
+from slackwater.engine.queue import Entry, Queue
 from slackwater.events import decision
 from slackwater.operators.element import element_loaded, element_saved
 from slackwater.operators.label import Label
-from slackwater.operators.page import Page, Pages
-from slackwater.operators.prod import Prod
-from slackwater.progress.punctuation import Punctuation
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
+from slackwater.operators.payload import Recipe, Staged
 
 
 class Backlog:
@@ -20,16 +22,16 @@ class Backlog:
     A page that waits on several arcs is saved once. It is deleted when it waits on none.
     """
 
-    def __init__(self, graph: Graph, pages: Pages | None) -> None:
+    def __init__(self, graph: Graph, pages: Pages) -> None:
         self._graph = graph
         self._pages = pages
-        self._saved: dict[object, dict[str, Any]] = {}
-        self._revived: dict[object, Page] = {}
-        """Pages of an earlier process, until the first commit: all arcs of a page get the same one."""
+        self._folders = set[str]()
+        """Of pages that wait, or have waited, and of rows for sinks."""
 
-    def keep(self, saved: dict[str, Any]) -> None:
-        """Rows that were saved by others, or by an earlier process."""
-        self._saved[_key(saved)] = saved
+    def keep(self, page: Page) -> None:
+        """Rows may lie in files already, which have to go some day."""
+        if page.folder is not None:
+            self._folders.add(page.folder)
 
     def record(self) -> dict[Place, list[dict[str, Any]]]:
         """All that waits, as JSON values by arc; the rows of pages are saved first."""
@@ -38,68 +40,64 @@ class Backlog:
 
     def _save(self) -> None:
         """Save the pages that are only in memory, each once; from then on they are read from where they are."""
-        pages = (e for _, q in self._graph.queues() for e in q if e.is_page and e.saved is None)
-        readers: dict[int, list[Entry]] = {}
-        for entry in pages:
-            readers.setdefault(id(entry.element), []).append(entry)
-        for entries in readers.values():
-            page: Any = entries[0].element
-            assert self._pages is not None
-            decision("page.saved", page=page.number, bytes=page.bytes)
-            saved = page.save()
+        readers: dict[Page, list[tuple[Queue, Entry]]] = {}
+        for _, queue in self._graph.queues():
+            for entry in queue:
+                if entry.unsaved:
+                    readers.setdefault(entry.page, []).append((queue, entry))
+        for page, waiting in readers.items():
+            decision("page.saved", page=page.number, bytes=page.size)
+            saved = self._pages.write(page)
             self.keep(saved)
-            # Those who share the work on a page know it by the object.
-            loaded = page if page.kept else self._pages.load(saved)
-            for entry in entries:
-                entry.saved, entry.element = saved, loaded
+            for queue, entry in waiting:
+                queue.exchange(entry, saved)
 
     def revive(self, saved: dict[str, Any]) -> Entry:
         """What `record` gave."""
         if "page" not in saved:
             return Entry(element_loaded(saved), saved["admission"])
-        assert self._pages is not None
-        page, key = saved["page"], _key(saved["page"])
-        if key not in self._revived:
-            self.keep(page)
-            self._revived[key] = self._pages.load(page)
-        source = saved["source"]
-        by = None if source is None else Label.from_json(source)
-        return Entry(self._revived[key], saved["admission"], page, by)
-
-    def given(self, page: Page) -> dict[str, Any] | None:
-        """An operator has made a page: where its rows are durable, if they are from the beginning."""
-        saved = page.saved
-        if saved is not None:
-            self.keep(saved)
-        return saved
+        page, source = Page.from_json(saved["page"]), saved["source"]
+        self._pages.backend.check(page)
+        self.keep(page)
+        return Entry(page, saved["admission"], None if source is None else Label.from_json(source))
 
     def written(self, folder: str) -> None:
         """A sink has the rows that lie in a folder: they may go, unless a page on an arc needs them."""
-        self._saved.setdefault(folder, {"folder": folder})
+        self._folders.add(folder)
 
     def settle(self) -> None:
         """A commit is over: rows that no page on an arc needs may go."""
-        self._revived.clear()
-        for saved in self._take_unneeded():
-            if self._pages is not None:
-                self._pages.drop(saved)
+        for folder in self._take_unneeded():
+            self._pages.backend.delete(folder)
 
     def let_go(self) -> None:
         """Queries were set aside: rows that no page on an arc needs any more stay for when they are back."""
         self._take_unneeded()
 
-    def _take_unneeded(self) -> list[dict[str, Any]]:
-        waiting = {_key(e.saved) for _, q in self._graph.queues() for e in q if e.saved is not None}
-        return [self._saved.pop(key) for key in list(self._saved) if key not in waiting]
+    def _take_unneeded(self) -> set[str]:
+        if not self._folders:
+            return set()
+        waiting = {e.page.folder for _, q in self._graph.queues() for e in q if e.is_page}
+        unneeded = self._folders - waiting
+        self._folders -= unneeded
+        return unneeded
+
+    def sweep(self, last: Record, aside: Sequence[Record]) -> None:
+        """Delete what a crash has left and no record speaks of."""
+        if not self._pages.runs:
+            return
+        records = (*aside, last)
+        queues = dict(kv for record in records for kv in record.queues.items())
+        waiting = (Page.from_json(e["page"]) for entries in queues.values() for e in entries if "page" in e)
+        live = {page.folder for page in waiting if page.folder is not None}
+        for emission in (e for record in records for e in record.emissions):
+            if isinstance(emission.payload, (Staged, Recipe)):
+                live.update(emission.payload.folders)
+        self._pages.backend.sweep(live, last.consumed)
 
 
 def _recorded(entry: Entry) -> dict[str, Any]:
-    if isinstance(entry.element, (Punctuation, Prod)):
-        return {**element_saved(entry.element), "admission": entry.admission}
-    source = None if entry.source is None else Label.of(entry.source).to_json()
-    return {"page": entry.saved, "admission": entry.admission, "source": source}
-
-
-def _key(saved: dict[str, Any]) -> object:
-    """Where the rows are; several arcs may wait for the same."""
-    return saved.get("folder", id(saved))
+    if isinstance(entry.element, Page):
+        source = None if entry.source is None else Label.of(entry.source).to_json()
+        return {"page": entry.element.to_json(), "admission": entry.admission, "source": source}
+    return {**element_saved(entry.element), "admission": entry.admission}

@@ -23,17 +23,16 @@ from slackwater.operators.label import Label
 from slackwater.operators.map import Map
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
-from slackwater.operators.page import Pages
+from slackwater.operators.pages import Pages
 from slackwater.operators.prodder import Prodder
 from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
-from slackwater.operators.rolling_by_source import RollingBySource
 from slackwater.operators.rows_join import RowsJoin
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
-from slackwater.operators.stamp import Stamp
+from slackwater.operators.stamp import ClockStamp
 from slackwater.operators.union import Union
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
@@ -172,9 +171,7 @@ class QueryBuild:
     @property
     def pages(self) -> Pages:
         """What makes pages and stores."""
-        pages = self._executor.pages
-        assert pages is not None
-        return pages
+        return self._executor.pages
 
     def label_of(self, aggregate: AggregateNode) -> str:
         """The label of an aggregate's operator."""
@@ -188,13 +185,13 @@ class QueryBuild:
     def stamp(self, node: StampNode, above: Above) -> Feed:
         """By the query's clock."""
         feeds = self._feeds(node, above)
-        return self.part(self.place("stamp"), feeds, node, lambda label: Stamp(label, self.clock))
+        return self.part(self.place("stamp"), feeds, node, lambda label: ClockStamp(label, self.clock))
 
     def step(self, node: StepNode, above: Above) -> Feed:
         """Every step has the same operator."""
         feeds = self._feeds(node, above)
         place = self._rows_place(len(above) - 1) if node.step.makes_rows else self.place(node.step.kind)
-        return self.part(place, feeds, node, lambda label: Extend(label, node.step, self.pages))
+        return self.part(place, feeds, node, lambda label: Extend(label, node.step))
 
     def map(self, node: MapNode, above: Above) -> Feed:
         """With a sideline it depends on the windows of one query, so no other query shares it."""
@@ -281,7 +278,7 @@ class QueryBuild:
         return self.aggregate(node, above, self._window)
 
     def rolling(self, node: RollingNode, above: Above) -> Feed:
-        """By source there is a lane for each."""
+        """A window for each row."""
         return self.aggregate(node, above, self._rolling)
 
     def aggregate(self, node: A, above: Above, make: Callable[[A, Above, Feed], Operator]) -> Feed:
@@ -293,20 +290,17 @@ class QueryBuild:
         return self._built[id(node)]
 
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
-        settings, pages = self._settings, self.pages
-        rolling = RollingAggregate if node.kernel.source is None else RollingBySource
+        settings = self._settings
         late = settings.late is not None
-        return rolling(self.label_of(node), node, self.clock, pages, settings.resident_limit, late)
+        return RollingAggregate(self.label_of(node), node, self.clock, settings.resident_limit, late)
 
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
-        settings, pages, label, inner = self._settings, self.pages, self.label_of(node), bool(above)
+        settings, label, inner = self._settings, self.label_of(node), bool(above)
         limit, late = settings.resident_limit, settings.late is not None
         if node.over_results:
-            return NestedAggregate(label, node, self.clock, pages, limit, inner)
+            return NestedAggregate(label, node, self.clock, limit, inner)
         fold = self._shared.folds.setdefault(feed, SharedFold())
-        return WindowAggregate(
-            label, node, self.clock, pages, limit, late, settings.early, self._timing, inner, fold
-        )
+        return WindowAggregate(label, node, self.clock, limit, late, settings.early, self._timing, inner, fold)
 
     def source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from slackwater.engine.graph import Graph, Node
 from slackwater.events import decision
 from slackwater.operators.operator import LATE
-from slackwater.operators.page import Page
+from slackwater.operators.page import InDriver, Page
 from slackwater.operators.payload import Staged
-from slackwater.operators.prod import Prod
-from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.arrival import Arrival
 
 #: Rows of a sample.
 SAMPLE = 1_000
@@ -105,12 +103,12 @@ class Calibration:
         new = not all(node.label in self.of and self.of[node.label].known for node in behind)
         if not behind or not (new or self._spent <= SHARE * self._worked):
             return
-        waiting: Any = source.inputs[0].peek() if len(source.inputs[0]) else None
-        if waiting is None or isinstance(waiting, (Punctuation, Prod)):
+        waiting = source.inputs[0].peek() if len(source.inputs[0]) else None
+        if not isinstance(waiting, Page):
             return
         started = self._stopwatch()
         try:
-            self._through(source, waiting.sample(SAMPLE))
+            self._through(source, waiting)
         except Exception as error:
             # A condition that fails on these rows fails again when the page is worked on, and fails its query.
             decision("sample.failed", operator=source.label, error=error)
@@ -118,7 +116,13 @@ class Calibration:
                 self.of.setdefault(node.label, Sampled()).times += 1
         self._spent += self._stopwatch() - started
 
-    def _through(self, source: Node, page: Page) -> None:
+    def _through(self, source: Node, waiting: Page) -> None:
+        pages = self._graph.pages
+        table = pages.sample(waiting, SAMPLE)
+        arrival = Arrival(table.num_rows, 0, None, None, waiting.at)
+        page = Page(waiting.origin.part("sample"), InDriver(table), at=waiting.at, arrival=arrival)
+        pages.hold(page)
+        pages.take(page)
         nothing, whole, size = self._weighed(page, True)
         self.job = nothing
         ways = [(source, page, nothing, whole, size)]
@@ -137,7 +141,7 @@ class Calibration:
         took = list[float]()
         for _ in range(1 + new):
             started = self._stopwatch()
-            payload = page.payload()
+            payload = self._graph.pages.payload(page)
             took.append(self._stopwatch() - started)
         assert not isinstance(payload, Staged), "a sample is small"
         return min(took), payload.num_rows, payload.nbytes

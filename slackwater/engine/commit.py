@@ -13,8 +13,7 @@ from slackwater.engine.graph import Graph, Node
 from slackwater.engine.journal import Emission, Journal, Record, Recovered
 from slackwater.errors import RunError
 from slackwater.operators.label import Label
-from slackwater.operators.page import Pages
-from slackwater.operators.payload import Recipe, Staged
+from slackwater.operators.payload import Staged
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
 
@@ -30,7 +29,7 @@ class Refused:
 class Commits:
     """Writes records, and finds again what an earlier process had written."""
 
-    def __init__(self, graph: Graph, journal: Journal, pages: Pages | None, backlog: Backlog) -> None:
+    def __init__(self, graph: Graph, journal: Journal, backlog: Backlog) -> None:
         self._graph = graph
         self.journal = journal
         self._backlog = backlog
@@ -45,14 +44,7 @@ class Commits:
         self.feedback = Feedback()
         self.on_refused: Callable[[dict[str, Refused]], None] | None = None
         """Told of the sinks that could not be written; without it their error is raised."""
-        if pages is not None:
-            last = records[-1] if records else Record(0, whole=True)
-            queues = dict(kv for kept in (*self._aside, last) for kv in kept.queues.items())
-            emissions = [e for kept in (*self._aside, last) for e in kept.emissions]
-            elsewhere = [e.payload for e in emissions if isinstance(e.payload, (Staged, Recipe))]
-            pages.sweep(
-                queues.values(), [folder for payload in elsewhere for folder in payload.folders], last.consumed
-            )
+        backlog.sweep(records[-1] if records else Record(0, whole=True), self._aside)
 
     # --- what an earlier process had written
 

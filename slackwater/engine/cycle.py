@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
 
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
@@ -29,7 +28,6 @@ from slackwater.operators.operator import MAIN
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
-from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.strategy import Act, Ready, Situation
 
@@ -63,7 +61,7 @@ class Cycle:
         self.on_ran: Callable[[Ran], None] = lambda run: None
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Seconds by which runs are measured; a simulation has its own."""
-        self._waits = Waits(lambda: self.stopwatch())
+        self._waits = Waits(lambda: self.stopwatch(), graph.pages)
         self.statistics = Statistics(graph, self.strategy, lambda: self.stopwatch())
         self._ready = ReadyNodes(graph, self._record)
         self._committed = self.stopwatch()
@@ -131,11 +129,17 @@ class Cycle:
 
     def run(self, node: Node) -> None:
         """One unit of work, and the time that has passed with it."""
+        try:
+            self._run(node)
+        finally:
+            self._graph.pages.run_over()
+
+    def _run(self, node: Node) -> None:
         self.dirty = True
         self.uncommitted += 1
         self.runs += 1
         waiting = [len(q) for q in node.inputs]
-        out, holding = list[Page](), list[float]()
+        out, holding, pages = list[Page](), list[float](), self._graph.pages
 
         def admission() -> int:
             # What an operator gives belongs to the admission of what it took for it.
@@ -150,17 +154,16 @@ class Cycle:
             return next((t.source for t in taken if t.is_page), None)
 
         def emit(element: Element, port: str = MAIN) -> None:
-            saved = None
-            if not isinstance(element, (Punctuation, Prod)):
+            if isinstance(element, Page):
                 if self._will_wait(node):
                     began = self.stopwatch()
-                    element = element.held()
+                    element = pages.materialize(element)
                     holding.append(self.stopwatch() - began)
-                taken = (q.taken for q in node.inputs if q.taken is not None)
-                saved = next((t.saved for t in taken if t.element is element), None)
-                saved = self._backlog.given(element) if saved is None else saved
+                self._backlog.keep(element)
+                pages.hold(element)
+                pages.take(element)
                 out.append(element)
-            node.send(element, admission(), port, saved, source())
+            node.send(element, admission(), port, source())
 
         self.statistics.before(node)
         started = self.stopwatch()
@@ -191,10 +194,11 @@ class Cycle:
 
     def _note(self, node: Node, waiting: list[int], seconds: float, out: Sequence[Page], holding: float) -> None:
         took = [q.taken for q, n in zip(node.inputs, waiting, strict=True) if q.taken and len(q) < n]
-        pages: list[Any] = [t.element for t in took if t.is_page]
-        rows_in, rows_out = _sizes(pages, out, "rows")
+        pages = [t.page for t in took if t.is_page]
+        rows_in, rows_out = _sizes(pages, out, self._graph.pages.rows)
         rows_out += node.operator.counted()
-        run = Ran(node.label, seconds, rows_in, rows_out, *_sizes(pages, out, "bytes"), holding)
+        sizes = _sizes(pages, out, lambda page: page.size)
+        run = Ran(node.label, seconds, rows_in, rows_out, *sizes, holding)
         node.measured.ran(run)
         node.measured.last_run = self.runs
         self._inputs.ran(node)
@@ -254,14 +258,17 @@ class Cycle:
             prodded=node.prodded() and operator.has_work(inputs),
             spare=not operator.has_work(inputs),
             expensive=expensive,
-            unsaved=any(e.is_page and e.saved is None and not e.page.kept for q in node.arcs for e in islice(q, 2)),
+            unsaved=any(e.unsaved and not e.page.held for q in node.arcs for e in islice(q, 2)),
             waits=self._waits.of(node) if self.strategy.watches else (),
         )
 
 
-def _sizes(taken: Sequence[Any], out: Sequence[Any], what: str) -> tuple[int, int]:
+def _sizes(taken: Sequence[Page], out: Sequence[Page], size: Callable[[Page], int | None]) -> tuple[int, int]:
     """Rows or bytes of the pages that came in and went out; 0 of both where some are not known."""
-    sizes = [[getattr(page, what) for page in pages] for pages in (taken, out)]
-    if any(size is None for side in sizes for size in side):
-        return 0, 0
-    return sum(sizes[0]), sum(sizes[1])
+    sums = []
+    for pages in (taken, out):
+        known = [found for page in pages if (found := size(page)) is not None]
+        if len(known) < len(pages):
+            return 0, 0
+        sums.append(sum(known))
+    return sums[0], sums[1]

@@ -25,7 +25,8 @@ from slackwater.engine.settings import EngineSettings
 from slackwater.engine.shared_operators import SharedOperators
 from slackwater.errors import RunError
 from slackwater.operators.operator import Operator
-from slackwater.operators.page import Page, Pages
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import needs_at
@@ -48,13 +49,13 @@ class Executor:
         settings: EngineSettings | None = None,
     ) -> None:
         settings = settings or EngineSettings()
-        self.graph = Graph()
+        self.pages = pages or Pages()
+        self.graph = Graph(self.pages)
         self.clock = clock
-        self.pages = pages
         self._batch_pages = settings.batch_pages
-        self._backlog = Backlog(self.graph, pages)
+        self._backlog = Backlog(self.graph, self.pages)
         self._admission = Admission(self.graph)
-        self._commits = Commits(self.graph, journal or NoJournal(), pages, self._backlog)
+        self._commits = Commits(self.graph, journal or NoJournal(), self._backlog)
         self._admission.consumed, self._admission.number = self._commits.consumed(), self._commits.admission
         self._inputs = InputManager(self.graph, settings.heartbeat_scope)
         self._cycle = Cycle(self.graph, self._admission, self._backlog, self._inputs, settings)
@@ -173,7 +174,7 @@ class Executor:
 
     def taking(self) -> Taking:
         """How a new source takes pages."""
-        return Together(self.pages, self.graph.apart) if self._batch_pages and self.pages else OneByOne()
+        return Together(self.graph.apart) if self._batch_pages else OneByOne()
 
     # --- input
 
@@ -197,8 +198,7 @@ class Executor:
         ticket = self._admission.admit(source, page)
         if not ticket.done:
             self._cycle.dirty = True
-            if ticket.saved is not None:
-                self._backlog.keep(ticket.saved)
+            self._backlog.keep(page)
         return ticket
 
     def prod(self, prod: Prod, at_once: bool = False) -> None:
@@ -366,7 +366,7 @@ class Executor:
         # Without a journal a page that waits for time is as safe as the rows of an open window.
         held = set() if durable else {id(e) for _, q in self.graph.queues() for e in q.held}
         waiting = (e for _, q in self.graph.queues() for e in q if e.is_page and id(e) not in held)
-        self._admission.acknowledge(e.admission for e in waiting if e.saved is None or not durable)
+        self._admission.acknowledge(e.admission for e in waiting if e.unsaved or not durable)
 
     def _feed_back(self) -> None:
         """Send the prods that sinks ask for."""

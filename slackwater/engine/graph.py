@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any
 
 from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.records import Measured
@@ -14,6 +13,7 @@ from slackwater.errors import RunError
 from slackwater.operators.element import Element
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN, Operator
+from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
@@ -106,7 +106,6 @@ class Node:
         element: Element,
         admission: int,
         port: str = MAIN,
-        saved: dict[str, Any] | None = None,
         source: str | None = None,
     ) -> bool:
         """Put an element on the arcs that leave by a port; whether there was anything to say.
@@ -128,14 +127,15 @@ class Node:
             for watcher in self.watchers:
                 watcher.operator.watch(element)
         for arc in arcs:
-            arc.queue.push(Entry(element, admission, saved, source))
+            arc.queue.push(Entry(element, admission, source))
         return bool(arcs)
 
 
 class Graph:
     """Operators by label, in the order they were added: feeders first."""
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Pages | None = None) -> None:
+        self.pages = pages or Pages()
         self.nodes: Mapping[str, Node] = {}
         """Other threads look labels up in it: it is replaced, never changed."""
         self.clocks: list[Clock] = []
@@ -163,9 +163,10 @@ class Graph:
         """
         if operator.label in self.nodes:
             raise RunError(f"there is already an operator {operator.label!r}")
+        operator.pages = self.pages
         depth = 1 + max((self.nodes[label].depth for label, _ in feeds or ()), default=-1)
         behind: list[Feed | None] = [] if feeds is None else list(feeds) or [None]
-        queues = [Queue() for _ in range(len(behind) + operator.shelves)]
+        queues = [Queue(self.pages) for _ in range(len(behind) + operator.shelves)]
         node = Node(operator, queues, behind, depth, clock, since=since, place=next(self._places))
         for queue in queues:
             queue.on_change = partial(self.touch, node)
@@ -178,6 +179,8 @@ class Graph:
     def remove(self, label: str) -> None:
         """Take an operator out, with the arcs that lead to it."""
         gone = self.nodes[label]
+        for queue in gone.inputs:
+            queue.clear()
         self.nodes = {other: node for other, node in self.nodes.items() if other != label}
         self._arrange()
         for node in self.nodes.values():
@@ -187,6 +190,7 @@ class Graph:
 
     def exchange(self, operator: Operator) -> None:
         """Replace the operator that has this label."""
+        operator.pages = self.pages
         self.nodes[operator.label].operator = operator
         self._arrange()
 

@@ -72,7 +72,7 @@ def holding_back(graph: Graph) -> dict[str, int]:
     """The sources of the streams that hold pages back, and how far time must come there for the first of them."""
     found: dict[str, int] = {}
     for node in graph.managed:
-        times = [queue.held[0].highest() for queue in node.arcs if queue.held]
+        times = [queue.held[0].highest(graph.pages) for queue in node.arcs if queue.held]
         for time in times:
             for stream in node.goes_by.streams if time is not None else ():
                 if time is not None and graph.heartbeat(stream) < time:
@@ -87,7 +87,7 @@ def measure_waiting(graph: Graph, source: Node) -> None:
         for queue in node.arcs:
             for entry in queue if stuck else queue.held:
                 if entry.source == source.label and not node.is_source:
-                    entry.highest()
+                    entry.highest(graph.pages)
 
 
 def _plan_of(graph: Graph) -> Plan:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
-from typing import Any
 
-from slackwater.operators.element import Element
+from slackwater.operators.element import Element, page_of
+from slackwater.operators.operator import Input
 from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -27,8 +28,6 @@ class Entry:
 
     element: Element
     admission: int
-    saved: dict[str, Any] | None = None
-    """Where a page's rows are durable, once they are."""
     source: str | None = None
     """Label of the source that a page has come by; results of aggregates have come by none."""
     is_page: bool = field(init=False)
@@ -36,20 +35,22 @@ class Entry:
     _bytes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        # To ask whether it has all that a page has would take a hundred times as long.
-        self.is_page = not isinstance(self.element, (Punctuation, Prod))
+        self.is_page = isinstance(self.element, Page)
 
     @property
     def page(self) -> Page:
         """The element, which is a page."""
-        assert not isinstance(self.element, (Punctuation, Prod))
-        return self.element
+        return page_of(self.element)
 
-    def size(self) -> tuple[int, int]:
+    @property
+    def unsaved(self) -> bool:
+        """Whether it is a page that would be lost with the process."""
+        return isinstance(self.element, Page) and not self.element.durable
+
+    def size(self, pages: Pages) -> tuple[int, int]:
         """Rows and bytes of a page, 0 as long as they are not known; a long queue asks for them at each step."""
-        if self.is_page and not (self._rows and self._bytes):
-            page: Any = self.element
-            self._rows, self._bytes = page.rows or 0, page.bytes or 0
+        if isinstance(self.element, Page) and not (self._rows and self._bytes):
+            self._rows, self._bytes = pages.rows(self.element) or 0, self.element.size or 0
         return self._rows, self._bytes
 
     @property
@@ -60,17 +61,16 @@ class Entry:
     @property
     def early(self) -> bool:
         """Whether it is a prod, or belongs to one."""
-        element: Any = self.element
-        return isinstance(element, Prod) or (self.is_page and element.prod is not None)
+        element = self.element
+        return isinstance(element, Prod) or (isinstance(element, Page) and element.prod is not None)
 
-    def highest(self) -> int | None:
+    def highest(self, pages: Pages) -> int | None:
         """The time that a page waits for, that of its last row; runs a job if none has. None: it need not wait.
 
         Rows of a stream with sources may lie below its heartbeat and be in time for their own source (D4): while
         they waited, others would go on without them.
         """
-        page: Any = self.element
-        arrival = page.measure() if self.is_page else None
+        arrival = pages.measure(self.element) if isinstance(self.element, Page) else None
         return None if arrival is None or arrival.sources is not None else arrival.highest
 
 
@@ -81,7 +81,8 @@ class Queue:
     never held back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Pages | None = None) -> None:
+        self._pages = pages or Pages()
         self._entries: deque[Entry] = deque()
         self._held: deque[Entry] = deque()
         self._holds_back = False
@@ -114,6 +115,8 @@ class Queue:
 
     def push(self, entry: Entry) -> None:
         """Append an element; behind a page that is held back it waits too."""
+        if isinstance(entry.element, Page):
+            self._pages.hold(entry.element)
         self._put(entry)
         self.on_change()
 
@@ -141,7 +144,7 @@ class Queue:
 
     def present(self, heartbeat: int) -> None:
         """A heartbeat has come so far: present the pages whose rows it has passed, and what follows them."""
-        while self._held and ((highest := self._held[0].highest()) is None or highest <= heartbeat):
+        while self._held and ((highest := self._held[0].highest(self._pages)) is None or highest <= heartbeat):
             self._entries.append(self._held.popleft())
             self._untold = True
         if self._untold:
@@ -154,11 +157,11 @@ class Queue:
         told = reduce(Punctuation.joined, (e for e in self.elements() if isinstance(e, Punctuation)), self.time)
         lowest, ahead, admission = MAX_TICK, told, 0
         for entry in self._held:
-            element: Any = entry.element
+            element = entry.element
             if isinstance(element, Punctuation):
                 passed = Heartbeat(min(element.heartbeat.tick, lowest - 1))
                 ahead, admission = told.joined(Punctuation(passed, told.sources)), entry.admission
-            elif (arrival := element.arrival()) is None or arrival.sources is not None:
+            elif (arrival := self._pages.arrival(page_of(element))) is None or arrival.sources is not None:
                 # Nothing behind it follows from its rows; or rows of a source may come below the heartbeat of all.
                 break
             elif arrival.lowest is not None:
@@ -192,8 +195,9 @@ class Queue:
                 return entry.element
         return None
 
-    def move(self, to: Queue) -> None:
+    def move(self, to: Input) -> None:
         """Put the element that waits longest on another queue, as it is."""
+        assert isinstance(to, Queue)
         to.push(self._take(0))
 
     def _take(self, at: int) -> Entry:
@@ -204,8 +208,24 @@ class Queue:
             self.prods -= 1
         elif isinstance(entry.element, Punctuation):
             self.time = self.time.joined(entry.element)
+        else:
+            self._pages.take(entry.element)
         self.on_change()
         return entry
+
+    def exchange(self, entry: Entry, page: Page) -> None:
+        """The same page, its rows somewhere else, waits in the place of one."""
+        self._pages.hold(page)
+        self._pages.release(entry.page)
+        entry.element = page
+
+    def clear(self) -> None:
+        """Nobody will take what waits."""
+        for entry in self:
+            if entry.is_page:
+                self._pages.release(entry.page)
+        self._entries.clear()
+        self._held.clear()
 
     def elements(self) -> Iterator[Element]:
         """All that has been presented, in order."""
@@ -218,5 +238,5 @@ class Queue:
 
     def size(self) -> tuple[int, int]:
         """Rows and bytes of the pages that wait, as far as they are known."""
-        sizes = [entry.size() for entry in self]
+        sizes = [entry.size(self._pages) for entry in self]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)

@@ -8,6 +8,7 @@ from itertools import islice
 
 from slackwater.engine.graph import Node
 from slackwater.engine.queue import Entry
+from slackwater.operators.pages import Pages
 from slackwater.scheduling.strategy import WaitingPages
 
 #: The pages before an operator are described in at most this many groups.
@@ -19,7 +20,8 @@ MOST = 10_000
 class Waits:
     """When each admission was first seen; those of before a restart count from then on."""
 
-    def __init__(self, stopwatch: Callable[[], float]) -> None:
+    def __init__(self, stopwatch: Callable[[], float], pages: Pages | None = None) -> None:
+        self._pages = pages or Pages()
         self._stopwatch = stopwatch
         self._last: list[int] = []
         self._seen: list[float] = []
@@ -42,7 +44,7 @@ class Waits:
         return tuple(self._group(pages[n : n + size], now, usual) for n in range(0, len(pages), size))
 
     def _group(self, pages: Sequence[Entry], now: float, usual: float) -> WaitingPages:
-        first, rows = pages[0].admission, sum(entry.size()[0] or usual for entry in pages)
+        first, rows = pages[0].admission, sum(entry.size(self._pages)[0] or usual for entry in pages)
         place = bisect_left(self._last, first)
         # One that has not been looked at yet has just come.
         return WaitingPages(first, now - self._seen[place] if place < len(self._seen) else 0.0, rows)

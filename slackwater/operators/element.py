@@ -11,6 +11,12 @@ from slackwater.progress.punctuation import Punctuation
 Element: TypeAlias = Page | Punctuation | Prod
 
 
+def page_of(element: Element) -> Page:
+    """An element that is known to be a page."""
+    assert isinstance(element, Page)
+    return element
+
+
 def element_saved(element: Punctuation | Prod) -> dict[str, Any]:
     """An element without rows as JSON values."""
     if isinstance(element, Prod):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from slackwater.operators.operator import Extending
-from slackwater.operators.page import Page, Pages
+from slackwater.operators.page import Page
 from slackwater.plan.steps import Step
 
 
 class Extend(Extending):
     """One operator for every step."""
 
-    def __init__(self, label: str, step: Step, pages: Pages) -> None:
+    def __init__(self, label: str, step: Step) -> None:
         super().__init__(label)
         self._step = step
-        self._pages = pages
 
     @property
     def drops_rows(self) -> bool:
@@ -22,4 +21,4 @@ class Extend(Extending):
 
     def extended(self, page: Page) -> Page:
         """The page with the step to be done."""
-        return self._pages.extended(page, self._step.on(page.prod is not None))
+        return page.with_step(self._step.on(page.prod is not None))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from slackwater.errors import RunError
+from slackwater.operators.element import page_of
 from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -76,20 +77,20 @@ class Map(Unary):
         elif self._due(shelf):
             self._work_aside(shelf, emit)
         else:
-            self._work(arc.pop(), emit)
+            self._work(page_of(arc.pop()), emit)
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send on what the function makes of a page."""
         self._pages += 1
         try:
-            mapped = page.map(self._node.step)
+            mapped = self.pages.materialize(page.with_step(self._node.step))
         except Exception as error:
             raise RunError(f"map({self._node.step.name}) failed on page {page.number}: {error}") from error
         emit(mapped)
 
-    def _work(self, page: Any, emit: Emit) -> None:
+    def _work(self, page: Page, emit: Emit) -> None:
         self.on_page(page, emit)
-        arrival = page.measure()  # known by now
+        arrival = self.pages.measure(page)  # known by now
         self._turn += arrival.rows
         self._took(arrival.highest)
 
@@ -116,14 +117,15 @@ class Map(Unary):
         """
         if self._sideline is None or not self._prodded or self._due(shelf):
             return False
-        page: Any = arc.peek()
-        arrival = page.measure()
-        return arrival.lowest is not None and self._prodded.covers(arrival.lowest, arrival.highest)
+        arrival = self.pages.measure(page_of(arc.peek()))
+        if arrival.lowest is None or arrival.highest is None:
+            return False
+        return self._prodded.covers(arrival.lowest, arrival.highest)
 
     def _set_aside(self, arc: Input, shelf: Input) -> None:
-        page: Any = arc.peek()
+        page = page_of(arc.peek())
         self._put(self._shelved(shelf), page)
-        self._took(page.measure().highest)
+        self._took(self.pages.measure(page).highest)
         arc.move(shelf)
         self._sidelined += 1
         self._aside = len(shelf)
@@ -133,15 +135,14 @@ class Map(Unary):
         if len(self._sidelined_pages) != len(shelf):
             self._sidelined_pages = SidelinedPages()
             for page in shelf.elements():
-                self._put(self._sidelined_pages, page)
+                self._put(self._sidelined_pages, page_of(page))
         return self._sidelined_pages
 
-    def _put(self, shelf: SidelinedPages, page: Any) -> None:
-        assert self._prodded is not None
-        arrival = page.measure()
-        shelf.put(
-            arrival.lowest, arrival.highest, arrival.rows, self._prodded.ends(arrival.lowest, arrival.highest)[1]
-        )
+    def _put(self, shelf: SidelinedPages, page: Page) -> None:
+        arrival = self.pages.measure(page)
+        low, high = arrival.lowest, arrival.highest
+        assert self._prodded is not None and low is not None and high is not None
+        shelf.put(low, high, arrival.rows, self._prodded.ends(low, high)[1])
 
     def _due(self, shelf: Input) -> bool:
         """Whether the next sidelined page would be no more than its share of the rows."""
@@ -150,8 +151,7 @@ class Map(Unary):
         return self._turn >= (self._sideline.ratio - 1) * self._shelved(shelf).next_rows()
 
     def _work_aside(self, shelf: Input, emit: Emit) -> None:
-        page: Any = shelf.pop(self._shelved(shelf).take())
-        self.on_page(page, emit)
+        self.on_page(page_of(shelf.pop(self._shelved(shelf).take())), emit)
         self._turn, self._aside = 0, len(shelf)
 
     # --- time

@@ -14,7 +14,7 @@ import polars as pl
 from slackwater.columns import WINDOW
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.operators.operator import Emit, Input
-from slackwater.operators.page import Page, Pages
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.nodes import WindowNode
@@ -32,11 +32,10 @@ class NestedAggregate(WindowAggregate):
         label: str,
         node: WindowNode,
         clock: Clock,
-        pages: Pages,
         resident_limit: int = 256 * 2**20,
         inner: bool = False,
     ) -> None:
-        super().__init__(label, node, clock, pages, resident_limit, inner=inner)
+        super().__init__(label, node, clock, resident_limit, inner=inner)
         self._estimates = NoEstimates(node.kernel)
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel)
@@ -71,7 +70,7 @@ class NestedAggregate(WindowAggregate):
 
     def _span(self) -> tuple[int, int] | None:
         for page in self._provisional:
-            self._beside.add(page.fold(self._node.kernel).partials, self._closed)
+            self._beside.add(self.pages.fold(page, self._node.kernel).partials, self._closed)
         self._provisional = []
         spans = [s for s in (super()._span(), self._beside.span()) if s is not None]
         return (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None

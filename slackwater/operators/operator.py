@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -19,6 +19,9 @@ from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.window_losses import WindowLosses
+
+if TYPE_CHECKING:
+    from slackwater.operators.pages import Pages
 
 MAIN = "main"
 LATE = "late"
@@ -46,7 +49,7 @@ class Input(Protocol):
         """Take the first prod out of turn, if there is one."""
         ...
 
-    def move(self, to: Any) -> None:
+    def move(self, to: Input) -> None:
         """Put the element that waits longest on another input of the same operator, as it is."""
         ...
 
@@ -104,6 +107,9 @@ class Operator(ABC):
 
     extends: ClassVar[bool] = False
     """Whether it only extends pages by what is to be done to their rows: then `extended` says how."""
+
+    pages: Pages
+    """How it works on pages: the executor's, from when the operator is added."""
 
     def __init__(self, label: str) -> None:
         self.label = Label.of(label)

@@ -1,208 +1,200 @@
-"""The page: a bounded piece of a stream. Operators know this protocol only, not what runs behind it.
+"""The page: a bounded piece of a stream, as a value. It says where its rows lie and what is to be done to them.
 
-`where` and `select` only extend the page; work is done when partials are folded, late rows taken or the page saved.
+Nothing runs here. A back end (`slackwater/operators/backend.py`) looks at the rows when something must be known of
+them; `slackwater/operators/pages.py` is how operators ask it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeAlias
 
-import polars as pl
+import pyarrow as pa
 
-from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
-from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Map, Step
+from slackwater.plan.steps import Columns, Stamp, Step, step_from_json, tupled
 from slackwater.progress.arrival import Arrival
-from slackwater.windows.kernel import PaneKernel
-from slackwater.windows.per_row.rolling import RollingKernel
-
-if TYPE_CHECKING:
-    from slackwater.operators.stores import Stores
 
 
-class PartialsTooLarge(Exception):
-    """A page has more (pane, group) partials than the driver should hold."""
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The arrival that pages come from: all that are made of it have the same one."""
+
+    stream: str
+    """Label of the source, or of the operator that made the rows."""
+    number: int
+
+    def part(self, role: str) -> Origin:
+        """The origin of rows that are taken out of a page and go a way of their own."""
+        return Origin(f"{self.stream}/{role}", self.number)
+
+
+# --- where rows lie
 
 
 @dataclass(frozen=True)
-class Folded:
-    """What a page comes down to."""
+class Referenced:
+    """Rows that stay where a source has them: files of the user, offsets of Kafka."""
 
-    partials: pl.DataFrame
-    """By pane and group."""
-    counts: pl.DataFrame
-    """Rows (ROWS) by pane (PANE), and by source (SOURCE) in a stream that has sources."""
+    kind: ClassVar[str] = "referenced"
+    stream: str
+    """Name of the declared stream, by whose settings they are read."""
+    source: str
+    """The kind of source."""
+    where: str
+    """Which of its rows, as JSON."""
+    columns: tuple[str, ...]
+    """The columns that queries read, as SQL."""
+    hidden: Columns
+    """SQL of the hidden columns."""
+    folder: str
+    """Where the note of the page lies, below the session's storage."""
 
 
-#: A node whose results are pages.
-ResultsOf = AggregateNode
+@dataclass(frozen=True)
+class Saved:
+    """Rows that were written for the page."""
+
+    kind: ClassVar[str] = "saved"
+    folder: str
+    """Below the session's storage. In process it is the rows themselves, as text."""
+    hidden: Columns = ()
+    """SQL of the hidden columns that the files lack."""
+    staged: bool = False
+    """Whether the files have just what a sink takes."""
 
 
-@runtime_checkable
-class Page(Protocol):
-    """Rows of one stream that arrived together, with a hidden column of their time in ticks."""
+@dataclass(frozen=True, eq=False)
+class InDriver:
+    """Rows in the driver, such as results of windows. Each is only equal to itself."""
+
+    table: pa.Table = field(repr=False)
+    hidden: Columns = ()
+    """SQL of the hidden columns that the table lacks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Rows that the back end has in memory, or that its source hands over. Each is only equal to itself."""
+
+    rows: object = field(repr=False)
+    """As the back end has them."""
+    hidden: tuple[str, ...] = ()
+    """The hidden columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class JoinOutput:
+    """Rows that a join or a sort has still to make, of files that stay until then. Each is only equal to itself."""
+
+    rows: object = field(repr=False)
+    """How they are made, as the back end has it."""
+    hidden: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    """Names of the files, of both sides."""
+
+
+Location: TypeAlias = Referenced | Saved | InDriver | Held | JoinOutput
+_DURABLE: dict[str, type[Referenced] | type[Saved]] = {kind.kind: kind for kind in (Referenced, Saved)}
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows of one stream that arrived together, with a hidden column of their time in ticks.
+
+    >>> page = Page(Origin("source:s", 3), Saved("pages/1"), at=7)
+    >>> Page.from_json(page.to_json()) == page
+    True
+    """
+
+    origin: Origin
+    location: Location
+    steps: tuple[Step, ...] = ()
+    """What is to be done to the rows."""
+    prod: Prod | None = None
+    """The prod that an early page belongs to; None for rows that are here to stay."""
+    at: int = field(default=0, compare=False)
+    """When it was admitted: that is when it arrives, and not when somebody began to hand it over."""
+    needs: frozenset[str] = field(default=frozenset(), compare=False)
+    """Which statistics of its arrival will be asked for (`Disorder.needs`)."""
+    arrival: Arrival | None = field(default=None, compare=False, repr=False)
+    """Statistics before any filter, where they were known when this value was made; see `Pages.arrival`."""
+    count: int | None = field(default=None, compare=False)
+    """Rows, where they are known and are not those that arrived."""
+    size: int | None = field(default=None, compare=False)
+    """About how many bytes its rows take where they lie; what is only to be done to them frees none."""
+    copy: Saved | None = field(default=None, compare=False)
+    """Where rows are durable that memory has too."""
 
     @property
     def number(self) -> int:
         """Place in the stream; a page that comes again after a crash has the same number."""
-        ...
-
-    @property
-    def prod(self) -> Prod | None:
-        """The prod that an early page belongs to; None for rows that are here to stay."""
-        ...
-
-    @property
-    def rows(self) -> int | None:
-        """How many rows the page had on arrival, once known."""
-        ...
-
-    @property
-    def bytes(self) -> int | None:
-        """About how much room its rows take, once known."""
-        ...
-
-    def sample(self, rows: int) -> Page:
-        """Run: at most so many of its rows, in memory, as a page of their own."""
-        ...
-
-    def expect(self, needs: frozenset[str], at: int | None = None) -> None:
-        """Say, before anything has run, which statistics of its arrival will be asked for (`Disorder.needs`).
-
-        `at` is when it is admitted: that is when it arrives, and not when somebody began to hand it over.
-        """
-        ...
+        return self.origin.number
 
     def stamped(self, at: int) -> Page:
         """The same rows, each that has a time with this one (S3 section 5)."""
-        ...
+        arrival = None if self.arrival is None else self.arrival.stamped(at)
+        return replace(self, steps=(*self.steps, Stamp(at)), arrival=arrival)
 
-    def fold(self, kernel: PaneKernel) -> Folded:
-        """Run: the page's partials by pane and group; rows without a time are left out.
+    def admitted(self, source: str, at: int, needs: frozenset[str]) -> Page:
+        """The page as a source lets it in: the statistics of one that was written before are older."""
+        origin = Origin(source, self.number)
+        arrival = None if self.arrival is None else replace(self.arrival, at=at)
+        return replace(self, origin=origin, at=at, needs=needs, arrival=arrival)
 
-        Raises PartialsTooLarge rather than bring too many to the driver.
-        """
-        ...
-
-    def fold_all(self, kernels: Sequence[PaneKernel]) -> Mapping[PaneKernel, Folded]:
-        """Run: the same for several kernels at once, but for those that are better folded each by itself.
-
-        Raises PartialsTooLarge if all together are too many.
-        """
-        ...
-
-    def rows_of(self, kernel: RollingKernel) -> pl.DataFrame:
-        """Run: the time, groups and arguments of each row, in order; also of rows without a time.
-
-        Raises PartialsTooLarge rather than bring too many to the driver.
-        """
-        ...
-
-    def map(self, step: Map) -> Page:
-        """Run: the rows as a Python function makes them, one for each, with their time."""
-        ...
-
-    def measure(self) -> Arrival:
-        """Run, if nothing has: the arrival statistics."""
-        ...
-
-    def arrival(self) -> Arrival | None:
-        """Arrival statistics before any filter; None until something has run."""
-        ...
-
-    def late(
-        self, before: int, within: Sequence[tuple[int, int]] = (), by_source: pl.DataFrame | None = None
-    ) -> Page | None:
-        """Run: the rows with a time below `before`, or with none; None if there are no such rows.
-
-        Also those `within` some [from, to). `by_source` names sources (SOURCE) whose rows from SINCE to below
-        BEFORE are late too; the stretches of a source lie apart.
-        """
-        ...
-
-    def behind(self, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
-        """Run: how many rows have a time at or below a heartbeat, before any filter.
-
-        `by_source` names sources (SOURCE) with heartbeats (BEFORE) of their own.
-        """
-        ...
-
-    def payload(self, about: int | None = None) -> MaterializedRows:
-        """Run: the visible columns of all rows, for a sink. `about` is how many rows to expect, if known."""
-        ...
-
-    def recipe(self) -> Recipe | None:
-        """The same without making the rows. Run: how many there are. None if they could not be made again."""
-        ...
-
-    def held(self) -> Page:
-        """Run what has been put on the rows, if anything has: so they take only the room of what is left."""
-        ...
+    def with_step(self, step: Step) -> Page:
+        """The page with one more step."""
+        return replace(self, steps=(*self.steps, step))
 
     @property
-    def kept(self) -> bool:
+    def held(self) -> bool:
         """Whether memory has the rows as they are, also when they have been saved."""
-        ...
-
-    def save(self) -> dict[str, Any]:
-        """Run, and make the rows durable; what is given back, as JSON values, finds them again."""
-        ...
+        return self.count is not None and isinstance(self.location, Held)
 
     @property
-    def saved(self) -> dict[str, Any] | None:
-        """What `save` would give, where the rows are durable already."""
-        ...
-
-
-class Pages(Protocol):
-    """What makes pages of one kind, finds saved ones again, and keeps what is too large for the driver."""
+    def durable(self) -> bool:
+        """Whether it outlives the process: then `to_json` can be journaled."""
+        return self._durable is not None and all(step.keeps_rows for step in self.steps)
 
     @property
-    def stores(self) -> Stores:
-        """What keeps the rows and partials of operators."""
-        ...
+    def folder(self) -> str | None:
+        """What it needs of the session's storage, where it is durable."""
+        return self._durable.folder if self._durable is not None and self.durable else None
 
     @property
-    def cores(self) -> int:
-        """How many pages are worked on at the same time where several are taken as one."""
-        ...
+    def _durable(self) -> Referenced | Saved | None:
+        if self.copy is not None:
+            return self.copy
+        return self.location if isinstance(self.location, (Referenced, Saved)) else None
 
-    def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> Page:
-        """A page of window results; the time of a row is that of its result."""
-        ...
+    def to_json(self) -> dict[str, Any]:
+        """The page as JSON values. Only for pages whose rows outlive the process."""
+        location = self._durable
+        assert location is not None, f"the rows of {self} are only in memory"
+        where = {f.name: getattr(location, f.name) for f in fields(location)}
+        return {
+            "origin": [self.origin.stream, self.origin.number],
+            "location": {"kind": location.kind, **where},
+            "steps": [step.to_json() for step in self.steps],
+            "prod": None if self.prod is None else self.prod.saved(),
+            "at": self.at,
+            "needs": sorted(self.needs),
+            "arrival": None if self.arrival is None else self.arrival.saved(),
+            "size": self.size,
+        }
 
-    def extended(self, page: Page, step: Step) -> Page:
-        """The same page with a step to be done to its rows."""
-        ...
-
-    def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
-        """The numbers of the rows that meet a condition of Spark SQL; QueryError if it fails on one of them."""
-        ...
-
-    def load(self, saved: dict[str, Any]) -> Page:
-        """The page that `Page.save` spoke of."""
-        ...
-
-    def joins(self, group: Sequence[Page], following: Any) -> bool:
-        """Whether some pages of a stream, and one that follows them, can be taken as one."""
-        ...
-
-    def together(self, pages: Sequence[Page]) -> Page:
-        """Such pages as one, with the number of the last."""
-        ...
-
-    def drop(self, saved: dict[str, Any]) -> None:
-        """Its rows are needed no more."""
-        ...
-
-    def sweep(
-        self, queues: Collection[Sequence[dict[str, Any]]], staged: Sequence[str], taken: Mapping[str, int]
-    ) -> None:
-        """Delete what a crash has left and nobody speaks of.
-
-        `queues` is what waits, `staged` lies ready for sinks, `taken` is the last page taken of each source.
-        """
-        ...
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Page:
+        """The page that `to_json` wrote."""
+        where = {name: tupled(value) for name, value in values["location"].items()}
+        return Page(
+            Origin(*values["origin"]),
+            _DURABLE[where.pop("kind")](**where),
+            tuple(step_from_json(step) for step in values["steps"]),
+            None if values["prod"] is None else Prod.load(values["prod"]),
+            values["at"],
+            frozenset(values["needs"]),
+            None if values["arrival"] is None else Arrival.load(values["arrival"]),
+            size=values["size"],
+        )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from slackwater.columns import PANE, ROWS, SOURCE, WINDOW
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.windows.closed import Closed
@@ -40,7 +41,7 @@ class PaneStore(Protocol):
         """Name of the store in the journal and in metrics."""
         ...
 
-    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
+    def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
         """Fold a page in; gives the page's rows (ROWS) by pane, and by source (SOURCE) where there are sources."""
         ...
 
@@ -102,9 +103,9 @@ class ResidentPanes:
         self.ring = PaneRing(kernel)
         self._fold = fold or SharedFold()
 
-    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
+    def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
         """Fold a page into the ring."""
-        folded = self._fold.fold(page, self.kernel)
+        folded = self._fold.fold(pages, page, self.kernel)
         self.ring.add(folded.partials, closed)
         return folded.counts if self.kernel.source is None else _by_source(self.kernel, folded.partials)
 

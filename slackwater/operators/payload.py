@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from slackwater.plan.steps import JoinTable, Step
+from slackwater.operators.page import Page
+from slackwater.plan.steps import JoinTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,13 @@ class Staged:
 class Recipe:
     """Rows that nobody has made yet. At any time, after a crash too, the same ones come out."""
 
-    page: dict[str, Any]
-    """What finds the page that they are made of (`Page.saved`)."""
-    steps: tuple[Step, ...]
-    """The steps to be done to its rows."""
+    page: Page
     rows: int
-    of: Any = field(default=None, compare=False, repr=False)
-    """That page, for as long as this process has it; a journal does not keep it."""
 
     @property
     def folders(self) -> list[str]:
         """What it needs on the journal's file system."""
-        return [step.copy for step in self.steps if isinstance(step, JoinTable) and step.copy is not None]
+        return [step.copy for step in self.page.steps if isinstance(step, JoinTable) and step.copy is not None]
 
 
 #: Rows that have been made.

@@ -10,7 +10,7 @@ import polars as pl
 from slackwater.aggregates.types import is_number
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
-from slackwater.operators.page import Pages
+from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import check_condition_text
 from slackwater.plan.node import PlanNode, answering, first_aggregates, walk
@@ -105,12 +105,12 @@ def check_sideline(plan: PlanNode) -> None:
         )
 
 
-def read_prod(plan: PlanNode, asked: ProdRequest, pages: Pages) -> Prod:
-    """The prod, in ticks; `pages` tries its condition."""
+def read_prod(plan: PlanNode, asked: ProdRequest, backend: Backend) -> Prod:
+    """The prod, in ticks; `backend` tries its condition."""
     until, where, at = asked.until, asked.where, asked.at
     top = prodded_window(plan, "prod()")
     if where is not None:
-        check_condition(top, where, pages)
+        check_condition(top, where, backend)
     if at is not None:
         if until is not None:
             raise QueryError(
@@ -140,13 +140,13 @@ def prodded_window(plan: PlanNode, what: str) -> WindowNode:
     return window
 
 
-def check_condition(plan: WindowNode, where: str, pages: Pages) -> None:
+def check_condition(plan: WindowNode, where: str, backend: Backend) -> None:
     """Refuse a condition on anything but the group columns."""
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()
     try:
         check_condition_text(where)
-        pages.matching(groups.clear(1), where)  # some mistakes show only on a row
+        backend.matching(groups.clear(1), where)  # some mistakes show only on a row
     except QueryError as error:
         raise QueryError(
             f"prod(where={where!r}): {error}; write a plain condition on the group columns "

@@ -11,8 +11,9 @@ from typing import Any
 
 from slackwater.columns import TIME
 from slackwater.events import decision
+from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import Emit, State, Unary
-from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.windows.kernel import Group
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
@@ -55,7 +56,7 @@ class ProdStream(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Ask for what the rows say; a row that fits no query is counted."""
         try:
-            rows = page.rows_of(self._reads).to_dicts()
+            rows = self.pages.rows_of(page, self._reads).to_dicts()
         except PartialsTooLarge as error:
             decision("prod.refused", operator=self.label, page=page.number, error=error)
             self._refused += 1

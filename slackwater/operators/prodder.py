@@ -62,6 +62,7 @@ class Prodder(Operator):
     def watch(self, page: Page) -> None:
         """A source has sent a page; its largest time is known once it has been worked on."""
         self._learn()
+        self.pages.hold(page)
         self._under_way.append(page)
         self._came = True
 
@@ -123,13 +124,20 @@ class Prodder(Operator):
     def _learn(self) -> None:
         waiting = []
         for page in self._under_way:
-            arrival = page.arrival()
+            arrival = self.pages.arrival(page)
             if arrival is None:
                 waiting.append(page)
-            elif arrival.highest is not None:
+                continue
+            self.pages.release(page)
+            if arrival.highest is not None:
                 self._reference.pass_arrival(arrival)
                 self._highest = max(arrival.highest, MIN_TICK if self._highest is None else self._highest)
         self._under_way = waiting
+
+    def leave(self) -> None:
+        """It need not learn from pages any more."""
+        for page in self._under_way:
+            self.pages.release(page)
 
     def state(self, whole: bool) -> State:
         """What has been prodded."""

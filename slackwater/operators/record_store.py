@@ -13,6 +13,7 @@ import pyarrow as pa
 from slackwater.columns import TIME
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.progress.sources import Ints
@@ -47,7 +48,7 @@ class RecordStore(Protocol):
         """Name of the store in the journal and in metrics."""
         ...
 
-    def absorb(self, page: Page, heartbeat: int) -> Judged:
+    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
         """Take a page; a late row counts for later windows if these are range windows (D3)."""
         ...
 
@@ -146,9 +147,9 @@ class ResidentRecords:
         """Rows that came since the journal was last written."""
         self._row_bytes = 0.0
 
-    def absorb(self, page: Page, heartbeat: int) -> Judged:
+    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
         """Put the page's rows into the slack buffer, and late ones into the window buffer."""
-        return self.take(page.rows_of(self.kernel).filter(pl.col(TIME).is_not_null()), heartbeat)
+        return self.take(pages.rows_of(page, self.kernel).filter(pl.col(TIME).is_not_null()), heartbeat)
 
     def take(self, rows: pl.DataFrame, heartbeat: int) -> Judged:
         """The same with rows that have a time."""

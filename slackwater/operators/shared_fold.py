@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from weakref import WeakKeyDictionary
 
 from slackwater.events import decision
-from slackwater.operators.page import Folded, Page, PartialsTooLarge
+from slackwater.operators.backend import Folded, PartialsTooLarge
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.windows.common_kernel import Shared, share
 from slackwater.windows.kernel import PaneKernel
 
@@ -20,8 +21,6 @@ class SharedFold:
     def __init__(self) -> None:
         self._kernels: Counter[PaneKernel] = Counter()
         self._sets: list[Shared] = []
-        self._folded: WeakKeyDictionary[Page, dict[PaneKernel, Folded]] = WeakKeyDictionary()
-        """What pages came down to, by common kernel, as long as somebody has still to take it."""
 
     def join(self, kernel: PaneKernel) -> None:
         """A window reads these pages too."""
@@ -33,33 +32,31 @@ class SharedFold:
         self._kernels -= Counter([kernel])
         self._sets = share(self._kernels)
 
-    def fold(self, page: Page, kernel: PaneKernel) -> Folded:
+    def fold(self, pages: Pages, page: Page, kernel: PaneKernel) -> Folded:
         """The page's partials for one of the windows; the first that asks has it folded for all."""
         if self._kernels.total() < 2:
-            return page.fold(kernel)
+            return pages.fold(page, kernel)
         mine = next((s for s in self._sets if kernel in s.kernels), None)
         if mine is None:
-            return page.fold(kernel)
-        folded = self._folded.get(page)
-        if folded is None:
-            self._folded[page] = folded = self._all(page)
+            return pages.fold(page, kernel)
+        folded = pages.folded(page, self, lambda: self._all(pages, page))
         if mine.common not in folded:
             try:
-                folded[mine.common] = page.fold(mine.common)
+                folded[mine.common] = pages.fold(page, mine.common)
             except PartialsTooLarge:
                 raise
             except Exception as error:
                 # One of the queries fails; the others must not fail with it.
                 decision("fold.alone", page=page.number, windows=len(mine.kernels), error=error)
-                return page.fold(kernel)
+                return pages.fold(page, kernel)
         common = folded[mine.common]
         return Folded(mine.partials_of(kernel, common.partials), mine.counts_of(kernel, common.counts))
 
-    def _all(self, page: Page) -> dict[PaneKernel, Folded]:
+    def _all(self, pages: Pages, page: Page) -> dict[PaneKernel, Folded]:
         if len(self._sets) < 2:
             return {}
         try:
-            return dict(page.fold_all([s.common for s in self._sets]))
+            return dict(pages.fold_all(page, [s.common for s in self._sets]))
         except Exception as error:
             # Each set is folded in a job of its own: too many partials together, or one of them fails.
             decision("fold.apart", page=page.number, jobs=len(self._sets), error=error)

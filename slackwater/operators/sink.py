@@ -30,7 +30,7 @@ class Output(Protocol):
 class MakesRows(Protocol):
     """An output that takes a recipe too: it has the rows made when it is written."""
 
-    def made(self, recipe: Recipe) -> Any:
+    def made(self, recipe: Recipe) -> object:
         """The rows."""
         ...
 
@@ -66,6 +66,8 @@ class Sink(Unary):
         self._holder = output if isinstance(output, HoldsBack) else None
         self._clock = clock
         self._staged: list[tuple[Payload, bool]] = []
+        self._recipes: list[Page] = []
+        """Held until their rows are out."""
         self._next = 0
         self._rows = self._early_rows = 0
         self.passed = 0
@@ -74,12 +76,15 @@ class Sink(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Stage its rows for the next commit; a page without rows says nothing."""
         many = self._last is None or self._last >= FEW
-        recipe = page.recipe() if self._makes and many else None
-        payload: Payload = page.payload(self._last) if recipe is None else recipe
+        recipe = self.pages.recipe(page) if self._makes and many else None
+        payload: Payload = self.pages.payload(page, self._last) if recipe is None else recipe
         self._last = payload_rows(payload)
         self.passed += self._last
         if self._last:
             self._staged.append((payload, page.prod is not None))
+            if recipe is not None:
+                self.pages.hold(recipe.page)
+                self._recipes.append(recipe.page)
             if self._recent is not None and not isinstance(payload, (Staged, Recipe)):
                 self._recent.take(payload)
 
@@ -144,6 +149,12 @@ class Sink(Unary):
         """Continue the numbering."""
         values = states[-1].values
         self._next, self._rows, self._early_rows = values["next"], values["rows"], values.get("early_rows", 0)
+
+    def settle(self) -> None:
+        """Rows are out."""
+        for page in self._recipes:
+            self.pages.release(page)
+        self._recipes = []
 
     def metrics(self) -> dict[str, Any]:
         """Rows and commits so far, and the latest answers of windows."""

@@ -124,8 +124,9 @@ class Source(Unary):
 
     def drop_pending(self, waiting: Set[int], now: int) -> None:
         """Nobody will read the other pages whose rows are not known yet: they count as empty."""
-        for page in [p for p in self._under_way if p.arrival() is None and p.number not in waiting]:
+        for page in [p for p in self._under_way if self.pages.arrival(p) is None and p.number not in waiting]:
             self._under_way.remove(page)
+            self.pages.release(page)
             for promise in self._promises.values():
                 promise.tracker.arrive(Arrival(0, 0, None, None, now - promise.away(self._away)))
 
@@ -133,26 +134,30 @@ class Source(Unary):
         """A page waits somewhere since before a restart: if it was under way, there is still something to learn."""
         if page.number in self._to_come_back:
             self._to_come_back.remove(page.number)
-            self._under_way.append(page)
+            self._send(page)
 
     def prepare(self, page: Page, now: int) -> Page:
         """Stamp it, where time is internal, and say what will be asked of it."""
         tracker = self._promises[MAIN].tracker
         if isinstance(tracker, StampTracker):
             page = page.stamped(tracker.stamp(now))
-        page.expect(needs_at(self.asked, self._announced), now)
         self._announced += 1
-        return page
+        return page.admitted(self.label, now, needs_at(self.asked, self._announced - 1))
+
+    def _send(self, page: Page) -> None:
+        """A page is under way until it has been worked on."""
+        self.pages.hold(page)
+        self._under_way.append(page)
 
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Take one element, or some pages as one."""
         if isinstance(inputs[0].peek(), (Punctuation, Prod)):
             super().run(inputs, emit)
             return
-        page, pages = self._taking.take(inputs[0])
+        page, pages = self._taking.take(inputs[0], self.pages)
         if pages > 1:
             # Else one page of which a sketch is asked would have the rows of all others sketched too.
-            page.expect(needs_at(self.asked, self._takes))
+            page = replace(page, needs=needs_at(self.asked, self._takes))
         self._takes += 1
         self._pages += pages
         self.on_page(page, emit)
@@ -161,7 +166,7 @@ class Source(Unary):
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
         self._say(emit)
-        self._under_way.append(page)
+        self._send(page)
         self._lateness.admit(page.number, self._highest)
         for port, promise in self._promises.items():
             promise.tracker.admit(page.number)
@@ -175,7 +180,7 @@ class Source(Unary):
         self._hear_beside(now)
         wakes = (self.wake_at(), self.wake_for(wanted))
         return any(t is not None and t <= now for t in wakes) or any(
-            p.arrival() is not None for p in self._under_way
+            self.pages.arrival(p) is not None for p in self._under_way
         )
 
     @property
@@ -244,11 +249,12 @@ class Source(Unary):
         """Learn from pages that have been worked on; whether there were some."""
         waiting, before = [], len(self._under_way)
         for page in self._under_way:
-            arrival = page.arrival()
+            arrival = self.pages.arrival(page)
             if arrival is None:
                 waiting.append(page)
                 continue
             self._count(page, arrival)
+            self.pages.release(page)
             for listener in self._listeners.values():
                 listener._heard.append((self.label, arrival))
             with decisions_of(self.label):
@@ -275,11 +281,12 @@ class Source(Unary):
         tracker = next(p.tracker for p in self._promises.values() if p.tracker.promised_by_sender)
         sources, whole = tracker.by_source(), tracker.heartbeat
         if sources is None or arrival.sources is None:
-            return page.behind(whole.tick) if arrival.lowest <= whole.tick else 0
+            return self.pages.count(page, whole.tick) if arrival.lowest <= whole.tick else 0
         limits = pl.DataFrame({SOURCE: sources.names, BEFORE: sources.ticks})
         here = pl.DataFrame({SOURCE: arrival.sources.names, "low": arrival.sources.lowest})
         broken = here.join(limits, on=SOURCE).filter(pl.col("low") <= pl.col(BEFORE))
-        return page.behind(sources.others, limits) if broken.height or arrival.lowest <= sources.others else 0
+        late = broken.height or arrival.lowest <= sources.others
+        return self.pages.count(page, sources.others, limits) if late else 0
 
     def _say(self, emit: Emit) -> None:
         for port, promise in self._promises.items():
@@ -331,6 +338,8 @@ class Source(Unary):
         """Nobody reads it: it need not be told of others any more."""
         for other in self._told_by.values():
             other._listeners.pop(self.label, None)
+        for page in self._under_way:
+            self.pages.release(page)
 
     def metrics(self) -> dict[str, Any]:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""

@@ -41,7 +41,7 @@ class TimeByClock(Unary):
         return None if tick is None else self._tracker.reaches(tick)
 
 
-class Stamp(TimeByClock):
+class ClockStamp(TimeByClock):
     """All rows of a page get one stamp: they are simultaneous."""
 
     answers: ClassVar[bool] = True

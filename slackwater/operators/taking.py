@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from slackwater.events import decision
+from slackwater.operators.element import page_of
 from slackwater.operators.operator import Input
-from slackwater.operators.page import Page, Pages
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 
@@ -20,7 +22,7 @@ from slackwater.progress.punctuation import Punctuation
 class Taking(Protocol):
     """Takes pages from the inbox of a source."""
 
-    def take(self, inbox: Input) -> tuple[Page, int]:
+    def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
         """What waits longest, and of how many pages it is made; a page is the first that waits."""
         ...
 
@@ -32,9 +34,9 @@ class Taking(Protocol):
 class OneByOne:
     """Each page by itself."""
 
-    def take(self, inbox: Input) -> tuple[Page, int]:
+    def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
         """The first."""
-        return _page(inbox), 1
+        return page_of(inbox.pop()), 1
 
     def metrics(self) -> dict[str, Any]:
         """There is nothing to say."""
@@ -54,12 +56,10 @@ class Together:
 
     def __init__(
         self,
-        pages: Pages,
         apart: Callable[[int, int], bool] = lambda first, last: False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`apart` says whether pages of two admissions are not for the same operators."""
-        self._pages = pages
         self._apart = apart
         self._clock = clock
         self._cost: dict[int, float] = {}
@@ -70,42 +70,46 @@ class Together:
         self.taken = 1
         """How many pages the last group had."""
 
-    def take(self, inbox: Input) -> tuple[Page, int]:
+    def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
         """Take some pages as one; only such as follow each other and are alike."""
-        self._learn()
+        self._learn(pages)
         self._groups += 1
-        most, first, group = self._most(len(inbox)), inbox.oldest, [_page(inbox)]
-        while len(group) < most and self._follows(inbox, group, first):
-            group.append(_page(inbox))
-        self.taken = len(group)
+        most, first, page = self._most(len(inbox), pages.backend.cores), inbox.oldest, page_of(inbox.pop())
+        number, self.taken = page.number, 1
+        while self.taken < most and (merged := self._merged(inbox, page, first, pages)) is not None:
+            page, self.taken = merged, self.taken + 1
+            inbox.pop()
         if self.taken > 1:
-            decision("pages.together", pages=self.taken, first=group[0].number, waiting=len(inbox))
-        page = group[0] if len(group) == 1 else self._pages.together(group)
-        self._last = (self._clock(), page, self.taken) if len(inbox) else None
+            decision("pages.together", pages=self.taken, first=number, waiting=len(inbox))
+        if len(inbox):
+            pages.hold(page)
+            self._last = self._clock(), page, self.taken
         return page, self.taken
 
-    def _follows(self, inbox: Input, group: list[Page], first: int) -> bool:
-        """Whether what waits next can be taken with pages of earlier admissions."""
-        if not len(inbox) or isinstance(inbox.peek(), (Punctuation, Prod)):
-            return False
-        return self._pages.joins(group, inbox.peek()) and not self._apart(first, inbox.oldest)
+    def _merged(self, inbox: Input, page: Page, first: int, pages: Pages) -> Page | None:
+        """A page with what waits next, if they can be taken as one; `first` is its earliest admission."""
+        following = inbox.peek() if len(inbox) else None
+        if following is None or isinstance(following, (Punctuation, Prod)) or self._apart(first, inbox.oldest):
+            return None
+        return pages.merge(page, following)
 
-    def _learn(self) -> None:
+    def _learn(self, known: Pages) -> None:
         if self._last is None:
             return
-        begun, page, pages = self._last
-        arrival = page.arrival()
+        (begun, page, pages), self._last = self._last, None
+        arrival = known.arrival(page)
+        known.release(page)
         if arrival is not None and arrival.rows:
             cost, size = (self._clock() - begun) / arrival.rows, 1 << (pages.bit_length() - 1)
             # The best so far, forgotten slowly: noise, and compiling the first time, only make it slower.
             self._cost[size] = min(cost, 1.05 * self._cost.get(size, float("inf")))
 
-    def _most(self, waiting: int) -> int:
+    def _most(self, waiting: int, cores: int) -> int:
         """A number of pages that has proved best, or the next one that has not been tried."""
         if self._groups == 1:
             return 1  # what a page comes down to is not known yet
         if not self._cost:
-            return min(waiting, self._pages.cores)
+            return min(waiting, cores)
         best = min(self._cost, key=lambda pages: self._cost[pages])
         if max(self._cost) == best:
             best *= 4
@@ -116,14 +120,8 @@ class Together:
         # A few more are not worth a group of their own.
         most = min(waiting if waiting <= best + best // 2 else best, self.MOST)
         # With three pages one of two cores would idle for a third of the time: the third may wait for a fourth.
-        return most - most % self._pages.cores if most > self._pages.cores else most
+        return most - most % cores if most > cores else most
 
     def metrics(self) -> dict[str, Any]:
         """How many pages were last taken as one."""
         return {"pages_together": self.taken}
-
-
-def _page(inbox: Input) -> Page:
-    page = inbox.pop()
-    assert not isinstance(page, (Punctuation, Prod))
-    return page

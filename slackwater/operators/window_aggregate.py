@@ -21,9 +21,10 @@ from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.events import decision
+from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
-from slackwater.operators.page import Page, Pages, PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
@@ -49,7 +50,6 @@ class WindowAggregate(Unary):
         label: str,
         node: WindowNode,
         clock: Clock,
-        pages: Pages,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
         early: Early | None = None,
@@ -61,7 +61,6 @@ class WindowAggregate(Unary):
         self._node = node
         self._spec = node.kernel.spec
         self._clock = clock
-        self._pages = pages
         self._limit = resident_limit
         self._route_late = route_late
         self._inner = inner
@@ -89,13 +88,13 @@ class WindowAggregate(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
         try:
-            counts = self._panes.absorb(page, self._closed)
+            counts = self._panes.absorb(self.pages, page, self._closed)
         except PartialsTooLarge:
             self._go_large()
-            counts = self._panes.absorb(page, self._closed)
+            counts = self._panes.absorb(self.pages, page, self._closed)
         report = self._late.count(counts, self._closed, self.label, page.number)
         self._reports.append(report)
-        arrival = page.arrival()
+        arrival = self.pages.arrival(page)
         self._estimates.page(self._clock.now(), report.last_ticks, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
         if self._route_late and (report.lost or missing):
@@ -110,7 +109,8 @@ class WindowAggregate(Unary):
     def _send_late(self, page: Page, emit: Emit) -> None:
         given = self._closed.given
         by_source = None if given is None else given.late_ranges(self._late.sources_that_lost, self._spec)
-        late = page.late(self._closed.late_before(self._spec), self._closed.late_within(self._spec), by_source)
+        before, within = self._closed.late_before(self._spec), tuple(self._closed.late_within(self._spec))
+        late = self.pages.late(page, LateTimes(before, within, by_source))
         if late is not None:  # a filter may have dropped those without a time
             emit(late, LATE)
 
@@ -187,7 +187,7 @@ class WindowAggregate(Unary):
 
     def _page(self, payload: Payload, prod: Prod | None = None) -> Page:
         self._given += 1
-        return self._pages.of_results(payload, self._node, self._given, self._clock.now(), prod)
+        return self.pages.results(self.label, self._given, payload, self._node, self._clock.now(), prod)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """Answer the open windows it speaks of, from what has arrived; nothing is purged. Then let it pass.
@@ -230,7 +230,7 @@ class WindowAggregate(Unary):
         merged = self._merged(before, after)
         if merged is None or prod.where is None:
             return merged
-        return merged[self._pages.matching(merged.select(self._node.kernel.keys), prod.where)]
+        return merged[self.pages.backend.matching(merged.select(self._node.kernel.keys), prod.where)]
 
     def _span(self) -> tuple[int, int] | None:
         return self._panes.span()
@@ -243,7 +243,7 @@ class WindowAggregate(Unary):
     def _go_large(self) -> None:
         assert isinstance(self._panes, ResidentPanes)
         decision("panes.spilled", operator=self.label, bytes=self._panes.bytes, limit=self._limit)
-        self._panes = self._pages.stores.panes(self.label, self._panes, self._node.domain)
+        self._panes = self.pages.stores.panes(self.label, self._panes, self._node.domain)
         self.leave()
 
     def leave(self) -> None:

@@ -37,6 +37,8 @@ class Step(ABC):
     """Whether results of windows are rows of another query after it."""
     drops_rows: ClassVar[bool] = False
     """Whether fewer rows may come out; then time has to be known before or counted along."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether a durable page is so with this step, too: it costs nothing, and gives the same at any time."""
     fuses: ClassVar[bool] = True
     """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
 
@@ -195,6 +197,19 @@ class JoinTable(Step):
         return _attribute_before(self.columns, written)
 
 
+@dataclass(frozen=True)
+class Stamp(Step):
+    """Gives each row that has a time this one (S3 section 5)."""
+
+    kind: ClassVar[str] = "stamp"
+    keeps_rows: ClassVar[bool] = True
+    at: int
+
+    def describe(self) -> str:
+        """The time."""
+        return f"stamp {self.at}"
+
+
 @dataclass(frozen=True, eq=False)
 class Map(Step):
     """Replaces each row by what a Python function makes of it: S5's Expensive operator.
@@ -229,7 +244,7 @@ class Map(Step):
 
 
 #: The steps that a journal can keep, by their words.
-_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable)}
+_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable, Stamp)}
 
 
 def step_from_json(values: Mapping[str, Any]) -> Step:
@@ -239,13 +254,13 @@ def step_from_json(values: Mapping[str, Any]) -> Step:
     >>> step_from_json(step.to_json()) == step
     True
     """
-    known = {name: _tupled(value) for name, value in values.items() if name != "step"}
+    known = {name: tupled(value) for name, value in values.items() if name != "step"}
     return _KINDS[values["step"]](**known)
 
 
-def _tupled(value: Any) -> Any:
-    """JSON has lists where a step has tuples."""
-    return tuple(map(_tupled, value)) if isinstance(value, (list, tuple)) else value
+def tupled(value: Any) -> Any:
+    """JSON has lists where values have tuples."""
+    return tuple(map(tupled, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _attribute_before(columns: Columns, written: str) -> str:

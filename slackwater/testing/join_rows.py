@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from slackwater.columns import TIME, UNTIL
+from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
-from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added
 from slackwater.testing.two_sides import TwoSides
+
+if TYPE_CHECKING:
+    from slackwater.testing.pages import ArrowPages
 
 
 class JoinRows(TwoSides):
     """Every row with its end."""
 
-    def __init__(self, node: JoinNode) -> None:
-        super().__init__(node)
+    def __init__(self, label: str, node: JoinNode, pages: ArrowPages) -> None:
+        super().__init__(label, node, pages)
         self._added: list[pl.DataFrame | None] = [None, None]
 
-    def add(self, side: int, page: Any, after: int) -> int:
+    def add(self, side: int, page: Page, after: int) -> int:
         """Take the rows above a heartbeat."""
-        assert isinstance(page, ArrowPage)
-        rows, alive = page.with_time(), self._node.sides[side]
+        rows, alive = self._pages.timed(page), self._node.sides[side]
         if alive.range is not None:
             rows = rows.with_columns((pl.col(TIME) + alive.range).alias(UNTIL))
         added = self._added[side] = self._in_time(side, rows, after, TIME, UNTIL)
         return rows.height - added.height
 
-    def pairs(self, side: int, at: int) -> ArrowPage | None:
+    def pairs(self, side: int, at: int) -> Page | None:
         """The added page with the rows of the other side."""
         sides = [self._rows[0], self._rows[1]]
         sides[side] = self._added[side]
         return self._page(self._matched(*sides), later(), None, at)
 
-    def partnered(self, side: int, at: int) -> ArrowPage | None:
+    def partnered(self, side: int, at: int) -> Page | None:
         """Rows of the left side that have a partner now, and had none before."""
         left, right = (self._added[0], self._rows[1]) if side == 0 else (self._rows[0], self._added[1])
         found = self._having_partner(left, right)
@@ -44,7 +46,7 @@ class JoinRows(TwoSides):
             found = _without(found, self._having_partner(found, self._rows[1]))
         return self._page(found, own(0), None, at)
 
-    def lone(self, side: int, after: int, until: int, at: int) -> ArrowPage | None:
+    def lone(self, side: int, after: int, until: int, at: int) -> Page | None:
         """Rows that have stayed without a partner."""
         rows = self._rows[side]
         if rows is None:

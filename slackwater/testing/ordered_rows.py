@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from slackwater.columns import TIME, UNTIL
 from slackwater.operators.operator import State
+from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
-from slackwater.testing.arrow_page import ArrowPage
 from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added
 from slackwater.testing.two_sides import TwoSides
+
+if TYPE_CHECKING:
+    from slackwater.testing.pages import ArrowPages
 
 
 class OrderedRowsHere(TwoSides):
     """Every row without its end, which is null as long as nobody knows it."""
 
-    def __init__(self, node: JoinNode) -> None:
-        super().__init__(node)
+    def __init__(self, label: str, node: JoinNode, pages: ArrowPages) -> None:
+        super().__init__(label, node, pages)
         self._released = MIN_TICK
         self.undecided: int | None = None
 
-    def add(self, side: int, page: Any, after: int) -> int:
+    def add(self, side: int, page: Page, after: int) -> int:
         """Take the rows above a heartbeat."""
-        assert isinstance(page, ArrowPage)
-        rows = page.with_time()
+        rows = self._pages.timed(page)
         added = self._in_time(side, rows, after, TIME)
         self._rows[side] = with_added(self._rows[side], added)
         return rows.height - added.height
 
-    def release(self, before: int, upto: int, at: int) -> list[ArrowPage]:
+    def release(self, before: int, upto: int, at: int) -> list[Page]:
         """Try all pairs; those of before are out already."""
         self._released = upto
         sides = [self._until(side, upto) for side in (0, 1)]
         pairs = self._matched(sides[0], sides[1])
         latest = pl.max_horizontal(of_side(0, TIME), of_side(1, TIME))
         old, new = pairs.filter(latest <= before), pairs.filter(latest > before)
-        how, pages = self._node.how, list[ArrowPage | None]()
+        how, pages = self._node.how, list[Page | None]()
         if how == "semi":
             fresh = _in(sides[0], new, 0, "semi")
             pages.append(self._page(_in(fresh, old, 0, "anti"), own(0), 1, at))
@@ -112,5 +114,5 @@ def _decided(side: int, upto: int) -> pl.Expr:
     return pl.col(of_side(side, UNTIL)).fill_null(MAX_TICK) <= upto
 
 
-def _in(rows: pl.DataFrame, pairs: pl.DataFrame, side: int, how: Any) -> pl.DataFrame:
+def _in(rows: pl.DataFrame, pairs: pl.DataFrame, side: int, how: Literal["semi", "anti"]) -> pl.DataFrame:
     return rows.join(pairs, on=of_side(side, ID), how=how, maintain_order="left")

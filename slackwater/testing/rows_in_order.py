@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.operators.operator import State
+from slackwater.operators.page import Origin, Page
 from slackwater.progress.time import MIN_TICK
-from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.backend import page_of_rows
 from slackwater.windows.frames import frame_of
+
+if TYPE_CHECKING:
+    from slackwater.testing.pages import ArrowPages
 
 
 class RowsInOrderHere:
     """One frame, in the order of arrival."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str, pages: ArrowPages) -> None:
+        self._label = label
+        self._pages = pages
         self._rows: pl.DataFrame | None = None
         self._given = 0
 
-    def add(self, page: Any, after: int) -> int:
+    def add(self, page: Page, after: int) -> int:
         """Take the rows above a heartbeat."""
-        assert isinstance(page, ArrowPage)
-        rows = page.with_time()
+        rows = self._pages.timed(page)
         kept = rows.filter(pl.col(TIME) > after) if after > MIN_TICK else rows
         self._rows = kept if self._rows is None else pl.concat([self._rows, kept])
         return rows.height - kept.height
 
-    def release(self, before: int, upto: int, at: int) -> ArrowPage | None:
+    def release(self, before: int, upto: int, at: int) -> Page | None:
         """Those that time has passed."""
         if self._rows is None:
             return None
         out = self._rows.filter(pl.col(TIME) <= upto).sort(TIME, maintain_order=True)
         self._rows = self._rows.filter(pl.col(TIME) > upto)
         self._given += 1
-        return ArrowPage(out, self._given, at) if out.height else None
+        return page_of_rows(out, Origin(self._label, self._given), at) if out.height else None
 
     @property
     def waiting(self) -> bool:

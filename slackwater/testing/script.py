@@ -15,15 +15,13 @@ from slackwater.engine.journal import Journal
 from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
-from slackwater.operators.page import Page, ResultsOf
-from slackwater.operators.payload import Payload, Staged
+from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
-from slackwater.operators.stores import Stores
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import StreamNode, WindowNode
-from slackwater.plan.steps import Function, JoinTable, Step
+from slackwater.plan.steps import Function
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
@@ -31,10 +29,10 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing.arrow_page import ArrowPage
-from slackwater.testing.stores import ArrowStores
+from slackwater.testing.backend import arrow_page
+from slackwater.testing.pages import ArrowPages
 from slackwater.testing.stream_spec import RowsLike, StreamSpec, read_specs, sql_plan
-from slackwater.testing.types import SampleRelation, SampleTypes, matching_rows
+from slackwater.testing.types import SampleRelation, SampleTypes
 from slackwater.windows.sideline import Sideline
 
 
@@ -48,7 +46,7 @@ class ListSink:
 
     def write(self, payload: Payload, commit_id: int) -> None:
         """Keep the rows of a commit."""
-        assert not isinstance(payload, Staged)
+        assert isinstance(payload, pa.Table)
         self.commits[commit_id] = payload
 
     @property
@@ -108,50 +106,6 @@ def arrow_plan(
     if having is not None:
         query = L.Where((query,), having)
     return analyse(query, SampleTypes({"s": (stream, relation)}))
-
-
-class ArrowPages:
-    """Pages in this process; saved ones are whole inside their journal record."""
-
-    def __init__(self, tables: Mapping[str, pl.DataFrame] | None = None) -> None:
-        self._tables = dict(tables or {})
-        self.cores = 1
-        self.stores: Stores = ArrowStores()
-
-    def of_results(self, payload: Payload, node: ResultsOf, number: int, at: int, prod: Prod | None) -> ArrowPage:
-        """Results as a page."""
-        assert isinstance(payload, pa.Table)
-        return ArrowPage.of_results(payload, node, number, at, prod)
-
-    def extended(self, page: Any, step: Step) -> ArrowPage:
-        """A page with one more step."""
-        assert isinstance(page, ArrowPage)
-        if isinstance(step, JoinTable):
-            return page.joined(step, self._tables[step.table])
-        return page.with_step(step)
-
-    def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
-        """As polars answers it; a cast that fails gives null, as in Spark."""
-        return matching_rows(groups, where)
-
-    def load(self, saved: dict[str, Any]) -> ArrowPage:
-        """The page again."""
-        return ArrowPage.load(saved)
-
-    def joins(self, group: Sequence[Page], following: Any) -> bool:
-        """Whether both came from one stream and nothing has run."""
-        page = group[-1]
-        return isinstance(page, ArrowPage) and isinstance(following, ArrowPage) and page.joins(following)
-
-    def together(self, pages: Sequence[Page]) -> ArrowPage:
-        """The rows of all."""
-        return ArrowPage.together([page for page in pages if isinstance(page, ArrowPage)])
-
-    def drop(self, saved: dict[str, Any]) -> None:
-        """It goes with the record."""
-
-    def sweep(self, queues: object, staged: object, taken: object) -> None:
-        """There is nothing outside the records."""
 
 
 class Script:
@@ -254,7 +208,7 @@ class Script:
         if not isinstance(frame, pl.DataFrame):
             raise QueryError("page(): rows of a plan without a schema are a polars DataFrame")
         self._numbers[stream] = self._numbers[stream] + 1 if number is None else number
-        page = ArrowPage(frame, self._numbers[stream], self.clock.now(), node.time, node.source, node.punctuation)
+        page = arrow_page(frame, self._numbers[stream], self.clock.now(), node.time, node.source, node.punctuation)
         self.executor.admit(source_label(stream), page)
 
     def prod(self, until: int | None = None, where: str | None = None, after: int | None = None) -> Script:

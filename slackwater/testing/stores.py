@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
@@ -12,9 +14,15 @@ from slackwater.testing.join_rows import JoinRows
 from slackwater.testing.ordered_rows import OrderedRowsHere
 from slackwater.testing.rows_in_order import RowsInOrderHere
 
+if TYPE_CHECKING:
+    from slackwater.testing.pages import ArrowPages
+
 
 class ArrowStores:
     """Rows and partials in memory."""
+
+    def __init__(self, pages: ArrowPages) -> None:
+        self._pages = pages
 
     def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """Refused."""
@@ -26,12 +34,12 @@ class ArrowStores:
 
     def join(self, label: str, node: JoinNode) -> JoinRows:
         """Rows in memory."""
-        return JoinRows(node)
+        return JoinRows(label, node, self._pages)
 
     def ordered_join(self, label: str, node: JoinNode) -> OrderedRowsHere:
         """Rows in memory."""
-        return OrderedRowsHere(node)
+        return OrderedRowsHere(label, node, self._pages)
 
     def in_order(self, label: str, schema: pa.Schema) -> RowsInOrderHere:
         """Rows in memory."""
-        return RowsInOrderHere()
+        return RowsInOrderHere(label, self._pages)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.operators.operator import State
+from slackwater.operators.page import Origin, Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
-from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing.backend import page_of_rows
 from slackwater.testing.expression import expression
 from slackwater.testing.pairs import ID, in_schema, missing, of_side
 from slackwater.windows.frames import frame_of
+
+if TYPE_CHECKING:
+    from slackwater.testing.pages import ArrowPages
 
 
 class TwoSides:
     """All rows of both sides in two frames."""
 
-    def __init__(self, node: JoinNode) -> None:
+    def __init__(self, label: str, node: JoinNode, pages: ArrowPages) -> None:
+        self._label = label
+        self._pages = pages
         self._node = node
         self._rows: list[pl.DataFrame | None] = [None, None]
         self._next = self._given = 0
@@ -59,7 +66,7 @@ class TwoSides:
 
     def _page(
         self, rows: pl.DataFrame | None, hidden: Sequence[pl.Expr], lacks: int | None, at: int
-    ) -> ArrowPage | None:
+    ) -> Page | None:
         """Rows as a page; the columns of the side that it lacks are null."""
         if rows is None or not rows.height:
             return None
@@ -67,4 +74,5 @@ class TwoSides:
         if lacks is not None:
             rows = missing(rows, self._node.kept[lacks])
         made = [expression(sql).alias(name) for name, sql in self._node.columns]
-        return ArrowPage(in_schema(rows.select(*made, *hidden), self._node.schema), self._given, at)
+        frame = in_schema(rows.select(*made, *hidden), self._node.schema)
+        return page_of_rows(frame, Origin(self._label, self._given), at)

@@ -20,7 +20,8 @@ from slackwater.aggregates.spread import Moments, Spread
 from slackwater.aggregates.sum import CheckedSum, DoubleSum, Sum
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import WindowNode
-from slackwater.testing import ArrowPage, Script, arrow_plan
+from slackwater.testing import Script, arrow_page, arrow_plan
+from slackwater.testing.pages import ArrowPages
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import SAMPLE, frame
@@ -183,7 +184,7 @@ def test_a_shared_partial_is_computed_once_for_a_page(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Sum, "lift", counting)
     plan = arrow_plan(SAMPLE, 10, 10, a="avg(x)", b="sum(x)", c="avg(x)")
-    folded = ArrowPage(frame([[1, "a", 0, 2.0]]), 0, 0, "t").fold(plan.kernel)
+    folded = ArrowPages().fold(arrow_page(frame([[1, "a", 0, 2.0]]), 0, 0, "t"), plan.kernel)
     assert made == [Sum("x")]
     assert len(folded.partials.columns) == 2 + 2  # the pane, its rows, a sum and a count
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,13 +18,15 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
-from slackwater.operators.page import Folded
+from slackwater.operators.backend import Done, Folded
+from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload
 from slackwater.plan.node import PlanNode, with_streams
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.kernel import PaneKernel
 
@@ -50,13 +53,18 @@ class FailsAt(ListSink):
         super().write(payload, commit_id)
 
 
-class FoldFails(ArrowPage):
-    """Cannot be folded by kernels that sum."""
+class FoldFails(ArrowBackend):
+    """Some pages cannot be folded by kernels that sum."""
 
-    def fold(self, kernel: PaneKernel) -> Folded:
-        if any(isinstance(partial, (Sum, CheckedSum)) for partial in kernel.columns):
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = set[int]()
+
+    def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Done[Mapping[PaneKernel, Folded]]:
+        sums = (isinstance(partial, (Sum, CheckedSum)) for kernel in kernels for partial in kernel.columns)
+        if page.number in self.numbers and any(sums):
             raise ZeroDivisionError("in a row of this page")
-        return super().fold(kernel)
+        return super().fold(page, kernels)
 
 
 class House:
@@ -64,7 +72,8 @@ class House:
 
     def __init__(self, folder: Path | None = None) -> None:
         journal = None if folder is None else FileJournal(fs.LocalFileSystem(), str(folder), sync=False)
-        self.executor = Executor(ManualClock(), journal, pages=ArrowPages())
+        self.backend = FoldFails()
+        self.executor = Executor(ManualClock(), journal, pages=ArrowPages(here=self.backend))
         self.failed: dict[str, tuple[str, bool]] = {}
         self.executor.on_failed = self._note
         self.refused: list[str] = []
@@ -77,9 +86,10 @@ class House:
         add_query(self.executor, name, query, sink, QuerySettings())
         return sink
 
-    def page(self, number: int, *times: int, stream: str = "s", kind: type[ArrowPage] = ArrowPage) -> None:
+    def page(self, number: int, *times: int, stream: str = "s", fails: bool = False) -> None:
+        self.backend.numbers |= {number} if fails else set()
         rows = pl.DataFrame({"t": times, "x": times})
-        ticket = self.executor.admit(source_label(stream), kind(rows, number, 0, "t"))
+        ticket = self.executor.admit(source_label(stream), arrow_page(rows, number, 0, "t"))
         ticket.on_refused = lambda error: self.refused.append(f"{stream} {number}: {error}")
         self.executor.run_until_idle()
 
@@ -128,7 +138,7 @@ def test_windows_that_share_a_fold_do_not_fail_together(other: dict[str, str]) -
     house.start("bad", plan(n="count(*)", total="sum(x)"))
     also = house.start("also", plan(**other))
     house.page(0, 3)
-    house.page(1, 13, kind=FoldFails)
+    house.page(1, 13, fails=True)
     house.page(2, 23)
     house.executor.drain()
     assert house.failed == {"bad": ("in a row of this page", False)}
@@ -139,7 +149,7 @@ def test_a_page_that_only_a_failed_query_would_have_read_counts_as_empty() -> No
     """The policy of the stream would wait for its statistics for ever."""
     house = House()
     house.start("bad", plan(total="sum(x)"))
-    house.page(0, 3, kind=FoldFails)
+    house.page(0, 3, fails=True)
     late = house.start("late", plan())
     house.page(1, 13)
     house.page(2, 33)
@@ -150,7 +160,7 @@ def test_the_stream_of_a_failed_query_is_withdrawn_and_comes_again(tmp_path: Pat
     house = House(tmp_path)
     alone, other = house.start("alone", plan("a", n="count(*)", total="sum(x)")), house.start("other", plan("b"))
     house.page(0, 3, stream="a")
-    house.page(1, 13, stream="a", kind=FoldFails)
+    house.page(1, 13, stream="a", fails=True)
     assert house.failed == {"alone": ("in a row of this page", True)}
     assert house.refused == ["a 1: in a row of this page"]
     with pytest.raises(RunError, match="no query reads source:a any more"):
@@ -241,7 +251,7 @@ def test_rows_after_a_drain_open_new_windows() -> None:
 def test_a_query_whose_sink_fails_while_it_is_stopped_is_kept_with_what_it_is_owed(tmp_path: Path) -> None:
     house = House(tmp_path)
     flaky = house.start("flaky", plan("a"), FailsAt(1))
-    house.executor.admit(source_label("a"), ArrowPage(pl.DataFrame({"t": [3, 33], "x": [3, 33]}), 0, 0, "t"))
+    house.executor.admit(source_label("a"), arrow_page(pl.DataFrame({"t": [3, 33], "x": [3, 33]}), 0, 0, "t"))
     house.executor._work()
     assert house.executor.retire("flaky") is None
     assert house.failed == {"flaky": ("no space left", True)}

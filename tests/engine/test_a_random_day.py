@@ -26,7 +26,7 @@ from slackwater.operators.prod import Prod
 from slackwater.plan.node import PlanNode, with_streams
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.expected_windows import NEVER, Expected
 
@@ -131,7 +131,7 @@ class Day:
 
     def send(self, stream: str) -> None:
         number = len(self.pages[stream]) - 1
-        page = ArrowPage(pl.DataFrame({"t": self.pages[stream][number]}), number, 0, "t")
+        page = arrow_page(pl.DataFrame({"t": self.pages[stream][number]}), number, 0, "t")
         self.executor.admit(source_label(stream), page)
         self.executor.run_until_idle()
 

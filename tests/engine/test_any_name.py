@@ -13,10 +13,11 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import QuerySettings
 from slackwater.operators.label import Label
+from slackwater.operators.page import Page
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.storage_dir import file_name
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 
 NAMES = [
@@ -59,8 +60,8 @@ def executor_of(
     return executor, journal
 
 
-def page(number: int, first: int) -> ArrowPage:
-    return ArrowPage(pl.DataFrame({"t": [first, first + 1]}), number, 0, "t")
+def page(number: int, first: int) -> Page:
+    return arrow_page(pl.DataFrame({"t": [first, first + 1]}), number, 0, "t")
 
 
 def test_queries_of_any_name_go_on_from_one_journal(tmp_path: Path) -> None:

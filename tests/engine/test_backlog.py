@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import fs
 
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
+from slackwater.operators.backend import Done
+from slackwater.operators.page import Location, Page, Saved
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE, frame
@@ -23,26 +28,26 @@ MADE = pa.schema([("y", pa.int64())])
 NAMES = ("q0", "q1", "q2")
 
 
-class Folders(ArrowPages):
+class Folders(ArrowBackend):
     """Saved pages in folders, which outlive a process."""
 
     def __init__(self) -> None:
-        self.folders: dict[str, dict[str, Any]] = {}
+        super().__init__()
+        self.folders: dict[str, Page] = {}
         self.made = 0
 
-    def save(self, page: ArrowPage) -> dict[str, Any]:
+    def write(self, page: Page) -> Done[Page]:
         self.made += 1
-        self.folders[f"pages/{self.made}"] = ARROW_SAVE(page)
-        return {"folder": f"pages/{self.made}"}
+        done, place = super().write(page), Saved(f"pages/{self.made}")
+        self.folders[place.folder] = done.value
+        return Done(replace(done.value, location=place), done.arrival)
 
-    def load(self, saved: dict[str, Any]) -> ArrowPage:
-        return ArrowPage.load(self.folders[saved["folder"]])
+    def rows_at(self, location: Location) -> pl.DataFrame:
+        saved = isinstance(location, Saved) and location.folder in self.folders
+        return super().rows_at(self.folders[location.folder].location if saved else location)  # type: ignore[union-attr]
 
-    def drop(self, saved: dict[str, Any]) -> None:
-        del self.folders[saved["folder"]]
-
-
-ARROW_SAVE = ArrowPage.save
+    def delete(self, folder: str) -> None:
+        del self.folders[folder]
 
 
 class Readers:
@@ -50,7 +55,7 @@ class Readers:
 
     def __init__(self, folder: Path, pages: Folders, dies_at: int | None = None) -> None:
         self.executor = Executor(
-            ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=pages
+            ManualClock(), FileJournal(fs.LocalFileSystem(), str(folder), sync=False), pages=ArrowPages(here=pages)
         )
         self.pages = pages
         self.sinks = {name: ListSink() for name in NAMES}
@@ -66,7 +71,7 @@ class Readers:
     def _work(self, name: str) -> Any:
         def work(rows: pa.RecordBatch) -> pa.RecordBatch:
             self.runs.append((name, rows["i"][0].as_py()))
-            self.left.append({saved["number"] for saved in self.pages.folders.values()})
+            self.left.append({saved.number for saved in self.pages.folders.values()})
             if len(self.runs) == self._dies_at:
                 raise Died
             return pa.record_batch([rows["i"]], schema=MADE)
@@ -75,15 +80,13 @@ class Readers:
 
     def read(self, numbers: range) -> None:
         for n in numbers:
-            self.executor.admit(source_label("s"), ArrowPage(frame([[n, "a", 0, 1.0, n]]), n, 0, "t"))
+            self.executor.admit(source_label("s"), arrow_page(frame([[n, "a", 0, 1.0, n]]), n, 0, "t"))
         self.executor.run_until_idle()
 
 
 @pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> Folders:
-    folders = Folders()
-    monkeypatch.setattr(ArrowPage, "save", lambda page: folders.save(page))
-    return folders
+def pages() -> Folders:
+    return Folders()
 
 
 def test_a_page_with_several_readers_is_saved_once_and_goes_with_the_last(tmp_path: Path, pages: Folders) -> None:
@@ -102,7 +105,7 @@ def test_readers_of_a_saved_page_share_it_after_a_crash_too(tmp_path: Path, page
         Readers(tmp_path, pages, dies_at=2).read(range(4))
     back = Readers(tmp_path, pages)
     waiting = [e for _, q in back.executor.graph.queues() for e in q if e.is_page]
-    assert len(waiting) > len({id(e.element) for e in waiting}) == len(pages.folders)
+    assert len(waiting) > len({e.element for e in waiting}) == len(pages.folders)
     back.executor.run_until_idle()
     back.executor.drain()
     answers = [[(r["n"], r["y"]) for r in sink.rows if r["kind"] == "final"] for sink in back.sinks.values()]

@@ -6,10 +6,10 @@ clock is moved by the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -17,11 +17,14 @@ import slackwater as sw
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
+from slackwater.operators.backend import Done
+from slackwater.operators.page import Page
 from slackwater.plan.steps import Map
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.strategy import Strategy
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.kernel import PaneKernel
 from tests.kit.streams import SAMPLE, frame
@@ -34,56 +37,34 @@ JOB = 0.05
 SLOW = 6.0
 
 
-class Lazy(ArrowPage):
-    """It takes the room of the rows as they came until what has been put on them is done."""
+class Lazy(ArrowBackend):
+    """Jobs take time."""
 
     seconds = 0.0
-    """By all jobs of all such pages."""
+    """By all jobs."""
     done = 0
     """Pages that were worked on so that they take less room."""
     folding = 0.0
     """Seconds of a window for a page, beside its job."""
 
-    def __init__(self, *of: Any, room: int | None = None, **more: Any) -> None:
-        super().__init__(*of, **more)
-        self.room = super().bytes if room is None else room
-
-    @property
-    def bytes(self) -> int | None:
-        """As long as nothing is done, nothing is freed."""
-        return self.room
-
-    def held(self) -> ArrowPage:
-        """A job."""
+    def materialize(self, page: Page) -> Done[Page]:
+        """A job, and perhaps the function."""
         Lazy.seconds += JOB
-        Lazy.done += 1
-        made = self._next(self._frame)
-        made.room = int(self._frame.estimated_size())
-        return made
+        if isinstance(page.steps[-1], Map):
+            Lazy.seconds += SLOW * self.frame(replace(page, steps=page.steps[:-1])).height / ROWS
+        else:
+            Lazy.done += 1
+        return super().materialize(page)
 
-    def map(self, node: Map) -> ArrowPage:
-        """A job, and the function."""
-        Lazy.seconds += JOB + SLOW * self._frame.height / ROWS
-        return super().map(node)
-
-    def fold(self, kernel: PaneKernel) -> Any:
+    def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Any:
         """A job."""
         Lazy.seconds += JOB + Lazy.folding
-        return super().fold(kernel)
+        return super().fold(page, kernels)
 
-    def payload(self) -> Any:
-        """A job."""
+    def payload(self, page: Page, about: int | None = None) -> Any:
+        """A job, also on a sample."""
         Lazy.seconds += JOB
-        return super().payload()
-
-    def sample(self, rows: int) -> ArrowPage:
-        """Jobs on it take time too."""
-        return Lazy(self._frame.head(rows), self.number, 0)
-
-    def _next(self, frame: pl.DataFrame) -> Lazy:
-        made = Lazy(frame, self.number, self._origin.at, room=self.room)
-        made._origin = self._origin
-        return made
+        return super().payload(page, about)
 
 
 class Burst:
@@ -92,7 +73,7 @@ class Burst:
     def __init__(self, strategy: Strategy, instants: list[float], plan: Any = None) -> None:
         self.sink, self.instants, self.peak, self.come = ListSink(), instants, 0, 0
         Lazy.seconds, Lazy.done = 0.0, 0
-        self.executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
+        self.executor = Executor(ManualClock(), None, ArrowPages(here=Lazy()), EngineSettings(strategy=strategy))
         self.executor.measure_by(lambda: Lazy.seconds)
         add_query(self.executor, "q", plan or slow(), self.sink)
         self.executor.between = self._let_in
@@ -106,7 +87,7 @@ class Burst:
     def _let_in(self) -> None:
         while self.come < len(self.instants) and self.instants[self.come] <= Lazy.seconds:
             rows = frame([[10 * self.come, "a", 0, 0.0, i, "x" * 40] for i in range(ROWS)])
-            self.executor.admit("source:s", Lazy(rows, self.come, 0, "t"))
+            self.executor.admit("source:s", arrow_page(rows, self.come, 0, "t"))
             self.come += 1
         self.peak = max(self.peak, sum(node.waiting()[1] for node in self.executor.graph))
 

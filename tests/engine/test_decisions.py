@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 
@@ -22,7 +23,8 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.settings import QuerySettings
 from slackwater.events import decision, decisions_of, logs_decisions
-from slackwater.operators.page import Folded, PartialsTooLarge
+from slackwater.operators.backend import Done, Folded, PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.pane_store import ResidentPanes
 from slackwater.operators.record_store import ResidentRecords
 from slackwater.operators.shared_fold import SharedFold
@@ -34,7 +36,8 @@ from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.chain import Chain
 from slackwater.scheduling.paths import Work
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from slackwater.testing.stores import ArrowStores
 from slackwater.windows.kernel import PaneKernel
@@ -66,16 +69,15 @@ def test_no_text_is_made_while_the_level_is_off(caplog: pytest.LogCaptureFixture
     assert not caplog.records
 
 
-class Refusing(ArrowPage):
+class Refusing(ArrowBackend):
     """Folds nothing that has to do with the column `x`, and never several sets of groups in one job."""
 
-    def fold(self, kernel: PaneKernel) -> Folded:
-        if any("x" in str(aggregate.argument) for aggregate in kernel.aggregates):
+    def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Done[Mapping[PaneKernel, Folded]]:
+        if len(kernels) > 1:
+            raise PartialsTooLarge("too many together")
+        if any("x" in str(aggregate.argument) for aggregate in kernels[0].aggregates):
             raise ValueError("x cannot be read")
-        return super().fold(kernel)
-
-    def fold_all(self, kernels: Sequence[PaneKernel]) -> dict[PaneKernel, Folded]:
-        raise PartialsTooLarge("too many together")
+        return super().fold(page, kernels)
 
 
 def test_windows_that_cannot_share_a_fold_are_folded_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -86,11 +88,11 @@ def test_windows_that_cannot_share_a_fold_are_folded_alone(caplog: pytest.LogCap
     some.append(arrow_plan(SAMPLE, 10, 10, group_by=["g"], a="sum(x)").kernel)
     for kernel in some:
         shared.join(kernel)
-    page = Refusing(frame([[3, "a", 1, None, 2]]), 7, 0, "t")
+    page, pages = arrow_page(frame([[3, "a", 1, None, 2]]), 7, 0, "t"), ArrowPages(here=Refusing())
     with logged(caplog):
-        assert shared.fold(page, some[0]).partials.height == 1
+        assert shared.fold(pages, page, some[0]).partials.height == 1
         with pytest.raises(ValueError, match="x cannot be read"):
-            shared.fold(page, some[2])
+            shared.fold(pages, page, some[2])
     (apart,) = decisions(caplog, "fold.apart")
     assert apart["page"] == 7 and apart["jobs"] == 2 and "too many together" in str(apart["error"])
     alone = decisions(caplog, "fold.alone")
@@ -118,13 +120,11 @@ class LargeStores(ArrowStores):
     ],
 )
 def test_state_that_leaves_the_driver(caplog: pytest.LogCaptureFixture, options: dict[str, Any], name: str) -> None:
-    pages = ArrowPages()
-    pages.stores = LargeStores()
-    executor = Executor(ManualClock(), pages=pages)
+    executor = Executor(ManualClock(), pages=ArrowPages(stores=LargeStores))
     plan = arrow_plan(SAMPLE, disorder=bounded(5), n="count(*)", **options)
     add_query(executor, "q", plan, ListSink(), QuerySettings(resident_limit=0))
     with logged(caplog):
-        executor.admit(source_label("s"), ArrowPage(frame([[1, "a"]]), 0, 0, "t", options.get("source")))
+        executor.admit(source_label("s"), arrow_page(frame([[1, "a"]]), 0, 0, "t", options.get("source")))
         executor.run_until_idle()
     spilled = decisions(caplog, name)[0]
     assert spilled["operator"] in executor.graph.nodes and spilled["operator"].startswith("q/")
@@ -162,13 +162,13 @@ def test_a_source_joins_a_delay_class_and_leaves_it(caplog: pytest.LogCaptureFix
 
 
 def test_pages_taken_together(caplog: pytest.LogCaptureFixture) -> None:
-    queue, together = Queue(), Together(ArrowPages())
+    queue, together, pages = Queue(), Together(), ArrowPages()
     for n in range(5):
-        queue.push(Entry(ArrowPage(pl.DataFrame({"t": [n]}), n, 0, "t"), n))
+        queue.push(Entry(arrow_page(pl.DataFrame({"t": [n]}), n, 0, "t"), n))
     with logged(caplog):
         while len(queue):
-            page, _ = together.take(queue)
-            page.measure()
+            page, _ = together.take(queue, pages)
+            pages.measure(page)
     found = decisions(caplog, "pages.together")
     assert found[0]["pages"] > 1 and found[0]["first"] > 0
     assert sum(d["pages"] for d in found) <= 4, "the first page goes alone, and is not logged"
@@ -190,20 +190,23 @@ def test_a_page_that_a_commit_saves(caplog: pytest.LogCaptureFixture, tmp_path: 
     executor = Executor(ManualClock(), journal, pages=ArrowPages())
     plan = arrow_plan(SAMPLE, 7, 3, disorder=bounded(5), n="count(*)")
     add_query(executor, "q", plan, ListSink())
-    executor.admit(source_label("s"), ArrowPage(frame([[1, "a"]]), 4, 0, "t"))
+    executor.admit(source_label("s"), arrow_page(frame([[1, "a"]]), 4, 0, "t"))
     with logged(caplog):
         executor.commit()
     assert [d["page"] for d in decisions(caplog, "page.saved")] == [4]
 
 
 def test_a_sample_that_fails(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(ArrowPage):
-        def sample(self, rows: int) -> ArrowPage:
+    class Broken(ArrowBackend):
+        def collect(
+            self, page: Page, columns: Mapping[str, str] | None = None, limit: int | None = None
+        ) -> Done[pa.Table]:
             raise ValueError("no sample")
 
-    script = Script(arrow_plan(SAMPLE, 7, 7, where="i > 0", n="count(*)"), strategy=Chain())
+    plan = arrow_plan(SAMPLE, 7, 7, where="i > 0", n="count(*)")
+    script = Script(plan, strategy=Chain(), pages=ArrowPages(here=Broken()))
     with logged(caplog):
-        script.executor.admit(source_label("s"), Broken(frame([[1, "a", None, None, 1]]), 0, 0, "t"))
+        script.executor.admit(source_label("s"), arrow_page(frame([[1, "a", None, None, 1]]), 0, 0, "t"))
         script.executor.run_until_idle()
     (failed,) = decisions(caplog, "sample.failed")
     assert failed["operator"] == "source:s" and str(failed["error"]) == "no sample"

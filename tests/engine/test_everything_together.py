@@ -33,7 +33,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.results import row_columns
 from tests.kit.bursts import Chance, watched
@@ -175,7 +175,7 @@ class Life:
     def live(self, pages: Sequence[pl.DataFrame], at_once: int = 1) -> Life:
         """Take all pages, so many at once, and come to the end; nothing was late and nothing is left."""
         for number, page in enumerate(pages):
-            self.executor.admit(source_label("s"), ArrowPage(page, number, 0, "t", *self.columns))
+            self.executor.admit(source_label("s"), arrow_page(page, number, 0, "t", *self.columns))
             if number % at_once == at_once - 1:
                 self.executor.run_until_idle()
         self.executor.drain()

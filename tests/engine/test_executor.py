@@ -22,6 +22,7 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
 from slackwater.errors import RunError
+from slackwater.operators.backend import LateTimes
 from slackwater.operators.operator import MAIN, Emit, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload
@@ -36,7 +37,7 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Ordered, Ready, Strategy
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.faults import Died
@@ -52,8 +53,8 @@ def query(slack: int = 0, where: str | None = None) -> WindowNode:
     return arrow_plan(SAMPLE, 7, 3, group_by=["g"], where=where, disorder=bounded(slack), **texts)
 
 
-def page(rows: pl.DataFrame, number: int) -> ArrowPage:
-    return ArrowPage(rows, number, 0, "t")
+def page(rows: pl.DataFrame, number: int) -> Page:
+    return arrow_page(rows, number, 0, "t")
 
 
 def files(folder: Path) -> FileJournal:
@@ -279,10 +280,11 @@ def test_after_a_restart_the_backlog_is_older_than_what_comes_now(tmp_path: Path
 def test_a_page_of_any_columns_is_the_same_after_it_was_saved(value: object) -> None:
     rows = frame([[5, "a"], [None, "b"]]).with_columns(pl.Series("v", [value, None]))
     first = page(rows, 3).with_step(Where("g = 'a'"))
-    again = ArrowPage.load(json.loads(json.dumps(first.save())))
-    assert (again.number, again.rows, again.arrival()) == (3, 2, first.arrival())
-    late = [p.with_step(Select((("v", "v"),))).late(10) for p in (again, first)]
-    assert late[0] is not None and late[1] is not None and late[0].payload() == late[1].payload()
+    pages = ArrowPages()
+    again = Page.from_json(json.loads(json.dumps(pages.write(first).to_json())))
+    assert (again.number, pages.rows(again), again.arrival) == (3, 2, pages.arrival(first))
+    late = [pages.late(p.with_step(Select((("v", "v"),))), LateTimes(10)) for p in (again, first)]
+    assert late[0] is not None and late[1] is not None and pages.payload(late[0]) == pages.payload(late[1])
 
 
 class Shuffled(Ordered):

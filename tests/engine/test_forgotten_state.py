@@ -11,7 +11,7 @@ from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
-from slackwater.testing import ArrowPage, ListSink
+from slackwater.testing import ListSink, arrow_page
 from tests.kit.counted import PLAN, Broken, executor, page
 from tests.kit.joins import join_of, renamed
 from tests.kit.streams import frame
@@ -89,7 +89,7 @@ def joins(folder: Path, parts: dict[str, dict[str, str]], **sinks: ListSink) -> 
 
 
 def come(to: Executor, stream: str, number: int, tick: int) -> None:
-    to.admit(source_label(stream), ArrowPage(frame([[tick, "a"]]), number, 0, "t"))
+    to.admit(source_label(stream), arrow_page(frame([[tick, "a"]]), number, 0, "t"))
     to.run_until_idle()
 
 

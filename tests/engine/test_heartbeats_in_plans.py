@@ -21,6 +21,7 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import Input
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.source import Source
 from slackwater.operators.union import Union
@@ -29,18 +30,19 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.heartbeats import Plan, StreamLabel, streams_below
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script
+from slackwater.testing import ListSink, Script, arrow_page
 from slackwater.testing.script import ArrowPages
+from tests.kit.pages import known_page
 from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import A, B, C, plan, union, where, windows
-from tests.kit.union import Collect, KnownPage, sorted_stream
+from tests.kit.union import Collect, sorted_stream
 
 LEVELS = {"operator": sw.operator_level(), "query": sw.papers.query_level(), "memory": sw.memory_aware()}
 
 
-def page(*times: int | None, number: int = 0) -> ArrowPage:
-    return ArrowPage(frame([[t, "x", 1, 1.0, 1] for t in times]), number, 0, "t")
+def page(*times: int | None, number: int = 0) -> Page:
+    return arrow_page(frame([[t, "x", 1, 1.0, 1] for t in times]), number, 0, "t")
 
 
 # --- the queue
@@ -51,7 +53,7 @@ def kinds(entries: Any) -> list[Any]:
 
 
 def test_a_page_is_held_back_with_what_follows_it_and_prods_pass() -> None:
-    queue = Queue()
+    queue = Queue(ArrowPages())
     queue.hold_back(True)
     queue.push(Entry(Punctuation(Heartbeat(1)), 0))
     for element in (
@@ -76,17 +78,17 @@ def test_time_is_told_ahead_of_pages_as_far_as_it_lies_below_them(
     elements: list[tuple[bool, int, int]], heartbeat: int
 ) -> None:
     """Pages whose rows lie above what was said before them, and punctuations, of which some wait behind pages."""
-    queue, said = Queue(), -1
+    queue, said = Queue(ArrowPages()), -1
     queue.hold_back(True)
     for n, (is_page, step, width) in enumerate(elements):
         if is_page:
-            queue.push(Entry(KnownPage(frame([[said + 1 + step, "x"], [said + 1 + step + width, "x"]]), n), n))
+            queue.push(Entry(known_page(frame([[said + 1 + step, "x"], [said + 1 + step + width, "x"]]), n), n))
         else:
             said += step
             queue.push(Entry(Punctuation(Heartbeat(said)), n))
     queue.present(heartbeat)
     told = max((e.heartbeat.tick for e in queue.elements() if isinstance(e, Punctuation)), default=-1)
-    lowest = [arrival.lowest for e in queue.held if (arrival := getattr(e.element, "arrival", lambda: None)())]
+    lowest = [arrival.lowest for e in queue.held if (arrival := getattr(e.element, "arrival", None))]
     assert all(told < low for low in lowest)
     if any(isinstance(e.element, Punctuation) for e in queue.held):
         first = next(n for n, e in enumerate(queue.held) if isinstance(e.element, Punctuation))
@@ -96,7 +98,7 @@ def test_time_is_told_ahead_of_pages_as_far_as_it_lies_below_them(
 
 
 def test_what_waits_already_is_held_back_too_and_let_go_again() -> None:
-    queue = Queue()
+    queue = Queue(ArrowPages())
     for element in (page(3, number=7), Prod(), Punctuation(Heartbeat(3))):
         queue.push(Entry(element, 0))
     queue.hold_back(True)
@@ -106,12 +108,12 @@ def test_what_waits_already_is_held_back_too_and_let_go_again() -> None:
 
 
 def test_early_rows_pass_with_their_prod() -> None:
-    queue = Queue()
+    queue = Queue(ArrowPages())
     queue.hold_back(True)
-    early = ArrowPage(frame([[9, "x"]]), 1, 0, "t", prod=Prod())
+    early = arrow_page(frame([[9, "x"]]), 1, 0, "t", prod=Prod())
     for element in (page(3), early, Prod()):
         queue.push(Entry(element, 0))
-    assert [type(e).__name__ for e in queue.elements()] == ["ArrowPage", "Prod"]
+    assert [type(e).__name__ for e in queue.elements()] == ["Page", "Prod"]
 
 
 # --- the query level
@@ -199,7 +201,7 @@ class Shut(Union):
     opened = False
 
     def has_work(self, inputs: Sequence[Input]) -> bool:
-        self.opened |= any(isinstance(element, ArrowPage) for element in inputs[0].elements())
+        self.opened |= any(isinstance(element, Page) for element in inputs[0].elements())
         return self.opened and super().has_work(inputs)
 
 
@@ -329,7 +331,7 @@ def test_labels_follow_the_selectivities_that_are_measured() -> None:
 
     def come(tick: int, *sources: str) -> dict[str, Any]:
         for source in sources:
-            executor.admit(source, KnownPage(frame([[tick, "x", 1, 1.0]] * 4), next(numbers)))
+            executor.admit(source, known_page(frame([[tick, "x", 1, 1.0]] * 4), next(numbers)))
         executor.run_until_idle()
         return executor.metrics()["O1"]
 

@@ -24,6 +24,7 @@ from slackwater.engine.journal import Emission, Record
 from slackwater.errors import JournalError
 from slackwater.operators.label import Label
 from slackwater.operators.operator import State
+from slackwater.operators.page import Origin, Page, Saved
 from slackwater.operators.payload import Recipe, Staged
 from slackwater.plan.node import describe
 from slackwater.plan.nodes import WindowNode
@@ -188,7 +189,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
         [
             Emission(Label("q/1", "sink"), 4, table),
             Emission(Label("q/1", "late"), 5, Staged("somewhere/else", 10**7)),
-            Emission(Label("r", "sink"), 0, Recipe({"number": 3}, steps, 7)),
+            Emission(Label("r", "sink"), 0, Recipe(Page(Origin("source:s", 3), Saved("pages/1"), steps), 7)),
         ],
     )
     FileJournal(LOCAL, str(tmp_path)).prepare(record)

@@ -27,7 +27,7 @@ from slackwater.progress.clock import ManualClock, ReplayClock
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Ordered, Ready, Strategy
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE, frame
@@ -108,8 +108,8 @@ def apart() -> Iterator[Callable[..., Future[Any]]]:
         yield pool.submit
 
 
-def page(tick: int, number: int = 0) -> ArrowPage:
-    return ArrowPage(frame([[tick, "a"]]), number, 0, "t")
+def page(tick: int, number: int = 0) -> Page:
+    return arrow_page(frame([[tick, "a"]]), number, 0, "t")
 
 
 def test_a_call_is_done_by_the_loops_thread_and_gives_its_value(loops: Callable[..., Loop]) -> None:
@@ -243,7 +243,7 @@ def test_work_that_failed_inside_a_call_ends_the_session_and_is_not_committed(
     loop.admit([("source:s", page(1, 0))])
 
     def broken() -> None:
-        loop.executor.admit("source:s", ArrowPage(frame([[2, "a"]]).drop("x"), 1, 0, "t"))
+        loop.executor.admit("source:s", arrow_page(frame([[2, "a"]]).drop("x"), 1, 0, "t"))
         loop.executor.drain()
 
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
@@ -272,7 +272,7 @@ def test_queries_are_started_again_one_call_after_another(loops: Callable[..., L
     for name in ("one", "two"):
         loop.call(lambda name=name: add_query(loop.executor, name, plan, Full()))
     with pytest.raises(RunError, match="no space left"):
-        loop.admit([("source:s", ArrowPage(frame([[1, "a"], [20, "a"]]), 0, 0, "t"))])
+        loop.admit([("source:s", arrow_page(frame([[1, "a"], [20, "a"]]), 0, 0, "t"))])
     again = loops(executor=executor())
     for name, sink in zip(("one", "two"), sinks, strict=True):
         again.call(lambda name=name, sink=sink: add_query(again.executor, name, plan, sink))

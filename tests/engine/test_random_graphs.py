@@ -37,7 +37,7 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
@@ -182,7 +182,7 @@ class World:
 
     def take(self, rows: pl.DataFrame, number: int, work: bool) -> None:
         if source_label("s") in self.executor.graph:
-            self.executor.admit(source_label("s"), ArrowPage(rows, number, 0, "t"))
+            self.executor.admit(source_label("s"), arrow_page(rows, number, 0, "t"))
         if work:
             self.executor.run_until_idle()
 
@@ -231,7 +231,7 @@ def test_equal_parts_are_one_operator_and_stay_while_somebody_needs_them() -> No
     for n, sink in enumerate(sinks):
         add_query(executor, f"q{n}", windows((10 + n, 5), ["g"], "h >= 1").plan(0), sink)
     assert [label for label in executor.graph.nodes if "where" in label] == ["q0/where0"]
-    executor.admit("source:s", ArrowPage(frame([[1, "a", 1], [2, "a", 0]]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[1, "a", 1], [2, "a", 0]]), 0, 0, "t"))
     executor.run_until_idle()
     executor.remove("q0")
     assert "q0/where0" in executor.graph and "q0/window" not in executor.graph
@@ -246,7 +246,7 @@ def test_a_prod_reaches_its_own_query_only() -> None:
     executor, sinks = Executor(ManualClock(), pages=ArrowPages()), [ListSink(), ListSink()]
     for n, sink in enumerate(sinks):
         add_query(executor, f"q{n}", windows((10, 10), ["g"], "h >= 1").plan(0), sink)
-    executor.admit("source:s", ArrowPage(frame([[1, "a", 1]]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[1, "a", 1]]), 0, 0, "t"))
     executor.run_until_idle()
     executor.prod(Prod(query="q1"))
     executor.run_until_idle()
@@ -274,13 +274,13 @@ def test_a_diamond_gives_what_a_line_gives(
     )
     with watched_arcs():
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
-        executor.add(Extend("a", Where("g = 'a'"), executor.pages), [("source", "main")])
-        executor.add(Extend("rest", Where("g <> 'a' OR g IS NULL"), executor.pages), [("source", "main")])
+        executor.add(Extend("a", Where("g = 'a'")), [("source", "main")])
+        executor.add(Extend("rest", Where("g <> 'a' OR g IS NULL")), [("source", "main")])
         executor.add(Union("both"), [("a", "main"), ("rest", "main")])
-        executor.add(WindowAggregate("window", plan, executor.clock, ArrowPages()), [("both", "main")])
+        executor.add(WindowAggregate("window", plan, executor.clock), [("both", "main")])
         executor.add(Sink("sink", sink), [("window", "main")])
         for number, rows in enumerate(stream.pages):
-            executor.admit("source", ArrowPage(rows, number, 0, "t"))
+            executor.admit("source", arrow_page(rows, number, 0, "t"))
             executor.run_until_idle()
         executor.drain()
     wanted = recompute(stream.rows, WindowSpec(*window), ["g"], COUNT)
@@ -356,9 +356,9 @@ def test_a_quiet_source_is_asked_while_another_has_a_backlog() -> None:
     add_query(executor, "q", plan, ListSink())
     executor.add(Source("busy", sorted_stream()))
     executor.add(Slow("slow"), [("busy", "main")])
-    executor.admit("source:s", ArrowPage(frame([[9]]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[9]]), 0, 0, "t"))
     for number in range(10):
-        executor.admit("busy", ArrowPage(frame([[number]]), number, 0, "t"))
+        executor.admit("busy", arrow_page(frame([[number]]), number, 0, "t"))
     executor.run_until_idle()
     assert executor.metrics()["q/window"]["windows"] == 1
     assert (ran["q/sink", True], clock.now()) == (3_000_000, 10_000_000), "answered in the middle of the backlog"

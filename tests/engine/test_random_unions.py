@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.build import source_label
-from slackwater.testing import ArrowPage
+from slackwater.testing import arrow_page
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.labels import LEVELS
@@ -106,7 +106,7 @@ def test_what_waits_at_a_union_outlives_a_restart_at_every_step(heartbeats: Any)
             world.queries["q"] = Seen(kind, dict(world.came))
             world.build("q")
             for name, number in (("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2)):
-                world.executor.admit(source_label(name), ArrowPage(pages[name][number], number, 0, "t"))
+                world.executor.admit(source_label(name), arrow_page(pages[name][number], number, 0, "t"))
             world.came = {name: len(pages.get(name, [])) for name in "abc"}
             left = 3  # a process that finds nothing to do, and what it may have left to say
             while left:

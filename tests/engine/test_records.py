@@ -15,7 +15,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Act, Ready, Situation
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import SAMPLE, frame
 
@@ -76,7 +76,7 @@ def test_every_run_gives_a_record() -> None:
     executor._cycle.on_ran = ran.append
     plan = arrow_plan(SAMPLE, 10, 10, where="h >= 1", disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
-    executor.admit("source:s", ArrowPage(frame([[1, "a", 1], [25, "a", 1]]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[1, "a", 1], [25, "a", 1]]), 0, 0, "t"))
     executor.run_until_idle()
     by_node = {node: [r for r in ran if r.node == node] for node in {r.node for r in ran}}
     assert set(by_node) == {"source:s", "q/where0", "q/window", "q/sink"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from slackwater.engine.loop import Loop
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
+from slackwater.operators.page import Page, Saved
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE, frame
@@ -68,7 +71,7 @@ class Session:
     def read(self) -> Session:
         """Four pages, which are all acknowledged even if the map dies at a later one."""
         pages = [frame([[n, "a", 0, 1.0, 10**n]]) for n in range(4)]
-        tickets = [self.executor.admit(source_label("s"), ArrowPage(p, n, 0, "t")) for n, p in enumerate(pages)]
+        tickets = [self.executor.admit(source_label("s"), arrow_page(p, n, 0, "t")) for n, p in enumerate(pages)]
         try:
             self.executor.run_until_idle()
         finally:
@@ -142,43 +145,38 @@ def test_a_page_that_is_saved_before_its_source_takes_it_has_what_the_policy_nee
     session = Session(tmp_path)
     add_query(session.executor, "q", plan, ListSink())
     for n in range(3):
-        session.executor.admit(source_label("s"), ArrowPage(frame([[n, "a"]]), n, 0, "t"))
+        session.executor.admit(source_label("s"), arrow_page(frame([[n, "a"]]), n, 0, "t"))
     with pytest.raises(Died):
         session.executor.run_until_idle()
     journal = FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False)
     waiting = [e for entries in journal.recover().records[-1].queues.values() for e in entries if "page" in e]
     assert len(waiting) == 3
-    assert all(ArrowPages().load(e["page"]).arrival().sketch is not None for e in waiting)
+    assert all(Page.from_json(e["page"]).arrival.sketch is not None for e in waiting)
 
 
 def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
-    dropped: list[int] = []
-    seen: list[list[int]] = []
+    dropped: list[str] = []
+    seen: list[list[str]] = []
 
-    class Saved(ArrowPage):
-        """Durable before it is admitted, as a page of the spool is."""
-
-        @property
-        def saved(self) -> dict[str, Any]:
-            return {"number": self.number, "folder": f"spool/{self.number}"}
-
-    class Store(ArrowPages):
-        def drop(self, saved: dict[str, Any]) -> None:
-            dropped.append(saved["number"])
+    class Store(ArrowBackend):
+        def delete(self, folder: str) -> None:
+            dropped.append(folder)
 
     def look(rows: pa.RecordBatch) -> pa.RecordBatch:
         seen.append(list(dropped))
         return work(rows)
 
     sink = ListSink()
-    executor = Executor(ManualClock(), pages=Store())
+    executor = Executor(ManualClock(), pages=ArrowPages(here=Store()))
     add_query(executor, "q", query(look), sink)
     for n in range(3):
-        executor.admit(source_label("s"), Saved(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t"))
+        # Durable before it is admitted, as a page of the spool is.
+        page = replace(arrow_page(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t"), copy=Saved(f"spool/{n}"))
+        executor.admit(source_label("s"), page)
     executor.run_until_idle()
     executor.drain()
-    assert sorted(dropped) == [0, 1, 2]
-    assert all(n not in done for n, done in enumerate(seen)), "not before they have been worked on"
+    assert sorted(dropped) == [f"spool/{n}" for n in range(3)]
+    assert all(f"spool/{n}" not in done for n, done in enumerate(seen)), "not before they have been worked on"
     assert finals(sink) == [(3, 3)]
 
 
@@ -201,7 +199,7 @@ def test_a_part_that_queries_shared_must_be_shared_again(tmp_path: Path) -> None
     parts: dict[str, dict[str, str]] = {}
     first = shared_map(tmp_path, ["q0", "q1"], work, parts)
     assert parts["q0"] == parts["q1"]
-    first.admit("source:s", ArrowPage(frame([[1, "a"]]), 0, 0, "t"))
+    first.admit("source:s", arrow_page(frame([[1, "a"]]), 0, 0, "t"))
     first.run_until_idle()
     again = shared_map(tmp_path, ["q1", "q0"], work, dict(parts))
     assert sorted(again.graph.nodes[parts["q0"]["map0"]].queries) == ["q0", "q1"]

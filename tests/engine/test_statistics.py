@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any
 
-import polars as pl
+import pyarrow as pa
 import pytest
 
 from slackwater.engine.build import add_query
@@ -16,15 +16,25 @@ from slackwater.engine.records import Measured, Ran
 from slackwater.engine.settings import EngineSettings
 from slackwater.engine.statistics import WINDOW
 from slackwater.engine.waits import Waits
-from slackwater.plan.steps import Select, Where
+from slackwater.operators.backend import Done
+from slackwater.operators.page import InDriver, Page
+from slackwater.plan.steps import Map, Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.paths import Plan
 from slackwater.scheduling.strategy import Act, Ready, Situation, WaitingPages
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
+from tests.kit.pages import known_page
 from tests.kit.streams import SAMPLE, frame
+
+ONE_COLUMN = pa.schema([("i", pa.int64())])
+
+
+def _numbers(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([rows["i"]], schema=ONE_COLUMN)
 
 
 class Learning(Fifo):
@@ -41,34 +51,34 @@ class Learning(Fifo):
         self.plans.append(plan)
 
 
-def page(number: int) -> ArrowPage:
+def page(number: int) -> Page:
     """Ten rows; how many there are is known before anybody asks."""
-    made = ArrowPage(frame([[10 * number + n, "a", n] for n in range(10)]), number, 0, "t")
-    made.measure()
-    return made
+    return known_page(frame([[10 * number + n, "a", n] for n in range(10)]), number)
 
 
 def test_a_strategy_is_told_of_plans_and_of_what_they_cost() -> None:
     strategy = Learning()
     executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
-    # Of the rows a tenth remains, in a tenth of the bytes.
-    plan = arrow_plan(SAMPLE, 10, 10, where="h >= 9", disorder=bounded(0), n="count(*)")
+    # Of a row a column remains.
+    plan = arrow_plan(SAMPLE, 10, 10, map=(_numbers, ONE_COLUMN), disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
     executor.run_until_idle()
     assert [(label, work.inputs) for label, work in strategy.plans[-1].items()] == [
         ("source:s", ()),
-        ("q/where0", ("source:s",)),
-        ("q/window", ("q/where0",)),
+        ("q/map0", ("source:s",)),
+        ("q/window", ("q/map0",)),
         ("q/sink", ("q/window",)),
     ]
     assert all(work.cost is None for work in strategy.plans[-1].values())
     for number in range(5):
         executor.admit("source:s", page(number))
         executor.run_until_idle()
-    where = strategy.plans[-1]["q/where0"]
-    assert where.cost is not None and where.cost > 0 and where.width is not None and where.width > 0
-    assert where.growth is not None and abs(where.growth - 0.1) < 0.01
-    assert where.longest > 0
+    mapped, backend = strategy.plans[-1]["q/map0"], ArrowPages()
+    sizes = [page(0).size, backend.materialize(page(0).with_step(Map(_numbers, (), ONE_COLUMN))).size]
+    assert mapped.cost is not None and mapped.cost > 0 and mapped.width is not None and mapped.width > 0
+    assert mapped.growth is not None and sizes[0] and sizes[1]
+    assert mapped.growth == pytest.approx(sizes[1] / sizes[0], rel=0.1) and mapped.growth < 0.6
+    assert mapped.longest > 0
 
 
 def test_it_is_told_often_at_first_then_once_a_window() -> None:
@@ -98,29 +108,30 @@ def test_a_page_of_unknown_size_teaches_nothing_about_sizes() -> None:
     assert measured.growth == 0.25
 
 
-class Counted(ArrowPage):
-    """Counts how often a sample is taken of such pages."""
+class Counted(ArrowBackend):
+    """Counts how often a sample is taken of a page."""
 
     samples = 0
 
-    def sample(self, rows: int) -> ArrowPage:
-        """Count it."""
+    def collect(
+        self, page: Page, columns: Mapping[str, str] | None = None, limit: int | None = None
+    ) -> Done[pa.Table]:
         Counted.samples += 1
-        return super().sample(rows)
+        return super().collect(page, columns, limit)
 
 
 def sampled(pages: int, where: str = "h >= 8") -> tuple[Learning, ListSink, Executor]:
     """Run pages of which nothing is known before they are folded, under a clock that goes on by 1 at each look."""
     strategy, sink, seconds = Learning(), ListSink(), count(0.0)
     strategy.charts = True
-    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
+    executor = Executor(ManualClock(), None, ArrowPages(here=Counted()), EngineSettings(strategy=strategy))
     executor._cycle.stopwatch = lambda: next(seconds)
     plan = arrow_plan(SAMPLE, 10, 10, where=where, select={"t": "t"}, disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, sink)
     Counted.samples = 0
     for number in range(pages):
         rows = frame([[10 * number + n, "a", n] for n in range(10)])
-        executor.admit("source:s", Counted(rows, number, 0, "t"))
+        executor.admit("source:s", arrow_page(rows, number, 0, "t"))
         executor.run_until_idle()
     return strategy, sink, executor
 
@@ -128,9 +139,12 @@ def sampled(pages: int, where: str = "h >= 8") -> tuple[Learning, ListSink, Exec
 def test_a_sample_shows_what_filters_and_projections_leave() -> None:
     strategy, sink, executor = sampled(20)
     plan = strategy.plans[-1]
-    whole = ArrowPage(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
+    rows = arrow_page(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
+    whole = Page(rows.origin, InDriver(ArrowPages().sample(rows, 10)))
     filtered = whole.with_step(Where("h >= 8"))
-    sizes = [made.payload().nbytes for made in (whole, filtered, filtered.with_step(Select((("t", "t"),))))]
+    sizes = [
+        ArrowPages().payload(made).nbytes for made in (whole, filtered, filtered.with_step(Select((("t", "t"),))))
+    ]
     assert plan["q/where0"].growth == pytest.approx(sizes[1] / sizes[0])
     assert plan["q/select1"].growth == pytest.approx(sizes[2] / sizes[1])
     assert plan["source:s"].width == pytest.approx(sizes[0] / 10)
@@ -146,22 +160,22 @@ def test_samples_take_a_small_share_of_the_time_after_the_first_ones() -> None:
     calibration = executor._cycle.statistics._calibration
     for number, worked, samples in ((20, 0.0, 4), (21, 100 / SHARE, 5), (22, 0.0, 6)):
         calibration.worked(worked)
-        executor.admit("source:s", Counted(frame([[10 * number, "a", 9]]), number, 0, "t"))
+        executor.admit("source:s", arrow_page(frame([[10 * number, "a", 9]]), number, 0, "t"))
         executor.run_until_idle()
         assert Counted.samples == samples
 
 
 def test_only_a_strategy_with_charts_has_samples_taken() -> None:
-    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=Fifo()))
+    executor = Executor(ManualClock(), None, ArrowPages(here=Counted()), EngineSettings(strategy=Fifo()))
     add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, where="h >= 8", n="count(*)"), ListSink())
     Counted.samples = 0
-    executor.admit("source:s", Counted(frame([[1, "a", 1]]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[1, "a", 1]]), 0, 0, "t"))
     executor.run_until_idle()
     assert Counted.samples == 0
 
 
 def test_what_fails_on_a_sample_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Counted, "sample", lambda self, rows: 1 / 0)
+    monkeypatch.setattr(Counted, "collect", lambda *given, **more: 1 / 0)
     strategy, sink, executor = sampled(20)
     executor.drain()
     assert sum(row["n"] for row in sink.rows) == 40
@@ -174,7 +188,7 @@ def test_an_operator_that_comes_later_gets_a_sample_of_its_own() -> None:
     add_query(executor, "p", later, ListSink())
     for number in range(3, 6):
         rows = frame([[10 * number + n, "a", n] for n in range(10)])
-        executor.admit("source:s", Counted(rows, number, 0, "t"))
+        executor.admit("source:s", arrow_page(rows, number, 0, "t"))
         executor.run_until_idle()
     mine = strategy.plans[-1]["p/select1"]
     assert mine.inputs == ("q/where0",) and mine.growth is not None and 0 < mine.growth < 1
@@ -196,26 +210,15 @@ def test_an_early_page_of_which_nothing_is_left_is_not_the_last_word() -> None:
     assert whole.known and (whole.cost, whole.width, whole.growth) == (0.002, 40, 0.1)
 
 
-class Slow(ArrowPage):
-    """Work on such a page takes time, by how much has been put on it."""
+class Slow(ArrowBackend):
+    """Work on a page takes time, by how many steps it has."""
 
     clock = 0.0
     takes: tuple[float, ...] = ()
-    steps = 0
 
-    def payload(self) -> Any:
-        """Let time pass."""
-        Slow.clock += self.takes[self.steps]
-        return super().payload()
-
-    def sample(self, rows: int) -> ArrowPage:
-        """Slow as well."""
-        return Slow(self._frame.head(rows), self.number, 0)
-
-    def _next(self, frame: pl.DataFrame) -> ArrowPage:
-        made = Slow(frame, self.number, 0)
-        made._origin, made.steps = self._origin, self.steps + 1
-        return made
+    def payload(self, page: Page, about: int | None = None) -> Any:
+        Slow.clock += self.takes[len(page.steps)]
+        return super().payload(page, about)
 
 
 @pytest.mark.parametrize(
@@ -227,11 +230,11 @@ def test_a_sample_shows_what_an_operator_adds_to_the_work(
     monkeypatch.setattr(Slow, "takes", takes)
     strategy = Learning()
     strategy.charts = True
-    executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(strategy=strategy))
+    executor = Executor(ManualClock(), None, ArrowPages(here=Slow()), EngineSettings(strategy=strategy))
     executor.measure_by(lambda: Slow.clock)
     plan = arrow_plan(SAMPLE, 10, 10, where="h >= 0", select={"t": "t"}, disorder=bounded(0), n="count(*)")
     add_query(executor, "q", plan, ListSink())
-    executor.admit("source:s", Slow(frame([[n, "a", n] for n in range(10)]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[n, "a", n] for n in range(10)]), 0, 0, "t"))
     executor.run_until_idle()
     told = strategy.plans[-1]
     # Of nine seconds more one may be chance: so long takes a job with nothing to do. Of ten, a quarter may be.

@@ -19,7 +19,7 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import ArrowPage, ListSink
+from slackwater.testing import ListSink, arrow_page
 from slackwater.testing.script import ArrowPages
 from slackwater.testing.types import SampleRelation, SampleTypes
 
@@ -60,7 +60,7 @@ def questions_a_step(streams: int, moves: int, monkeypatch: pytest.MonkeyPatch) 
     executor = executor_of(streams, clock)
     sources = [node.label for node in executor.graph if node.is_source]
     for source in sources:
-        executor.admit(source, ArrowPage(pl.DataFrame({"t": [5], "v": [1.0]}), 0, 0, "t"))
+        executor.admit(source, arrow_page(pl.DataFrame({"t": [5], "v": [1.0]}), 0, 0, "t"))
     executor.run_until_idle()
     cycle, looked, counts, lulls = executor._cycle, set[str](), list[int](), list[bool]()
     run, ask = cycle.run, cycle.demand.ask
@@ -85,7 +85,7 @@ def questions_a_step(streams: int, moves: int, monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(cycle.demand, "ask", noted_ask)
         for number in range(1, 6):
             looked.clear()
-            executor.admit(sources[0], ArrowPage(pl.DataFrame({"t": [5 + number], "v": [1.0]}), number, 0, "t"))
+            executor.admit(sources[0], arrow_page(pl.DataFrame({"t": [5 + number], "v": [1.0]}), number, 0, "t"))
             executor.run_until_idle()
     assert len(counts) >= 10
     return median(counts)

@@ -14,6 +14,7 @@ from slackwater.engine.demand import Demand
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.element import Element
+from slackwater.operators.page import Page
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -22,15 +23,16 @@ from slackwater.testing import ListSink, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.pages import known_page
 from tests.kit.streams import SAMPLE, assert_same_rows, frame
-from tests.kit.union import Collect, Internal, KnownPage, sorted_stream, union_of_two
+from tests.kit.union import Collect, Internal, sorted_stream, union_of_two
 
 COUNT = {"n": AGGREGATES["n"], "total": AGGREGATES["total"]}
 PLAN = arrow_plan(SAMPLE, 10, 4, group_by=["g"], n="count(*)", total="sum(x)")
 
 
-def page(tick: int, number: int = 0, at: int = 0) -> KnownPage:
-    return KnownPage(frame([[tick, "a", 0, 1.0]]), number, at)
+def page(tick: int, number: int = 0, at: int = 0) -> Page:
+    return known_page(frame([[tick, "a", 0, 1.0]]), number, at)
 
 
 def queue(*elements: Element) -> Queue:
@@ -45,18 +47,24 @@ def pages_of(end: Collect | ListSink) -> list[int]:
     return [what for _, what in end.log if isinstance(what, int)]
 
 
+def ordered_union() -> OrderedUnion:
+    union = OrderedUnion("u")
+    union.pages = ArrowPages()
+    return union
+
+
 # --- the registers (Figures 5 and 6)
 
 
 def test_union_waits_while_an_input_has_shown_nothing() -> None:
-    union = OrderedUnion("u")
+    union = ordered_union()
     inputs = [queue(page(10)), queue()]
     assert not union.has_work(inputs)
     assert union.waits_for_time(inputs) and union.blocking(inputs) == [1]
 
 
 def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> None:
-    union, out = OrderedUnion("u"), []
+    union, out = ordered_union(), []
     inputs = [queue(page(10, 1), page(10, 2)), queue(page(10, 3))]
     while union.has_work(inputs):
         union.run(inputs, lambda element, port="main": out.append(element.number))
@@ -66,7 +74,7 @@ def test_union_delivers_the_smallest_and_simultaneous_pages_do_not_wait() -> Non
 
 
 def test_a_register_keeps_a_later_page_waiting() -> None:
-    union = OrderedUnion("u")
+    union = ordered_union()
     inputs = [queue(page(11)), queue(page(10))]
     assert union.has_work(inputs)
     union.run(inputs, lambda element, port="main": None)
@@ -74,7 +82,7 @@ def test_a_register_keeps_a_later_page_waiting() -> None:
 
 
 def test_a_punctuation_moves_a_register_and_is_delivered_in_its_turn() -> None:
-    union, out = OrderedUnion("u"), []
+    union, out = ordered_union(), []
     inputs = [queue(page(10, 1)), queue(Punctuation(Heartbeat(14)))]
     while union.has_work(inputs):
         union.run(inputs, lambda element, port="main": out.append(element))
@@ -158,7 +166,7 @@ def test_windows_over_a_union_are_exact_and_pages_come_in_order(
     end = union_of_two(ordered, sorted_stream(), sorted_stream())
     for number, (name, rows) in enumerate(given_pages):
         for each in (executor, ordered):
-            each.admit(name, KnownPage(rows, number))
+            each.admit(name, known_page(rows, number))
             if not at_once:
                 each.run_until_idle()
     executor.drain()

@@ -82,7 +82,7 @@ class StandbyFeed(Several):
         self._taken = self._dropped = 0
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
-        arrival = page.measure()
+        arrival = self.pages.measure(page)
         behind = times[0].heartbeat.tick < (MIN_TICK if arrival.lowest is None else arrival.lowest) - self._patience
         if side == 0 or behind:
             self._taken += side

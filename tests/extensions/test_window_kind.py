@@ -16,7 +16,7 @@ from slackwater.columns import ROWS, TIME
 from slackwater.engine import build
 from slackwater.errors import QueryError
 from slackwater.operators.operator import Emit, Input, State, Unary
-from slackwater.operators.page import Page, Pages
+from slackwater.operators.page import Page
 from slackwater.plan import analyse
 from slackwater.plan import logical as L
 from slackwater.plan.node import NeverEarly, PlanNode
@@ -86,16 +86,16 @@ def analysed(analysis: analyse.Analysis, query: Sessions, as_rows: bool) -> Anal
 class SessionAggregate(Unary):
     """Keeps a partial for each open session. Rows at or below the heartbeat are late."""
 
-    def __init__(self, label: str, node: SessionNode, clock: Clock, pages: Pages) -> None:
+    def __init__(self, label: str, node: SessionNode, clock: Clock) -> None:
         super().__init__(label)
-        self._node, self._clock, self._pages = node, clock, pages
+        self._node, self._clock = node, clock
         self._rows = RollingKernel(RollingSpec(rows=1), node.kernel.groups, node.kernel.aggregates)
         self._open: pl.DataFrame | None = None
         self._closed = MIN_TICK
         self._late = self._results = self._given = 0
 
     def on_page(self, page: Page, emit: Emit) -> None:
-        timed = page.rows_of(self._rows).filter(pl.col(TIME).is_not_null())
+        timed = self.pages.rows_of(page, self._rows).filter(pl.col(TIME).is_not_null())
         rows = timed.filter(pl.col(TIME) > self._closed)
         self._late += timed.height - rows.height
         lifted = [pl.lit(1, pl.Int64).alias(ROWS), pl.col(TIME).alias(FIRST), pl.col(TIME).alias(LAST)]
@@ -141,7 +141,7 @@ class SessionAggregate(Unary):
                 pl.lit(1.0).alias(COMPLETENESS),
             )
             table = in_schema(results, self._node.schema)
-            emit(self._pages.of_results(table, self._node, self._given, now, None))
+            emit(self.pages.results(self.label, self._given, table, self._node, now))
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         return self._open is not None and self._open.height > 0
@@ -165,9 +165,7 @@ class SessionAggregate(Unary):
 
 
 def built(query: build.QueryBuild, node: SessionNode, above: build.Above) -> build.Feed:
-    return query.aggregate(
-        node, above, lambda *_: SessionAggregate(query.label_of(node), node, query.clock, query.pages)
-    )
+    return query.aggregate(node, above, lambda *_: SessionAggregate(query.label_of(node), node, query.clock))
 
 
 analyse.register(Sessions, analysed)

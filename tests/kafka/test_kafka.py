@@ -20,10 +20,11 @@ from pyspark.sql import functions as F
 import slackwater as sw
 from slackwater.errors import RunError, SqlError
 from slackwater.operators.page import Page
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.location import RowLocation
-from slackwater.spark.backend.locations.registry import Direct, referred
-from slackwater.spark.backend.pages import SparkPages
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.locations.registry import Direct
+from slackwater.spark.backend.opened import reference_of
+from slackwater.spark.backend.work import Work
 from tests.kit import kafka_job
 from tests.kit.kafka import Kafka
 from tests.kit.kafka_job import rows_of, work
@@ -72,22 +73,23 @@ def notes(root: Path) -> list[dict[str, Any]]:
     files = [path for path in (root / "journal" / "spool").rglob("*") if path.is_file()]
     assert {path.name for path in files} <= {"_page.json"}, "rows have been copied"
     assert not list((root / "journal").rglob("pages/**/*.parquet"))
-    return sorted((json.loads(path.read_text()) for path in files), key=lambda note: note["number"])
+    return sorted((json.loads(path.read_text()) for path in files), key=lambda note: note["origin"][1])
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[list[RowLocation]]:
     """The pages of each group that was taken as one, and in the end what came of them."""
     noted: list[list[RowLocation]] = []
-    real = SparkPages.together
+    real = SparkBackend.merge
 
-    def noting(self: SparkPages, pages: Sequence[Page]) -> SparkPage:
+    def noting(self: SparkBackend, pages: Sequence[Page]) -> Page | None:
         made = real(self, pages)
-        found = [referred(page.saved) for page in (*pages, made)]
-        noted.append([reference for reference in found if reference is not None])
+        if made is not None:
+            found = [reference_of(page.location) for page in (*pages, made)]
+            noted.append([reference for reference in found if reference is not None])
         return made
 
-    monkeypatch.setattr(SparkPages, "together", noting)
+    monkeypatch.setattr(SparkBackend, "merge", noting)
     return noted
 
 
@@ -120,14 +122,14 @@ def test_killed_in_mid_backlog_each_row_counts_once(
     # The first job takes one page, the second at most four.
     assert kafka_job.NOTED - 5 <= len(left) < 30
     assert kafka.address not in json.dumps(left)
-    ranges = [tuple(part) for note in left for part in note["kafka"]["ranges"]]
+    ranges = [tuple(part) for note in left for part in json.loads(note["location"]["where"])["ranges"]]
     assert {(of, partition) for of, partition, _, _ in ranges} == {(topic, p) for p in range(3)}
     figures = work(kafka.spark, str(tmp_path), rows_of(kafka.spark, kafka.address, topic))
     assert given(tmp_path) == recomputed(rows)
     assert notes(tmp_path) == []
     assert figures["late_rows"] == 0
     # What had waited was taken together, and what follows each other became one.
-    *pages, whole = max(groups, key=len)
+    *pages, whole = max(groups, key=lambda group: sum(e - s for _, _, s, e in group[-1].saved()["ranges"]))
     assert len(pages) > 1
     starts, ends = ([part[at] for page in pages for part in page.saved()["ranges"]] for at in (2, 3))
     assert sum(e - s for _, _, s, e in whole.saved()["ranges"]) == sum(ends) - sum(starts)
@@ -139,10 +141,10 @@ def test_lost_offsets_are_told(kafka: Kafka, tmp_path: Path, monkeypatch: pytest
     kafka.write(topic, rows)
     with monkeypatch.context() as broken:
 
-        def gone(self: SparkPage, kernel: Any) -> Any:
+        def gone(self: Work, kernel: Any) -> Any:
             raise RuntimeError("the machine is gone")
 
-        broken.setattr(SparkPage, "fold", gone)
+        broken.setattr(Work, "fold", gone)
         with pytest.raises(RunError, match="the machine is gone"):
             work(kafka.spark, str(tmp_path), rows_of(kafka.spark, kafka.address, topic))
     assert notes(tmp_path)

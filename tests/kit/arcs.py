@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from slackwater.columns import TIME
 from slackwater.engine.queue import Entry, Queue
+from slackwater.operators.page import Page
 from slackwater.progress.punctuation import Punctuation
-from slackwater.testing import ArrowPage
 
 
 @contextmanager
@@ -24,9 +24,9 @@ def watched_arcs() -> Iterator[None]:
         if isinstance(entry.element, Punctuation):
             assert entry.element.heartbeat >= before.heartbeat, "a heartbeat went back"
             told[self] = before.joined(entry.element)
-        elif isinstance(entry.element, ArrowPage):
+        elif isinstance(entry.element, Page):
             # Without `drop_nulls`, which would be a query of polars: every seventh of all in a random test.
-            for tick in filter(lambda t: t is not None, entry.element._frame[TIME].to_list()):
+            for tick in filter(lambda t: t is not None, self._pages.here.frame(entry.element)[TIME].to_list()):
                 assert tick > before.heartbeat.tick, "a row behind the heartbeat of its arc"
                 assert not any(after < tick <= until for after, until in before.ranges)
         push(self, entry)

@@ -15,7 +15,7 @@ from slackwater.operators.map import Map
 from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.scheduling.strategy import Ordered, Ready
-from slackwater.testing import ArrowPage, Script, arrow_plan
+from slackwater.testing import Script, arrow_page, arrow_plan
 from tests.kit.faults import Died
 from tests.kit.streams import SAMPLE
 
@@ -37,7 +37,7 @@ def query(slack: Any, window: tuple[Any, Any], function: Any = twice, **more: An
 
 def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
     """Whether the page is safe already."""
-    page = ArrowPage(rows, number, script.clock.now(), "t")
+    page = arrow_page(rows, number, script.clock.now(), "t")
     return script.executor.admit(source_label("s"), page).done
 
 
@@ -49,7 +49,7 @@ def watched(self: Map, inputs: Any, emit: Any) -> None:
     run_of_map(self, inputs, emit)
     said = self.output([inputs[0].time])
     for page in inputs[1].elements():
-        for t in page._frame[TIME].drop_nulls().to_list():
+        for t in self.pages.here.frame(page)[TIME].drop_nulls().to_list():
             assert t > said.heartbeat.tick and not any(after < t <= until for after, until in said.ranges)
 
 

@@ -9,10 +9,11 @@ from pyarrow import fs
 
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
+from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 
 PLAN = arrow_plan(pl.DataFrame({"t": [1]}), range=10, slide=10, n="count(*)")
@@ -32,5 +33,5 @@ def executor(folder: Path, **sinks: ListSink) -> Executor:
     return made
 
 
-def page(number: int, *times: int) -> ArrowPage:
-    return ArrowPage(pl.DataFrame({"t": times}), number, 0, "t")
+def page(number: int, *times: int) -> Page:
+    return arrow_page(pl.DataFrame({"t": times}), number, 0, "t")

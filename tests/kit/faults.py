@@ -18,7 +18,7 @@ from slackwater.engine.build import source_label
 from slackwater.operators.payload import Payload
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script
+from slackwater.testing import ListSink, Script, arrow_page
 
 
 class Died(BaseException):
@@ -176,7 +176,7 @@ class World:
         script.clock.set(number * self.pace)
         (stream,) = streams_of(self.plan)
         now = number * self.pace
-        page = ArrowPage(self.pages[number], number, now, stream.time, stream.source, stream.punctuation)
+        page = arrow_page(self.pages[number], number, now, stream.time, stream.source, stream.punctuation)
         ticket = script.executor.admit(source_label("s"), page)
 
         def acknowledge() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.operators.page import Page
+from slackwater.spark.backend.work import Work
 from slackwater.spark.ingest.spool import Spool
 from slackwater.spark.storage.embedded import embedded
 from tests.kit.kafka import with_connector
@@ -40,22 +41,22 @@ def work(spark: SparkSession, root: str, frame: DataFrame, drain: bool = True) -
 
 def main(root: str, address: str, topic: str) -> None:
     """Work off some pages, note others, and die."""
-    fold, put, turns = SparkPage.fold, Spool.put, {"fold": 0, "put": 0}
+    fold, put, turns = Work.fold, Spool.put, {"fold": 0, "put": 0}
 
-    def folding(self: SparkPage, kernel: Any) -> Any:
+    def folding(self: Work, kernel: Any) -> Any:
         turns["fold"] += 1
         if turns["fold"] > DONE:
             threading.Event().wait()  # the next job takes for ever, and a backlog grows
         return fold(self, kernel)
 
-    def putting(self: Spool, page: SparkPage) -> dict[str, Any]:
+    def putting(self: Spool, page: Page) -> Page:
         saved = put(self, page)
         turns["put"] += 1
         if turns["put"] == NOTED:
             os.killpg(os.getpgid(0), signal.SIGKILL)
         return saved
 
-    SparkPage.fold, Spool.put = folding, putting  # type: ignore[method-assign]
+    Work.fold, Spool.put = folding, putting  # type: ignore[method-assign]
     with_connector()
     spark = embedded("local[2]", driver_memory="1g")
     work(spark, root, rows_of(spark, address, topic))

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.operators import sink as sink_operator
-from slackwater.spark.backend import spark_page
+from slackwater.spark.backend import work as work_module
 from slackwater.spark.ingest import streams as ingest
 from slackwater.spark.sinks import sinks
 from slackwater.spark.state import cell_files, join_cells, spilled_panes
@@ -44,8 +44,8 @@ ACTS: tuple[tuple[Any, str], ...] = (
     (sinks.ParquetSink, "_show"),
     (sinks.CallableSink, "write"),
     (ingest.Ingest, "_batch"),
-    (spark_page.SparkPage, "fold"),
-    (spark_page.SparkPage, "spill"),
+    (work_module.Work, "fold"),
+    (work_module.Work, "spill"),
     (spilled_panes.SpilledPanes, "results"),
     (spilled_panes.SpilledPanes, "settle"),
     (join_cells.JoinCells, "add"),

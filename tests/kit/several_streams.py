@@ -20,7 +20,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import operator_level
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink
+from slackwater.testing import ListSink, arrow_page
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import AGGREGATES, recompute
@@ -119,7 +119,7 @@ class World:
         elif what in self.streams and self.came[what] < len(self.streams[what].pages):
             number, label = self.came[what], source_label(what)
             if label in self.executor.graph:
-                self.executor.admit(label, ArrowPage(self.streams[what].pages[number], number, 0, "t"))
+                self.executor.admit(label, arrow_page(self.streams[what].pages[number], number, 0, "t"))
             self.came[what] += 1
             if which % 3:
                 self.executor.run_until_idle()

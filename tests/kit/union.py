@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import polars as pl
-
 from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.executor import Executor
 from slackwater.operators.operator import MAIN, Emit, Input, Unary
@@ -20,16 +18,7 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import StampTracker
-from slackwater.testing import ArrowPage, ListSink
-from slackwater.testing.script import ArrowPages
-
-
-class KnownPage(ArrowPage):
-    """A page that knows its times on arrival; it is ordered among others by its lowest."""
-
-    def __init__(self, rows: pl.DataFrame, number: int, at: int = 0) -> None:
-        super().__init__(rows, number, at, "t")
-        self._execute()
+from slackwater.testing import ListSink
 
 
 class Collect(Unary):
@@ -87,7 +76,7 @@ def union_of_two(
         end = Collect("end")
         executor.add(end, [("union", MAIN)])
         return end
-    executor.add(WindowAggregate("window", plan, executor.clock, ArrowPages()), [("union", MAIN)])
+    executor.add(WindowAggregate("window", plan, executor.clock), [("union", MAIN)])
     output = ListSink() if sink is None else sink
     executor.add(Sink("sink", output), [("window", MAIN)])
     return output

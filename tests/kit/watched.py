@@ -25,7 +25,7 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.backend.memory_budget import MemoryBudget
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 
 SECOND = 1_000_000
@@ -82,7 +82,7 @@ class WatchedScript:
         self.clock.set(round(at * SECOND))
         self._number += 1
         (stream,) = {s.name: s for s in streams_of(self._queries[0].plan)}.values()
-        page = ArrowPage(given, self._number, self.clock.now(), stream.time, stream.source, stream.punctuation)
+        page = arrow_page(given, self._number, self.clock.now(), stream.time, stream.source, stream.punctuation)
         self.loop.offer(source_label(stream.name), page)
 
     def drain(self) -> None:
@@ -136,7 +136,7 @@ class WatchedRun:
     def prod(self, until: object = None, where: str | None = None) -> None:
         if not self.active:
             raise RunError(f"query {self.name!r} has been stopped")
-        prod = replace(read_prod(self.plan, ProdRequest(until, where), self._script.pages), query=self.name)
+        prod = replace(read_prod(self.plan, ProdRequest(until, where), self._script.pages.here), query=self.name)
         loop = self._script.loop
         loop.interrupt(lambda: loop.executor.prod(prod, at_once=True))
 

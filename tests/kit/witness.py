@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from slackwater.operators.operator import MAIN
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.testing import ArrowPage
 from tests.kit.oracle import recompute
 from tests.kit.streams import SAMPLE, assert_same_rows
 
@@ -29,7 +29,7 @@ class Witness:
     def __init__(self, aggregate: Any, keys: Sequence[str], below: Witness | None = None) -> None:
         self._spec, self._keys, self._below = aggregate._spec, keys, below
         self._aggregates = AGGREGATES if below is None else OVER_RESULTS
-        self._inner = aggregate._inner
+        self._inner, self._pages = aggregate._inner, aggregate.pages
         self._rows, self._done = [SAMPLE.clear()], set[Any]()
         self._early: deque[pl.DataFrame] = deque()
         """Results of prods that are on their way to the aggregate above."""
@@ -43,15 +43,15 @@ class Witness:
     def _key(self, row: dict[str, Any]) -> Any:
         return (row["window_start"], *(row[k] for k in self._keys))
 
-    def on_page(self, page: ArrowPage, emit: Any) -> None:
+    def on_page(self, page: Page, emit: Any) -> None:
         if self._below is None:
-            self._rows.append(page._frame.select("t", "g", "h", "i"))
+            self._rows.append(self._pages.here.frame(page).select("t", "g", "h", "i"))
         self._take(page, emit)
 
     def on_punctuation(self, punctuation: Any, emit: Any) -> None:
         def spy(element: Any, port: str = MAIN) -> None:
-            if isinstance(element, ArrowPage):
-                self._done |= {self._key(row) for row in element.payload().to_pylist()}
+            if isinstance(element, Page):
+                self._done |= {self._key(row) for row in self._pages.payload(element).to_pylist()}
             emit(element, port)
 
         self._close(punctuation, spy)
@@ -60,8 +60,8 @@ class Witness:
         given_out: list[dict[str, Any]] = []
 
         def spy(element: Any, port: str = MAIN) -> None:
-            if isinstance(element, ArrowPage):
-                given_out.extend(element.payload().to_pylist())
+            if isinstance(element, Page):
+                given_out.extend(self._pages.payload(element).to_pylist())
             emit(element, port)
 
         rows = pl.concat(self._rows, how="diagonal") if self._below is None else self._below._early.popleft()

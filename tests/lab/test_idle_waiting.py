@@ -31,8 +31,8 @@ def test_the_ordered_union_gives_all_tuples_that_pass_in_the_order_of_time(lines
     for line in "BC":
         times = [made.time for made in lines[line].departed]
         assert times == sorted(times)
-    assert [made.entered for made in lines["C"].departed] == passing
-    assert sorted(made.entered for made in lines["D"].departed) == passing
+    assert [made.at for made in lines["C"].departed] == passing
+    assert sorted(made.at for made in lines["D"].departed) == passing
 
 
 def test_on_demand_is_within_a_tenth_of_a_millisecond_of_latent_time(lines: dict[str, IdleOutcome]) -> None:

@@ -27,7 +27,7 @@ from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.sql.parse import parse
 from slackwater.sql.policies import policy_sql
 from slackwater.sql.scope import Scope
-from slackwater.testing import ArrowPage, ListSink, Script
+from slackwater.testing import ListSink, Script, arrow_page
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
@@ -170,9 +170,9 @@ def test_a_page_that_waits_is_not_behind_what_came_after_it() -> None:
     script = Script(plan(windows(union(A, B), 10, 10), policies), strategy=Newest())
     executor = script.executor
     executor.between = lambda: script.clock.advance(1)
-    executor.admit(source_label("a"), ArrowPage(frame([[3], [88]]), 0, 0, "t"))
+    executor.admit(source_label("a"), arrow_page(frame([[3], [88]]), 0, 0, "t"))
     script.clock.set(20)
-    executor.admit(source_label("b"), ArrowPage(frame([[90]]), 0, 0, "t"))
+    executor.admit(source_label("b"), arrow_page(frame([[90]]), 0, 0, "t"))
     with watched_arcs():
         executor.run_until_idle()
         script.drain()
@@ -196,7 +196,7 @@ def test_another_query_may_read_the_other_stream_and_come_and_go() -> None:
     add_query(executor, "one", plan(windows(A, 10, 10), policies), sinks[0])
 
     def give(stream: str, number: int, time: int) -> None:
-        executor.admit(source_label(stream), ArrowPage(frame([[time]]), number, clock.now(), "t"))
+        executor.admit(source_label(stream), arrow_page(frame([[time]]), number, clock.now(), "t"))
         executor.run_until_idle()
         clock.advance(10)
         executor.run_until_idle()
@@ -227,7 +227,7 @@ def test_a_restart_keeps_what_the_other_stream_has_promised(tmp_path: Path) -> N
         return executor
 
     first = started()
-    first.admit(source_label("b"), ArrowPage(frame([[4], [30]]), 0, 0, "t"))
+    first.admit(source_label("b"), arrow_page(frame([[4], [30]]), 0, 0, "t"))
     first.run_until_idle()
     again = started()
     clock.set(100)

@@ -71,9 +71,9 @@ def test_early_answers_with_all_rows_in_are_final_or_refused(kind: str) -> None:
     assert final and (early == final) is can_be_early, "what is refused here is wrong, and nothing else is"
     if can_be_early:
         check_early(made, sw.early(at=0.5))
-        read_prod(made, ProdRequest(), ArrowPages())
+        read_prod(made, ProdRequest(), ArrowPages().here)
         return
     with pytest.raises(QueryError, match=r"early=: this query .*; leave it out, or "):
         check_early(made, sw.early(at=0.5))
     with pytest.raises(QueryError, match=r"prod\(\): this query .*; leave it out, or "):
-        read_prod(made, ProdRequest(), ArrowPages())
+        read_prod(made, ProdRequest(), ArrowPages().here)

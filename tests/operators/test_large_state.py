@@ -6,6 +6,7 @@ The large store of these tests lies in the driver too; what is tested is the cha
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -15,15 +16,17 @@ from pyarrow import fs
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import QuerySettings
+from slackwater.operators.backend import Done, Folded, PartialsTooLarge
 from slackwater.operators.operator import State
-from slackwater.operators.page import Folded, PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.pane_store import ResidentPanes
 from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages
 from slackwater.testing.stores import ArrowStores
 from slackwater.windows.kernel import PaneKernel
@@ -57,26 +60,23 @@ class LargeStores(ArrowStores):
         return LargePanes(resident)
 
 
-class LargePages(ArrowPages):
-    def __init__(self) -> None:
+class Huge(ArrowBackend):
+    """A page of this number has too many partials for the driver, when it is first asked."""
+
+    def __init__(self, number: int | None) -> None:
         super().__init__()
-        self.stores = LargeStores()
+        self._number = number
 
-
-class HugePage(ArrowPage):
-    """Has too many partials for the driver, when it is first asked."""
-
-    asked = False
-
-    def fold(self, kernel: PaneKernel) -> Folded:
-        if not self.asked:
-            self.asked = True
+    def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Done[Mapping[PaneKernel, Folded]]:
+        if page.number == self._number:
+            self._number = None
             raise PartialsTooLarge
-        return super().fold(kernel)
+        return super().fold(page, kernels)
 
 
-def start(folder: str, sink: ListSink, slack: int, limit: int = 2**28) -> Executor:
-    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder, sync=False), pages=LargePages())
+def start(folder: str, sink: ListSink, slack: int, limit: int = 2**28, huge: int | None = None) -> Executor:
+    pages = ArrowPages(here=Huge(huge), stores=LargeStores)
+    executor = Executor(ManualClock(), FileJournal(fs.LocalFileSystem(), folder, sync=False), pages=pages)
     plan = arrow_plan(SAMPLE, 7, 3, group_by=["g"], disorder=bounded(slack), n="count(*)", total="sum(x)")
     add_query(executor, "q", plan, sink, QuerySettings(resident_limit=limit))
     return executor
@@ -90,9 +90,8 @@ def test_the_store_may_change_at_any_page_and_the_process_end_after_any(
     sink = ListSink()
     with tempfile.TemporaryDirectory() as folder:
         for number, rows in enumerate(stream.pages):
-            executor = start(folder, sink, stream.slack, limit)
-            kind = HugePage if number == huge else ArrowPage
-            executor.admit(source_label("s"), kind(rows, number, 0, "t"))
+            executor = start(folder, sink, stream.slack, limit, huge)
+            executor.admit(source_label("s"), arrow_page(rows, number, 0, "t"))
             executor.run_until_idle()
             if number >= huge:
                 assert executor.metrics()["q/window"]["store"] == "large"
@@ -105,7 +104,7 @@ def test_state_stays_resident_below_the_limit_and_leaves_above_it() -> None:
     for limit, store in ((2**28, "resident"), (0, "large")):
         with tempfile.TemporaryDirectory() as folder:
             executor = start(folder, ListSink(), 5, limit)
-            executor.admit("source:s", ArrowPage(frame([[1, "a"]]), 0, 0, "t"))
+            executor.admit("source:s", arrow_page(frame([[1, "a"]]), 0, 0, "t"))
             executor.run_until_idle()
             assert executor.metrics()["q/window"]["store"] == store
 
@@ -116,10 +115,9 @@ def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_res
         return sorted(map(str, estimates.table(whole=True).to_pylist()))
 
     with tempfile.TemporaryDirectory() as folder:
-        executor = start(folder, ListSink(), 0)
+        executor = start(folder, ListSink(), 0, huge=28)
         for number in range(30):
-            kind = HugePage if number == 28 else ArrowPage
-            executor.admit("source:s", kind(frame([[number, "a"]]), number, 0, "t"))
+            executor.admit("source:s", arrow_page(frame([[number, "a"]]), number, 0, "t"))
             executor.run_until_idle()
             executor.prod(Prod(query="q"))
             executor.run_until_idle()
@@ -131,7 +129,7 @@ def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_res
 def test_with_nowhere_to_spill_the_limit_is_an_error_that_names_the_query() -> None:
     executor = Executor(ManualClock(), pages=ArrowPages())
     add_query(executor, "q", arrow_plan(SAMPLE, 10, 10, n="count(*)"), ListSink(), QuerySettings(resident_limit=0))
-    executor.admit("source:s", ArrowPage(frame([[1]]), 0, 0, "t"))
+    executor.admit("source:s", arrow_page(frame([[1]]), 0, 0, "t"))
     with pytest.raises(MemoryError, match="q/window: more window state than the driver may hold"):
         executor.run_until_idle()
 

@@ -15,11 +15,13 @@ import slackwater as sw
 from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.map import Map
 from slackwater.operators.operator import MAIN, State
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.testing import ArrowPage
+from slackwater.testing import ArrowPages, arrow_page
 from slackwater.windows.spec import WindowSpec
 from tests.kit.bursts import query, watched
 from tests.kit.streams import frame
@@ -43,7 +45,9 @@ TOLD: WeakKeyDictionary[Map, Punctuation] = WeakKeyDictionary()
 
 def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
     node = query(0, (10, 10)).inputs[0]
-    return Map("map", node, [WindowSpec(10, 10)], sw.sideline(ratio)), (Queue(), Queue())
+    operator = Map("map", node, [WindowSpec(10, 10)], sw.sideline(ratio))
+    operator.pages = ArrowPages()
+    return operator, (Queue(operator.pages), Queue(operator.pages))
 
 
 def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
@@ -61,7 +65,7 @@ def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0
             out += [] if TOLD[operator] is before else [TOLD[operator]]
     else:
         if isinstance(event, list):
-            event = ArrowPage(frame([[t, "a"] for t in event]), number, 0, "t")
+            event = arrow_page(frame([[t, "a"] for t in event]), number, 0, "t")
         queues[0].push(Entry(event, number))
     return out
 
@@ -73,7 +77,7 @@ def test_nothing_is_promised_of_rows_that_are_set_aside_and_none_is_lost(events:
     while operator.has_work(queues) or operator.has_idle_work(queues):
         out += take(operator, queues, "run" if operator.has_work(queues) else "lull")
     given_in = sorted(n for n, event in enumerate(events) if isinstance(event, list))
-    assert sorted(e.number for e in out if isinstance(e, ArrowPage)) == given_in
+    assert sorted(e.number for e in out if isinstance(e, Page)) == given_in
     times = [e for e in events if isinstance(e, Punctuation)]
     if times:
         told = [e.heartbeat for e in out if isinstance(e, Punctuation)]
@@ -128,14 +132,14 @@ def test_a_page_is_looked_at_a_few_times_however_many_are_set_aside() -> None:
     operator, queues = map_alone(4)
     count = 0
 
-    def counted(page: ArrowPage) -> Any:
+    def counted(pages: Pages, page: Page) -> Any:
         nonlocal count
         count += 1
-        return measure(page)
+        return measure(pages, page)
 
     events = [*[[3, 5]] * 200, Prod(until=10), *[[15, 15], Punctuation(Heartbeat(9))] * 200]
-    measure = ArrowPage.measure
-    with mock.patch.object(ArrowPage, "measure", counted):
+    measure = Pages.measure
+    with mock.patch.object(Pages, "measure", counted):
         for number, event in enumerate(events):
             take(operator, queues, event, number)
         for _ in range(1000):

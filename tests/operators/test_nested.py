@@ -31,8 +31,7 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
-from slackwater.testing.script import ArrowPages
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from slackwater.windows.spec import WindowSpec
 from tests.kit.oracle import recompute
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame
@@ -200,7 +199,7 @@ def test_a_range_punctuation_passes_as_the_range_of_the_results_that_it_has_let_
 ) -> None:
     below = arrow_plan(SAMPLE, *window, n="count(*)")
     assert isinstance(below, WindowNode)
-    operator = WindowAggregate("window", below, ManualClock(), ArrowPages())
+    operator = WindowAggregate("window", below, ManualClock())
     said = operator.output([Punctuation(Heartbeat.NONE, ranges=((after, until),))])
     windows = [WindowSpec(*window).bounds(k) for k in range(-200, 200)]
     out = {end - 1 for start, end in windows if after < start and end - 1 <= until}
@@ -215,7 +214,7 @@ def test_a_sideline_below_a_nested_query_loses_nothing() -> None:
     script.page(readings((0, "a", 0)))
     script.executor.prod(Prod(until=10, query="q"))
     for number, t in enumerate([1, 3, 5, 7, 15, 25, 35], start=1):
-        script.executor.admit(source_label("s"), ArrowPage(readings((t, "a", 2**number)), number, 0, "t"))
+        script.executor.admit(source_label("s"), arrow_page(readings((t, "a", 2**number)), number, 0, "t"))
     script.executor.run_until_idle()
     assert script.metrics()["q/map0"]["sidelined_pages"] == 4
     assert [(r["window_start"], r["most"]) for r in finals(script.results)] == [(10, 32), (20, 64), (0, 30)]
@@ -278,7 +277,7 @@ def test_a_commit_between_a_page_and_the_answer_to_a_prod_loses_nothing(tmp_path
     sink = ListSink()
     script = begin().page(readings((1, "a", 2), (18, "b", 3)))
     # The page is not safe yet while the prod is answered, so there are commits on the way.
-    script.executor.admit("source:s", ArrowPage(readings((22, "b", 4), (27, "a", 1)), 1, 0, "t"))
+    script.executor.admit("source:s", arrow_page(readings((22, "b", 4), (27, "a", 1)), 1, 0, "t"))
     script.executor.prod(Prod(query="q"))
     script.executor.run_until_idle()
     begin().drain()

@@ -21,7 +21,7 @@ from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script, arrow_plan
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
 
 
@@ -160,7 +160,7 @@ class Asked:
     def ask(self, number: int, *rows: dict[str, Any]) -> list[tuple[int, str]]:
         """Let a page of prods in; gives the early answers."""
         before = len(self.script.results)
-        page = ArrowPage(pl.DataFrame([{**dict.fromkeys(ASKED), **r} for r in rows], schema=ASKED), number, 0, "t")
+        page = arrow_page(pl.DataFrame([{**dict.fromkeys(ASKED), **r} for r in rows], schema=ASKED), number, 0, "t")
         self.script.executor.admit("source:ask", page)
         self.script.executor.run_until_idle()
         early = self.script.results[before:]

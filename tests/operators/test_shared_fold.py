@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from slackwater.columns import PANE, ROWS
-from slackwater.operators.page import Folded
+from slackwater.operators.backend import Done, Folded
+from slackwater.operators.page import Page
 from slackwater.operators.shared_fold import SharedFold
-from slackwater.testing import ArrowPage, arrow_plan
+from slackwater.testing import ArrowPages, arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.windows.kernel import PaneKernel
 from tests.kit.oracle import AGGREGATES
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, bounded_streams, frame
@@ -43,25 +47,26 @@ def test_each_window_gets_what_a_fold_of_its_own_gives(
         shared.join(kernel)
     if one_leaves and len(some) > 1:
         shared.leave(some.pop())
-    page = ArrowPage(stream.rows, 0, 0, "t")
+    page, pages = arrow_page(stream.rows, 0, 0, "t"), ArrowPages()
     for kernel in some:
-        assert_equal(shared.fold(page, kernel), ArrowPage(stream.rows, 0, 0, "t").fold(kernel), kernel)
+        assert_equal(shared.fold(pages, page, kernel), ArrowPages().fold(page, kernel), kernel)
 
 
 def test_windows_over_the_same_groups_are_folded_once_in_panes_of_the_greatest_common_divisor() -> None:
     folded: list[PaneKernel] = []
 
-    class Counted(ArrowPage):
-        def fold(self, kernel: PaneKernel) -> Folded:
-            folded.append(kernel)
-            return super().fold(kernel)
+    class Counted(ArrowBackend):
+        def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Done[Mapping[PaneKernel, Folded]]:
+            folded.extend(kernels)
+            return super().fold(page, kernels)
 
     shared, some = SharedFold(), []
     for window, text in (((20, 10), "count(*)"), ((30, 15), "sum(i)")):
         some.append(arrow_plan(SAMPLE, *window, group_by=["g"], a=text).kernel)
         shared.join(some[-1])
-    page = Counted(frame([[3, "a", None, None, 2], [12, "a", None, None, 5]]), 0, 0, "t")
-    first, second = (shared.fold(page, kernel) for kernel in some)
+    pages = ArrowPages(here=Counted())
+    page = arrow_page(frame([[3, "a", None, None, 2], [12, "a", None, None, 5]]), 0, 0, "t")
+    first, second = (shared.fold(pages, page, kernel) for kernel in some)
     assert [kernel.spec.pane for kernel in folded] == [5]
     assert first.partials.select(PANE, ROWS).sort(PANE).rows() == [(0, 1), (1, 1)]
     assert second.partials.select(PANE, pl.exclude(PANE, ROWS, "g")).rows() == [(0, 7)]

@@ -26,7 +26,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.strategy import Ordered, Ready
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, Script
+from slackwater.testing import Script, arrow_page
 from tests.kit.bursts import admit, query, twice
 from tests.kit.faults import Fate, MortalFiles, MortalSink
 from tests.kit.streams import assert_same_rows, finals, frame
@@ -204,7 +204,7 @@ def test_a_page_is_safe_before_the_work_on_it_begins(tmp_path: Path) -> None:
         return twice(rows)
 
     script = Script(query(0, (10, 10), noted), FileJournal(fs.LocalFileSystem(), str(tmp_path), sync=False))
-    pages = [ArrowPage(frame([[n, "a"]]), n, 0, "t") for n in range(2)]
+    pages = [arrow_page(frame([[n, "a"]]), n, 0, "t") for n in range(2)]
     tickets = [script.executor.admit(source_label("s"), page) for page in pages]
     script.executor.run_until_idle()
     assert safe == [[True, True], [True, True]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 
 from slackwater.engine.build import source_label
 from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.page import Folded, Page
+from slackwater.operators.backend import Done, Folded
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.taking import Together
 from slackwater.progress.arrival import sketch_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.testing import ArrowPage, arrow_plan
+from slackwater.testing import arrow_page, arrow_plan
+from slackwater.testing.backend import ArrowBackend
 from slackwater.testing.script import ArrowPages, Script
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
@@ -28,6 +30,8 @@ from tests.kit.oracle import AGGREGATES, recompute
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, bounded_streams, finals
 
 COUNT = {"n": AGGREGATES["n"], "whole": AGGREGATES["whole"]}
+
+PAGES = ArrowPages()
 
 
 class Machine:
@@ -38,21 +42,21 @@ class Machine:
         self.took: list[int] = []
 
     def work(self, page: Page, pages: int) -> None:
-        page.measure()
+        PAGES.measure(page)
         self.now += self.job + pages * (self.page + self.crowd * pages)
         self.took.append(pages)
 
 
-def page(number: int) -> ArrowPage:
-    return ArrowPage(pl.DataFrame({"t": [number] * 10}), number, 0, "t")
+def page(number: int) -> Page:
+    return arrow_page(pl.DataFrame({"t": [number] * 10}), number, 0, "t")
 
 
 def worked(machine: Machine, waiting: int) -> list[int]:
-    queue, together = Queue(), Together(ArrowPages(), clock=lambda: machine.now)
+    queue, together = Queue(), Together(clock=lambda: machine.now)
     for n in range(waiting):
         queue.push(Entry(page(n), n))
     while len(queue):
-        machine.work(*together.take(queue))
+        machine.work(*together.take(queue, PAGES))
     assert sum(machine.took) == waiting
     return machine.took
 
@@ -78,40 +82,40 @@ def test_where_one_costs_least_pages_stay_apart() -> None:
 @pytest.mark.parametrize(("waiting", "took"), [(2, [2]), (3, [3]), (5, [4, 1]), (7, [4, 3]), (11, [8, 3])])
 def test_all_cores_are_kept_busy_where_several_pages_are_taken(waiting: int, took: list[int]) -> None:
     pages = ArrowPages()
-    pages.cores = 4
-    queue, together = Queue(), Together(pages, clock=lambda: 0.0)
+    pages.here.cores = 4
+    queue, together = Queue(), Together(clock=lambda: 0.0)
     together._cost, together._groups = {1: 4.0, 8: 1.0, 16: 2.0}, 1
     for n in range(waiting):
         queue.push(Entry(page(n), n))
-    assert [together.take(queue)[1] for _ in took] == took
+    assert [together.take(queue, pages)[1] for _ in took] == took
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4])
 def test_after_the_first_page_groups_have_a_page_for_each_core(cores: int) -> None:
     pages = ArrowPages()
-    pages.cores = cores
-    queue, together = Queue(), Together(pages, clock=lambda: 0.0)
+    pages.here.cores = cores
+    queue, together = Queue(), Together(clock=lambda: 0.0)
     for n in range(9):
         queue.push(Entry(page(n), n))
-    assert [together.take(queue)[1] for _ in range(2)] == [1, cores]
+    assert [together.take(queue, pages)[1] for _ in range(2)] == [1, cores]
 
 
 def test_a_prod_is_not_overtaken() -> None:
-    queue, together = Queue(), Together(ArrowPages(), clock=lambda: 0.0)
+    queue, together = Queue(), Together(clock=lambda: 0.0)
     together._cost, together._groups = {1: 2.0, 4: 1.0}, 1
     for n, element in enumerate((page(0), page(1), page(2), Prod(), page(3))):
         queue.push(Entry(element, n))
-    assert together.take(queue)[1] == 3
+    assert together.take(queue, PAGES)[1] == 3
     assert isinstance(queue.pop(), Prod)
 
 
 def test_pages_before_and_after_a_new_operator_stay_apart() -> None:
     queue = Queue()
-    together = Together(ArrowPages(), apart=lambda first, last: first < 2 <= last, clock=lambda: 0.0)
+    together = Together(apart=lambda first, last: first < 2 <= last, clock=lambda: 0.0)
     together._cost, together._groups = {1: 2.0, 4: 0.5}, 1
     for n in range(4):
         queue.push(Entry(page(n), n))
-    assert [together.take(queue)[1] for _ in range(2)] == [2, 2]
+    assert [together.take(queue, PAGES)[1] for _ in range(2)] == [2, 2]
 
 
 @pytest.mark.parametrize(("policy", "sketched"), [(bounded(0), 4), (drop_ratio(0.01), 40)])
@@ -127,48 +131,47 @@ def test_a_sketch_for_people_is_made_of_few_rows_also_where_pages_are_taken_toge
         rows.append(len(times))
         return sketch_of(times)
 
-    monkeypatch.setattr("slackwater.testing.arrow_page.sketch_of", spy)
+    monkeypatch.setattr("slackwater.testing.backend.sketch_of", spy)
     for number in range(40):
-        script.executor.admit(source_label("s"), ArrowPage(sample + 10 * number, number, 0, "t"))
+        script.executor.admit(source_label("s"), arrow_page(sample + 10 * number, number, 0, "t"))
     script.executor.run_until_idle()
     assert sum(rows) == sketched
 
 
-class Narrow(ArrowPages):
+class Narrow(ArrowBackend):
     """Room for so many partials of a pane and a group."""
 
     def __init__(self, pane: int, most: int) -> None:
         super().__init__()
         self._pane, self._most = pane, most
+        self.partials: list[int] = []
 
-    def joins(self, group: Sequence[Page], following: Any) -> bool:
-        rows = pl.concat([page._frame for page in (*group, following)])  # type: ignore[attr-defined]
+    def merge(self, pages: Sequence[Page]) -> Page | None:
+        rows = pl.concat([self.frame(page) for page in pages])
         partials = rows.select(pl.col("t") // self._pane, "g").n_unique()
-        return super().joins(group, following) and partials <= self._most
+        return super().merge(pages) if partials <= self._most else None
+
+    def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Done[Mapping[PaneKernel, Folded]]:
+        done = super().fold(page, kernels)
+        self.partials += [folded.partials.height for folded in done.value.values()]
+        return done
 
 
-def test_no_more_are_taken_than_have_room_for_what_they_come_down_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    partials, fold = list[int](), ArrowPage.fold
-
-    def spy(self: ArrowPage, kernel: PaneKernel) -> Folded:
-        folded = fold(self, kernel)
-        partials.append(folded.partials.height)
-        return folded
-
-    monkeypatch.setattr(ArrowPage, "fold", spy)
+def test_no_more_are_taken_than_have_room_for_what_they_come_down_to() -> None:
     # Each page has one pane with two groups; sixteen together would be cheapest.
     sample = pl.DataFrame({"t": [0], "g": ["a"]})
     pages = [pl.DataFrame({"t": [10 * n] * 4, "g": ["a", "b"] * 2}) for n in range(20)]
     plan = arrow_plan(sample, 10, 10, group_by=["g"], disorder=bounded(0), n="count(*)")
-    script = Script(plan, batch_pages=True, pages=Narrow(pane=10, most=6))
+    narrow = Narrow(pane=10, most=6)
+    script = Script(plan, batch_pages=True, pages=ArrowPages(here=narrow))
     taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
     taking._cost, taking._clock = {1: 4.0, 4: 2.0, 16: 1.0, 32: 9.0}, count(step=1_000.0).__next__
     taking._groups = 1
     for number, rows in enumerate(pages):
-        script.executor.admit(source_label("s"), ArrowPage(rows, number, 0, "t"))
+        script.executor.admit(source_label("s"), arrow_page(rows, number, 0, "t"))
     script.executor.run_until_idle()
     script.drain()
-    assert partials == [6] * 6 + [4]
+    assert narrow.partials == [6] * 6 + [4]
     assert [row["n"] for row in finals(script.results)] == [2] * 40
 
 
@@ -189,7 +192,7 @@ def test_windows_are_right_however_pages_are_taken(
     source._taking._cost = {1: 4.0, 2: 2.0, 4: 1.0}  # type: ignore[attr-defined]
     while number < len(stream.pages):
         for rows in stream.pages[number : number + bursts[number % len(bursts)]]:
-            script.executor.admit(source_label("s"), ArrowPage(rows, number, 0, "t"))
+            script.executor.admit(source_label("s"), arrow_page(rows, number, 0, "t"))
             number += 1
         script.executor.run_until_idle()
     script.drain()

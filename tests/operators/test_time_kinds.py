@@ -22,7 +22,7 @@ from slackwater.progress.clock import ManualClock
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.progress.time_kinds import UNSTAMPED
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ArrowPage, ListSink, Script
+from slackwater.testing import ListSink, Script, arrow_page
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
@@ -247,7 +247,7 @@ def restarted(
 
 
 def give(executor: Executor, stream: str, number: int, i: int) -> None:
-    page = ArrowPage(frame([[0, "x", 0, 0.0, i]]), number, executor.clock.now(), UNSTAMPED)
+    page = arrow_page(frame([[0, "x", 0, 0.0, i]]), number, executor.clock.now(), UNSTAMPED)
     executor.admit(source_label(stream), page)
 
 

@@ -14,7 +14,8 @@ import slackwater as sw
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
 from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.page import PartialsTooLarge
+from slackwater.operators.backend import PartialsTooLarge
+from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.union import Union
 from slackwater.operators.window_aggregate import WindowAggregate
@@ -24,7 +25,7 @@ from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.window_losses import WindowLosses
-from slackwater.testing import ArrowPage, ListSink, Script
+from slackwater.testing import ListSink, Script, arrow_page
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
@@ -53,8 +54,8 @@ def sent(operator: Union, inputs: list[Queue]) -> list[Any]:
     return out
 
 
-def page(number: int = 0) -> ArrowPage:
-    return ArrowPage(ROW, number, 0, "t")
+def page(number: int = 0) -> Page:
+    return arrow_page(ROW, number, 0, "t")
 
 
 def beat(tick: int) -> Punctuation:
@@ -256,10 +257,10 @@ def test_a_page_of_another_stream_with_the_same_number_keeps_nobody_waiting() ->
     executor = Executor(ManualClock(), pages=ArrowPages())
     add_query(executor, "gone", plan(windows(A, 10, 10)), ListSink())
     add_query(executor, "stays", plan(windows(union(A, B), 10, 10)), ListSink())
-    executor.admit("source:a", ArrowPage(frame([[1]]), 0, 0, "t"))
+    executor.admit("source:a", arrow_page(frame([[1]]), 0, 0, "t"))
     node = executor.graph.nodes["source:a"]
     executor._cycle.run(node)
-    executor.admit("source:b", ArrowPage(frame([[1]]), 0, 0, "t"))
+    executor.admit("source:b", arrow_page(frame([[1]]), 0, 0, "t"))
     executor._cycle.run(executor.graph.nodes["source:b"])
     for queue in executor.graph.nodes["stays/union0"].inputs[:1]:
         queue.pop()  # as if the page of a had been dropped
@@ -275,10 +276,10 @@ def test_a_page_of_another_stream_with_the_same_number_keeps_nobody_waiting() ->
 def test_a_union_that_comes_later_is_told_what_a_quiet_stream_has_said() -> None:
     executor, sink = Executor(ManualClock(), pages=ArrowPages()), ListSink()
     add_query(executor, "first", plan(windows(B, 10, 10)), ListSink())
-    executor.admit("source:b", ArrowPage(frame([[50]]), 0, 0, "t"))
+    executor.admit("source:b", arrow_page(frame([[50]]), 0, 0, "t"))
     executor.run_until_idle()
     add_query(executor, "later", plan(windows(where(union(A, B), "t > 0"), 10, 10)), sink)
-    executor.admit("source:a", ArrowPage(frame([[5], [45]]), 0, 0, "t"))
+    executor.admit("source:a", arrow_page(frame([[5], [45]]), 0, 0, "t"))
     executor.run_until_idle()
     assert [(r["window_start"], r["n"]) for r in sink.rows] == [(0, 1)], "stream b has been at 49 for long"
 
@@ -286,8 +287,8 @@ def test_a_union_that_comes_later_is_told_what_a_quiet_stream_has_said() -> None
 def test_the_end_for_now_closes_the_windows_of_the_stream_that_is_ahead() -> None:
     executor, sink = Executor(ManualClock(), pages=ArrowPages()), ListSink()
     add_query(executor, "q", plan(windows(union(A, B, C), 10, 5)), sink)
-    executor.admit("source:a", ArrowPage(frame([[3], [95]]), 0, 0, "t"))
-    executor.admit("source:b", ArrowPage(frame([[12]]), 0, 0, "t"))
+    executor.admit("source:a", arrow_page(frame([[3], [95]]), 0, 0, "t"))
+    executor.admit("source:b", arrow_page(frame([[12]]), 0, 0, "t"))
     executor.run_until_idle()
     executor.drain(for_good=False)
     rows = frame([[3], [95], [12]])

@@ -25,7 +25,7 @@ ROWS = frame([[1, "a"], [2, "7"], [3, None], [4, "7"]])
 
 def matching(groups: pl.DataFrame, where: str) -> pl.DataFrame:
     check_condition_text(where)
-    return groups[ArrowPages().matching(groups, where)]
+    return groups[ArrowPages().here.matching(groups, where)]
 
 
 def by_group() -> Script:
@@ -69,9 +69,9 @@ def test_what_is_no_condition_on_one_group_is_refused(where: str) -> None:
 def test_a_refusal_says_what_to_write() -> None:
     plan = arrow_plan(SAMPLE, 10, 10, group_by=["g"], n="count(*)")
     with pytest.raises(QueryError, match=r"MAX\(g\) cannot be used here; write a plain condition .*\(g\), as in"):
-        read_prod(plan, ProdRequest(where="max(g) = g"), ArrowPages())
+        read_prod(plan, ProdRequest(where="max(g) = g"), ArrowPages().here)
     with pytest.raises(QueryError, match=r"where=5\): that is no condition"):
-        read_prod(plan, ProdRequest(where=5), ArrowPages())  # type: ignore[arg-type]
+        read_prod(plan, ProdRequest(where=5), ArrowPages().here)  # type: ignore[arg-type]
 
 
 def test_a_prod_whose_condition_fails_on_the_groups_is_counted_and_harms_nobody() -> None:

@@ -11,7 +11,7 @@ from slackwater.engine.settings import QuerySettings
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import SystemClock
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import ArrowPage, ListSink, arrow_plan
+from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from tests.kit.streams import SAMPLE, frame
 
@@ -66,7 +66,7 @@ def test_early_answers_and_a_timeout_come_after_a_step_back(step: int) -> None:
     )
     add_query(executor, "q", plan, sink, QuerySettings(early=sw.early(every="20 seconds")))
     rows = frame([[START, "a"], [START + 12 * SECOND, "a"]])
-    executor.admit("source:s", ArrowPage(rows, 0, machine.clock.now(), "t"))
+    executor.admit("source:s", arrow_page(rows, 0, machine.clock.now(), "t"))
     executor.run_until_idle()
     machine.wall += step
     for _ in range(2):

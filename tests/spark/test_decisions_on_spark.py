@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.plan.steps import Where
-from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.memory_budget import MemoryBudget
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import arrived
@@ -27,15 +27,15 @@ def test_a_page_is_held_in_memory_or_saved(
 ) -> None:
     rows, pages = (
         pl.DataFrame({"i": range(100), "t": range(100)}).to_arrow(),
-        SparkPages(spark, StorageDir.of(tmp_path)),
+        SparkPages(SparkBackend(spark, StorageDir.of(tmp_path))),
     )
     node = plan(A, {"a": sw.bounded(0)})
-    whole = arrived(spark.createDataFrame(rows), node, 3, 0, TaskLayout(), pages, size=rows.nbytes)  # type: ignore[arg-type]
+    whole = arrived(spark.createDataFrame(rows), node, 3, 0, size=rows.nbytes)  # type: ignore[arg-type]
     with logged(caplog):
-        held = whole.with_step(Where("i % 5 = 0")).held()
-        pages.room = MemoryBudget(memory=10)
-        whole.with_step(Where("i % 5 = 0")).held()
-    assert decisions(caplog, "page.held") == [{"page": 3, "rows": 20, "bytes": held.bytes}]
+        held = pages.materialize(whole.with_step(Where("i % 5 = 0")))
+        pages.spark.room = MemoryBudget(memory=10)
+        pages.materialize(whole.with_step(Where("i % 5 = 0")))
+    assert decisions(caplog, "page.held") == [{"page": 3, "rows": 20, "bytes": held.size}]
     (saved,) = decisions(caplog, "page.saved")
     assert saved["page"] == 3
 
@@ -44,7 +44,7 @@ def test_the_rows_of_a_join_are_written_by_spark_once_pages_are_large(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cell_files, "SMALL", 3)
-    cells = cell_files.CellFiles(StorageDir.of(tmp_path), SparkPages(spark, StorageDir.of(tmp_path)), 10)
+    cells = cell_files.CellFiles(StorageDir.of(tmp_path), SparkBackend(spark, StorageDir.of(tmp_path)), 10)
     rows = spark.range(5).selectExpr("id", "id AS __time")
     with logged(caplog):
         assert sum(file.rows for file in cells.write(rows)) == 5

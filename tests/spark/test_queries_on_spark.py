@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 import slackwater as sw
 from slackwater.operators.payload import Staged
-from slackwater.spark.backend import spark_page, staging
+from slackwater.spark.backend import staging
+from slackwater.spark.backend import work as work_module
 from slackwater.spark.backend.layout import TaskLayout
 from tests.kit.kept_rows import KeptRows
 
@@ -243,7 +244,7 @@ def test_large_early_results_behind_a_projection_keep_their_columns(
         staged.append(staging.stage(*args))
         return staged[-1]
 
-    monkeypatch.setattr(spark_page, "stage", stage)
+    monkeypatch.setattr(work_module, "stage", stage)
     with sw.Session(spark) as s:
         many = spark.range(2 * 1_010).selectExpr("id % 1010 AS k", "id DIV 1010 * 10 + 1 AS t")
         many = many.selectExpr("*", "timestamp_seconds(t) AS at")

@@ -18,14 +18,15 @@ from pyspark.sql.types import LongType
 import slackwater as sw
 from slackwater.errors import RunError
 from slackwater.operators import sink as sink_operator
+from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.steps import Select, Where
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.files import Files
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import by_reference
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.sinks.sinks import CallableSink
 from slackwater.spark.storage.storage_dir import StorageDir
 
@@ -260,15 +261,15 @@ def test_a_page_without_rows_says_nothing(spark: SparkSession, tmp_path: Path, p
     assert list(calm.commits) == [0, 1] and all(len(rows) == 10 for rows in calm.commits.values())
 
 
-def page(spark: SparkSession, root: Path, **of: Any) -> SparkPage:
+def page(spark: SparkSession, root: Path, **of: Any) -> tuple[SparkPages, Page]:
     give(root / "in")
     paths = tuple(str(root / "in" / f"{f}.parquet") for f in range(FILES))
     schema = spark.createDataFrame([], SCHEMA).schema.json()
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **of)
     files = Files("parquet", (), schema, paths, 1000)
-    return by_reference(
-        files, node, 3, 7, "spool/rows/3", SparkPages(spark, StorageDir.of(root / "j")), ["t", "k", "v"]
-    )
+    needs = frozenset({"total", "sketch"})
+    made = by_reference(files, node, 3, 7, "spool/rows/3", ["t", "k", "v"], needs)
+    return SparkPages(SparkBackend(spark, StorageDir.of(root / "j"))), made
 
 
 @pytest.mark.parametrize("of", [{}, {"source": "k"}, {"punctuation": "CASE WHEN t IS NULL THEN v END"}], ids=str)
@@ -276,18 +277,16 @@ def page(spark: SparkSession, root: Path, **of: Any) -> SparkPage:
 def test_the_statistics_are_those_of_a_job_of_their_own(
     spark: SparkSession, tmp_path: Path, of: dict[str, str], known: bool
 ) -> None:
-    given, other = page(spark, tmp_path, **of), page(spark, tmp_path, **of)
-    for each in (given, other):
-        each.expect(frozenset({"total", "sketch"}), 11)
+    (pages, given), (others, other) = page(spark, tmp_path, **of), page(spark, tmp_path, **of)
     if known:
-        given.measure()
+        pages.measure(given)
     filtered = given.with_step(Where("v > 105")).with_step(Select((("w", "v + 1"),)))
-    recipe = filtered.recipe()
+    recipe = pages.recipe(filtered)
     assert recipe is not None and recipe.rows == 24
-    assert rows_of(given.origin.pages.made(recipe)) == [(v + 1,) for v in sorted(filtered_values(), key=_as_shown)]
-    made, expected = given.arrival(), other.measure()
+    assert rows_of(pages.spark.made(recipe)) == [(v + 1,) for v in sorted(filtered_values(), key=_as_shown)]
+    made, expected = pages.arrival(given), others.measure(other)
     assert made is not None and made.saved() == expected.saved()
-    everything = given.with_step(Select((("v", "v"),))).recipe()
+    everything = pages.recipe(given.with_step(Select((("v", "v"),))))
     assert everything is not None and everything.rows == 10 * FILES, "rows that only say how far time is count too"
 
 

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 #: A life is too short for Spark to have even expressions compiled. What it dies of is not in there.
 INTERPRETED = "-Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
-ARRIVAL, WORK = "Ingest._batch", ("SparkPage.fold", "SparkPage.spill", "JoinCells.add")
+ARRIVAL, WORK = "Ingest._batch", ("Work.fold", "Work.spill", "JoinCells.add")
 
 
 def make_input(root: Path) -> None:

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import QueryError
-from slackwater.operators.page import PartialsTooLarge
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.operators.backend import PartialsTooLarge
+from slackwater.spark.backend.work import Work
 from slackwater.spark.state import spilled_records
 from tests.kit.windows import window_of
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
@@ -197,8 +197,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
 ) -> None:
     write_pages(tmp_path / "in")
 
-    def refuse(page: SparkPage, kernel: object) -> None:
-        page.origin.measure()
+    def refuse(work: Work, columns: object, limit: object) -> None:
         raise PartialsTooLarge
 
     def answer() -> tuple[str, list[dict[str, Any]]]:
@@ -209,7 +208,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
             return run.metrics()["store"], run.results().drop_columns(["emitted_at"]).to_pylist()
 
     kind, resident = answer()
-    monkeypatch.setattr(SparkPage, "rows_of", refuse)
+    monkeypatch.setattr(Work, "collect", refuse)
     spilled_kind, spilled = answer()
     assert (kind, spilled_kind) == ("resident", "spilled")
     columns = ("window_end", *AGGREGATES)

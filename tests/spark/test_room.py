@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections import deque
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -15,12 +13,12 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.engine.build import source_label
+from slackwater.operators.page import Page
 from slackwater.plan.steps import Where
-from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.memory_budget import LENT, MOST_PAGES, MemoryBudget, hold, read_size
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import arrived
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.storage.storage_dir import StorageDir
 from tests.kit.streams_of_samples import A, plan
 
@@ -87,34 +85,36 @@ def test_python_looks_for_what_it_needs_no_more_after_much_was_handed_to_java() 
         gc.enable()
 
 
-def page(spark: SparkSession, folder: Path) -> SparkPage:
+def page(spark: SparkSession, folder: Path) -> tuple[SparkPages, Page]:
     rows = pl.DataFrame({"i": range(100), "t": range(100)}).to_arrow()
     node = plan(A, {"a": sw.bounded(0)})
     frame = spark.createDataFrame(rows)
-    return arrived(frame, node, 0, 0, TaskLayout(), SparkPages(spark, StorageDir.of(folder)), size=rows.nbytes)  # type: ignore[arg-type]
+    whole = arrived(frame, node, 0, 0, size=rows.nbytes)  # type: ignore[arg-type]
+    return SparkPages(SparkBackend(spark, StorageDir.of(folder))), whole
 
 
 @pytest.mark.spark
 def test_what_is_left_of_a_page_is_held_in_memory_while_it_is_needed(spark: SparkSession, tmp_path: Path) -> None:
-    whole = page(spark, tmp_path)
-    assert whole.held() is whole, "nothing would be freed"
-    room, kept = whole.origin.pages.room, whole.with_step(Where(KEEP)).held()
-    assert kept.kept and kept.rows == 20 and room.held == kept.bytes == 20 * 4 * 8, (
+    pages, whole = page(spark, tmp_path)
+    assert pages.materialize(whole) is whole, "nothing would be freed"
+    room, kept = pages.spark.room, pages.materialize(whole.with_step(Where(KEEP)))
+    assert kept.held and kept.count == 20 and room.held == kept.size == 20 * 4 * 8, (
         "three columns, and a row itself"
     )
-    assert whole.arrival() is not None and whole.rows == 100, "the source learns from it as ever"
-    assert kept.payload().num_rows == 20  # type: ignore[union-attr]
-    saved = kept.save()
-    assert kept.saved == saved
-    plan = kept.frame._jdf.queryExecution().logical()
+    assert pages.arrival(whole) is not None and pages.rows(whole) == 100, "the source learns from it as ever"
+    pages.hold(kept)
+    assert pages.payload(kept).num_rows == 20  # type: ignore[union-attr]
+    saved = pages.write(kept)
+    assert saved.held and saved.durable and not kept.durable
+    plan = pages.spark.work(saved).frame._jdf.queryExecution().logical()
     assert plan.children().isEmpty(), "nothing is known of the rows that they were made of"
     rdd = plan.rdd()
     assert rdd.getStorageLevel().useMemory() and not rdd.getStorageLevel().deserialized()
-    del kept, saved
-    gc.collect()
-    assert room.held == 0 and len(room._gone) == 1
-    room.free()
-    assert not room._gone and not rdd.getStorageLevel().useMemory()
+    pages.hold(saved)
+    pages.release(kept)
+    assert room.held, "the page that was saved has its rows there, too"
+    pages.release(saved)
+    assert room.held == 0 and not rdd.getStorageLevel().useMemory()
 
 
 @pytest.mark.spark
@@ -129,11 +129,11 @@ def test_what_rows_take_is_known_from_what_is_in_them(spark: SparkSession) -> No
 
 @pytest.mark.spark
 def test_beyond_the_budget_it_goes_to_files(spark: SparkSession, tmp_path: Path) -> None:
-    whole = page(spark, tmp_path)
-    whole.origin.pages.room = MemoryBudget(memory=10)
-    kept = whole.with_step(Where(KEEP)).held()
-    assert kept.saved is not None and not kept.kept
-    assert kept.payload().num_rows == 20  # type: ignore[union-attr]
+    pages, whole = page(spark, tmp_path)
+    pages.spark.room = MemoryBudget(memory=10)
+    kept = pages.materialize(whole.with_step(Where(KEEP)))
+    assert kept.durable and not kept.held
+    assert pages.payload(kept).num_rows == 20  # type: ignore[union-attr]
 
 
 @pytest.mark.spark
@@ -158,17 +158,3 @@ def test_chain_holds_filtered_pages_and_answers_the_same(
         assert source_label("rows") in executor.graph
         assert run.metrics()["memory_bytes"] == 0
     assert any(held) == bool(memory)
-
-
-def test_two_threads_may_free_at_once() -> None:
-    class Taken(deque[Any]):
-        """Another thread takes the last one between the look and the grasp."""
-
-        def popleft(self) -> Any:
-            self.clear()
-            return super().popleft()
-
-    room = MemoryBudget()
-    room._gone = Taken(["a frame"])
-    room.free()
-    assert not room._gone

@@ -11,13 +11,13 @@ from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from slackwater.operators.page import Page
 from slackwater.plan.nodes import MapNode, RollingNode, StreamNode, WindowNode
 from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.pages import SparkPages
-from slackwater.spark.backend.scan import arrived, load
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.scan import arrived
 from slackwater.spark.ingest.spool import Spool
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import arrow_plan
@@ -34,7 +34,7 @@ def reads(spark: SparkSession) -> Accumulator[int]:
     return spark.sparkContext.accumulator(0)
 
 
-def page_of(spark: SparkSession, reads: Accumulator[int], folder: Path) -> SparkPage:
+def page_of(spark: SparkSession, reads: Accumulator[int]) -> Page:
     """A page that counts each row that is read."""
 
     def read(part: Iterator[int]) -> Iterator[tuple[int, str, int, float, int]]:
@@ -44,55 +44,66 @@ def page_of(spark: SparkSession, reads: Accumulator[int], folder: Path) -> Spark
 
     frame = spark.createDataFrame(spark.sparkContext.parallelize(range(ROWS), 2).mapPartitions(read), SCHEMA)
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), source="g")
-    return arrived(frame, node, 3, 7, TaskLayout(), SparkPages(spark, StorageDir.of(folder)))
+    return arrived(frame, node, 3, 7)
 
 
-def spool(page: SparkPage) -> int:
-    Spool("rows", page.origin.pages).put(page)
-    return load(page.origin.pages, next(Spool("rows", page.origin.pages).waiting(None))).frame.count()
+def written(pages: SparkPages, page: Page) -> int:
+    return pages.spark.work(pages.write(page)).frame.count()
 
 
-def mapped(page: SparkPage) -> int:
+def mapped(pages: SparkPages, page: Page) -> int:
     made = arrow_plan(SAMPLE, map=(lambda rows: rows.select(["i"]), pa.schema([("i", pa.int64())])))
     assert isinstance(made, MapNode)
-    return page.map(made.step).frame.count()
+    return pages.spark.work(pages.materialize(page.with_step(made.step))).frame.count()
 
 
-def rows_of_windows_for_each_row(page: SparkPage) -> int:
+def rows_of_windows_for_each_row(pages: SparkPages, page: Page) -> int:
     made = arrow_plan(SAMPLE, range=10, group_by=["g"], n="count(*)")
     assert isinstance(made, RollingNode)
-    return page.rows_of(made.kernel).height
+    return pages.rows_of(page, made.kernel).height
 
 
-def spilled(page: SparkPage) -> int:
+def spilled(pages: SparkPages, page: Page) -> int:
     made = arrow_plan(SAMPLE, range=10, slide=10, group_by=["g"], n="count(*)")
     assert isinstance(made, WindowNode)
-    place = page.origin.pages.root.child("spilled")
-    page.spill(made.kernel, place)
-    return int(page.origin.pages.spark.read.parquet(place.address).agg({"__rows": "sum"}).first()[0])  # type: ignore[index]
+    place = pages.spark.root.child("spilled")
+    with pages.at_work(page) as work:
+        work.spill(made.kernel, place)
+    return int(pages.spark.spark.read.parquet(place.address).agg({"__rows": "sum"}).first()[0])  # type: ignore[index]
 
 
-def spilled_rows(page: SparkPage) -> int:
+def spilled_rows(pages: SparkPages, page: Page) -> int:
     made = arrow_plan(SAMPLE, range=10, group_by=["g"], n="count(*)")
-    place = page.origin.pages.root.child("spilled")
-    page.spill_rows(made.kernel, 10, place)
-    return page.origin.pages.spark.read.parquet(place.address).count()
+    place = pages.spark.root.child("spilled")
+    with pages.at_work(page) as work:
+        work.spill_rows(made.kernel, 10, place)
+    return pages.spark.spark.read.parquet(place.address).count()
 
 
-@pytest.mark.parametrize("work", [spool, mapped, rows_of_windows_for_each_row, spilled, spilled_rows])
+@pytest.mark.parametrize("work", [written, mapped, rows_of_windows_for_each_row, spilled, spilled_rows])
 @pytest.mark.parametrize("where", ["i % 2 = 0", pytest.param(None, marks=pytest.mark.long)])
 def test_the_rows_of_a_page_are_read_once(
     spark: SparkSession,
     reads: Accumulator[int],
     tmp_path: Path,
     where: str | None,
-    work: Callable[[SparkPage], int],
+    work: Callable[[SparkPages, Page], int],
 ) -> None:
-    page = page_of(spark, reads, tmp_path)
-    page = page if where is None else page.with_step(Where(where))
-    assert work(page) == (ROWS if where is None else ROWS // 2)
+    pages, whole = SparkPages(SparkBackend(spark, StorageDir.of(tmp_path))), page_of(spark, reads)
+    page = whole if where is None else whole.with_step(Where(where))
+    assert work(pages, page) == (ROWS if where is None else ROWS // 2)
     assert reads.value == ROWS
-    arrival = page.arrival()
+    arrival = pages.arrival(page)
     assert arrival is not None and (arrival.rows, arrival.lowest, arrival.highest) == (ROWS, 0, ROWS - 1)
     assert arrival.sources is not None and arrival.sources.rows.tolist() == [30, 30, 30]
-    assert not page.origin.source.is_cached, "what was kept is given back"
+    assert not pages.spark.work(whole).rows.source.is_cached, "what was kept is given back"
+
+
+def test_a_page_that_goes_to_the_spool_is_read_once(
+    spark: SparkSession, reads: Accumulator[int], tmp_path: Path
+) -> None:
+    backend = SparkBackend(spark, StorageDir.of(tmp_path))
+    Spool("rows", backend).put(page_of(spark, reads))
+    (found,) = Spool("rows", backend).waiting(None)
+    assert backend.work(found).frame.count() == reads.value == ROWS
+    assert found.arrival is not None and found.arrival.rows == ROWS

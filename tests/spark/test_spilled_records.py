@@ -21,14 +21,13 @@ from hypothesis import strategies as st
 from slackwater.columns import CELL
 from slackwater.engine.settings import QuerySettings
 from slackwater.operators.record_store import ResidentRecords
-from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.state import spilled_records
 from slackwater.spark.state.spilled_records import SpilledRecords
 from slackwater.spark.storage import journal_files
-from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import script as script_module
 from slackwater.testing.stores import ArrowStores
 from tests.kit.faults import Fate, World
+from tests.kit.spilling import SpillingPages
 from tests.kit.streams import Stream, frame, unbounded_streams
 from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed, plan
 
@@ -36,10 +35,9 @@ from tests.windows.test_rolling import CHEAP, GROUPS, KINDS, assert_undisturbed,
 @contextmanager
 def spilling(folder: Path, cell_rows: int, limit: int = 0, most_cells: int = 2) -> Iterator[None]:
     """Scripts spill from the limit on, into cells of about so many rows."""
-    pages = SparkPages(None, StorageDir.of(folder))  # type: ignore[arg-type]
 
     def spill(self: ArrowStores, label: str, resident: ResidentRecords) -> SpilledRecords:
-        return SpilledRecords(label, resident, pages)
+        return SpilledRecords(label, resident, SpillingPages(folder, self._pages))
 
     with (
         mock.patch.object(script_module, "QuerySettings", partial(QuerySettings, resident_limit=limit)),
@@ -130,7 +128,7 @@ def test_cells_become_wider_when_a_page_would_fall_into_too_many(tmp_path: Path)
         for number in range(len(pages)):
             script = world.start(Fate())
             world._give(script, number)
-            widths.append(script.executor.graph.nodes["q/window"].operator._store._width)
+            widths.append(script.executor.graph.nodes["q/window"].operator._lanes[0].store._width)
         script = world.live(Fate())
     assert script is not None
     assert_undisturbed(world, script)

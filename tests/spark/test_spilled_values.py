@@ -19,16 +19,18 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.aggregates.parse import parse_aggregate
-from slackwater.operators.page import Folded
+from slackwater.operators.backend import Folded
 from slackwater.operators.pane_store import ResidentPanes
 from slackwater.operators.payload import Staged
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, LONGEST_SPAN, TimeDomain
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.state.spilled_panes import SpilledPanes
 from slackwater.spark.storage.embedded import private_copy
 from slackwater.spark.storage.storage_dir import StorageDir
-from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing import arrow_page
+from slackwater.testing.pages import ArrowPages
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import result_schema
@@ -97,7 +99,7 @@ def answers(table: pa.Table) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def pages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkPages:
-    return SparkPages(private_copy(spark), StorageDir.of(tmp_path_factory.mktemp("pages")))
+    return SparkPages(SparkBackend(private_copy(spark), StorageDir.of(tmp_path_factory.mktemp("pages"))))
 
 
 @settings(max_examples=6, deadline=None)
@@ -111,12 +113,13 @@ def test_spilled_windows_are_exact(pages: SparkPages, rows: list[Row], length: i
     resident = ResidentPanes(kernel, schema)
     resident.ring.add(folded(kernel, rows).partials, Closed())
     spilled = SpilledPanes("q", ResidentPanes(kernel, schema), TimeDomain.SEQUENCE, pages)
-    spilled._add(spilled._files.write_frame(pages.spark.createDataFrame(folded(kernel, rows).partials.to_arrow())))
+    partials = pages.spark.spark.createDataFrame(folded(kernel, rows).partials.to_arrow())
+    spilled._add(spilled._files.write_frame(partials))
     end = Closed().advanced(spec, Heartbeat.END, None)
     ours, theirs = spilled.results(Closed(), end, 0), resident.results(Closed(), end, 0)
     assert ours is not None and theirs is not None
     assert isinstance(ours.payload, Staged) and isinstance(theirs.payload, pa.Table)
-    place = pages.root.child(ours.payload.location)
+    place = pages.spark.root.child(ours.payload.location)
     wanted = recomputed(spec, rows)
     assert answers(theirs.payload) == wanted
     assert answers(pq.read_table(place.path)) == wanted
@@ -124,7 +127,7 @@ def test_spilled_windows_are_exact(pages: SparkPages, rows: list[Row], length: i
 
 def folded(kernel: PaneKernel, rows: list[Row]) -> Folded:
     kinds = {"t": pl.Int64(), "w": pl.Decimal(38, 10), "x": pl.Decimal(20, 18)}
-    return ArrowPage(pl.DataFrame(rows, schema=kinds, orient="row"), 0, 0, time="t").fold(kernel)
+    return ArrowPages().fold(arrow_page(pl.DataFrame(rows, schema=kinds, orient="row"), 0, 0, time="t"), kernel)
 
 
 def test_rows_too_far_out_count_as_rows_without_a_time(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,15 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.engine.loop import Loop
-from slackwater.operators.page import Folded, Page
+from slackwater.operators.backend import Folded
+from slackwater.operators.page import Page
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.layout import TaskLayout
 from slackwater.spark.backend.locations.files import Files
 from slackwater.spark.backend.one_task import SideBySide
-from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import by_reference
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.work import Work
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import PaneKernel
 from tests.kit.windows import window_of
@@ -257,14 +258,14 @@ def test_pages_taken_together_are_worked_on_side_by_side(
 def test_no_more_pages_are_taken_than_have_room_for_what_they_come_down_to(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    source, folds, fold = tmp_path / "source", list[int](), SparkPage.fold
+    source, folds, fold = tmp_path / "source", list[int](), Work.fold
 
-    def spy(self: SparkPage, kernel: PaneKernel) -> Folded:
+    def spy(self: Work, kernel: PaneKernel) -> Folded:
         folds.append(self.files)
         return fold(self, kernel)
 
-    monkeypatch.setattr(SparkPage, "fold", spy)
-    monkeypatch.setattr("slackwater.spark.backend.pages._MOST_PARTIALS", most)
+    monkeypatch.setattr(Work, "fold", spy)
+    monkeypatch.setattr("slackwater.spark.backend.backend._MOST_PARTIALS", most)
     work_when_all_wait(monkeypatch, 8)
     source.mkdir()
     rows_in_files = write_files(source, files=8)
@@ -309,17 +310,18 @@ def test_a_map_of_pages_taken_together_has_a_task_for_each_core(
 def test_pages_are_taken_together_as_long_as_what_they_come_down_to_fits(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pages = SparkPages(spark, StorageDir.of(tmp_path))
+    backend = SparkBackend(spark, StorageDir.of(tmp_path))
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5))
     schema = spark.createDataFrame([], "t BIGINT").schema.json()
 
-    def page(number: int) -> SparkPage:
-        return by_reference(Files("parquet", (), schema, (f"{number}",), 1), node, number, 0, "x", pages, ["*"])
+    def page(number: int) -> Page:
+        return by_reference(Files("parquet", (), schema, (f"{number}",), 1), node, number, 0, "x", ["*"])
 
-    group = [page(number) for number in range(3)]
-    assert pages.joins(group, page(3))
-    most = pages._most_partials
-    pages.shape("rows").folded(files=2, size=most / 2)
-    assert pages.joins(group, page(3))  # four quarters
-    pages.shape("rows").folded(files=2, size=most)
-    assert not pages.joins(group, page(3)) and pages.joins(group[:1], page(3))
+    group = [page(number) for number in range(4)]
+    whole = backend.merge(group)
+    assert whole is not None and whole.origin == group[-1].origin
+    most, layout = backend._most_partials, backend.work(whole).shape
+    layout.folded(files=2, size=most / 2)
+    assert backend.merge(group) == whole  # four quarters
+    layout.folded(files=2, size=most)
+    assert backend.merge(group) is None and backend.merge(group[:2]) is not None

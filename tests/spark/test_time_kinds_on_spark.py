@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.operators.page import Page
 from slackwater.plan.steps import Where
 from slackwater.spark.api.declare import stream_node
-from slackwater.spark.backend.layout import TaskLayout
-from slackwater.spark.backend.origin import stamp_sql
+from slackwater.spark.backend.backend import SparkBackend
+from slackwater.spark.backend.compile import stamp_sql
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import arrived
 from slackwater.spark.ingest.spool import Spool
@@ -88,21 +89,22 @@ def test_a_page_from_the_spool_is_stamped_at_its_admission_and_keeps_that_in_the
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """It was saved before it was admitted, without a stamp; the journal finds the same files with it."""
-    pages = SparkPages(spark, StorageDir.of(tmp_path))
+    backend = SparkBackend(spark, StorageDir.of(tmp_path))
     rows = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3)], "g STRING, v BIGINT")
     node = stream_node("a", rows, sw.internal(), "g", None)
-    put = Spool("a", pages).put(arrived(rows, node, 0, 5, TaskLayout(), pages))
-    admitted = pages.load(put).stamped(1_000)
-    again = pages.load(json.loads(json.dumps(admitted.saved)))
+    put = Spool("a", backend).put(arrived(rows, node, 0, 5))
+    admitted = put.stamped(1_000)
+    again = Page.from_json(json.loads(json.dumps(admitted.to_json())))
     for page in (admitted, again, admitted.with_step(Where("v > 1")), again.stamped(1_000)):
-        arrival = page.measure()
+        arrival = SparkPages(backend).measure(page)
         assert (arrival.rows, arrival.missing, arrival.lowest, arrival.highest) == (3, 0, 1_000, 1_000)
+        assert arrival.sources is not None
         assert (arrival.sources.rows.tolist(), arrival.sources.highest.tolist()) == ([2, 1], [1_000, 1_000])
-    assert [r["__time"] for r in again.frame.collect()] == [1_000] * 3
-    assert again.payload().column_names == ["g", "v"]
-    fresh = arrived(rows, node, 0, 5, TaskLayout(), pages)
-    assert fresh.with_step(Where("v > 1")).stamped(2_000).payload().num_rows == 2
-    assert fresh.arrival() is not None, "who waits for the arrival of the page as it came learns of it"
+    assert [r["__time"] for r in backend.work(again).frame.collect()] == [1_000] * 3
+    pages, fresh = SparkPages(backend), arrived(rows, node, 0, 5)
+    assert pages.payload(again).column_names == ["g", "v"]  # type: ignore[union-attr]
+    assert pages.payload(fresh.with_step(Where("v > 1")).stamped(2_000)).num_rows == 2  # type: ignore[union-attr]
+    assert pages.arrival(fresh) is not None, "who waits for the arrival of the page as it came learns of it"
 
 
 def test_a_stamp_is_no_part_of_the_code_that_spark_compiles(spark: SparkSession) -> None:

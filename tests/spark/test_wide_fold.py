@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,21 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.columns import PANE, ROWS
-from slackwater.operators.page import Folded, PartialsTooLarge
+from slackwater.operators.backend import Folded, PartialsTooLarge
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.steps import Where
+from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
-from slackwater.spark.backend import spark_page
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.layout import Layout, TaskLayout
 from slackwater.spark.backend.locations.files import Files
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import arrived, by_reference
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.backend.statistics import glance
 from slackwater.spark.backend.wide_fold import WideFold
 from slackwater.spark.backend.wide_sql import WideSql
+from slackwater.spark.backend.work import Work
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
@@ -81,16 +83,20 @@ def rows(seed: int, count: int) -> pl.DataFrame:
     return frame.cast(kinds)  # type: ignore[arg-type]
 
 
-def page(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) -> SparkPage:
+TOTAL, GLANCE = frozenset({"total"}), frozenset({"glance"})
+
+
+def page(
+    spark: SparkSession, folder: Path, frame: pl.DataFrame, needs: frozenset[str] = TOTAL, **stream: Any
+) -> Work:
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
-    made = arrived(
-        spark.createDataFrame(frame.to_arrow()), node, 0, 7, TaskLayout(), SparkPages(spark, StorageDir.of(folder))
-    )
-    made.expect(frozenset({"total"}))
-    return made
+    made = arrived(spark.createDataFrame(frame.to_arrow()), node, 0, 7)
+    return SparkBackend(spark, StorageDir.of(folder)).work(replace(made, needs=needs))
 
 
-def of_files(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: Any) -> SparkPage:
+def of_files(
+    spark: SparkSession, folder: Path, frame: pl.DataFrame, needs: frozenset[str] = TOTAL, **stream: Any
+) -> Work:
     """The same page as one of three files, that times of one pane are in more than one of."""
     place = folder / f"{uuid.uuid4().hex}"
     place.mkdir()
@@ -99,9 +105,15 @@ def of_files(spark: SparkSession, folder: Path, frame: pl.DataFrame, **stream: A
     paths = tuple(str(file) for file in sorted(place.iterdir()))
     files = Files("parquet", (), spark.createDataFrame(frame.to_arrow()).schema.json(), paths, 1)
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
-    made = by_reference(files, node, 0, 7, "note", SparkPages(spark, StorageDir.of(folder)), ["*"])
-    made.expect(frozenset({"total"}))
-    return made
+    backend = SparkBackend(spark, StorageDir.of(folder))
+    backend.streams = lambda name: spark.createDataFrame(frame.to_arrow())
+    return backend.work(by_reference(files, node, 0, 7, "note", ["*"], needs))
+
+
+def measured(work: Work) -> Arrival:
+    work.measure()
+    assert work.arrival is not None
+    return work.arrival
 
 
 def assert_same(found: Folded, expected: Folded, check_dtypes: bool = True) -> None:
@@ -140,13 +152,11 @@ def test_equals_a_job_for_each(
     shared = [k for k in kernels if shares(k)]
     frames = [rows(seed, count) for seed, count in ((1, 300), (2, 40), (3, 0))]
 
-    def arrived(frame: pl.DataFrame, make: Callable[..., SparkPage] = page) -> SparkPage:
+    def arrived(frame: pl.DataFrame, make: Callable[..., Work] = page) -> Work:
         made = make(spark, tmp_path, frame, **stream)
-        return made if before is None else made.with_step(Where(before))
+        return made if before is None else made.backend.work(made.page.with_step(Where(before)))
 
-    def alone(
-        frame: pl.DataFrame, make: Callable[..., SparkPage] = page
-    ) -> dict[PaneKernel, tuple[SparkPage, Folded]]:
+    def alone(frame: pl.DataFrame, make: Callable[..., Work] = page) -> dict[PaneKernel, tuple[Work, Folded]]:
         pages = {kernel: arrived(frame, make) for kernel in shared}
         return {kernel: (other, other.fold(kernel)) for kernel, other in pages.items()}
 
@@ -163,8 +173,9 @@ def test_equals_a_job_for_each(
             for kernel, one in found.items():
                 other, wanted = each[kernel]
                 assert_same(one, wanted)
-                assert repr(mine.arrival()) == repr(other.arrival()) or stream
-                assert mine.rows == other.rows and mine.measure().lowest == other.measure().lowest
+                assert repr(mine.arrival) == repr(other.arrival) or stream
+                one_arrival, its = measured(mine), measured(other)
+                assert one_arrival.rows == its.rows and one_arrival.lowest == its.lowest
     # The job of one kernel is cut by rows and by files as well.
     for cut, make in ((Layout.MANY, page), (Layout.PARTS, of_files)):
         monkeypatch.setattr(TaskLayout, "way", lambda self, files, way=cut: way)
@@ -211,7 +222,7 @@ def test_the_largest_kernel_takes_the_statistics_of_large_pages_along_in_a_job_o
         mine = of_files(spark, tmp_path, frame)
         found = wide.fold(mine)
         assert set(asked) == jobs and len(asked) == 2 * len(jobs)
-        arrival = mine.measure()
+        arrival = measured(mine)
         assert (arrival.rows, arrival.missing) == (300, frame["t"].null_count())
         assert (arrival.lowest, arrival.highest) == (frame["t"].min(), frame["t"].max())
         for each in kernels:
@@ -225,10 +236,9 @@ def test_brings_the_sketch_of_times_along(
     if cut is not None:
         monkeypatch.setattr(TaskLayout, "large", True)
         monkeypatch.setattr(TaskLayout, "way", lambda self, files: cut)
-    mine = (of_files if cut is Layout.PARTS else page)(spark, tmp_path, rows(1, 300))
-    mine.expect(frozenset({"sketch"}))
+    mine = (of_files if cut is Layout.PARTS else page)(spark, tmp_path, rows(1, 300), frozenset({"sketch"}))
     WideFold([PaneKernel(k.spec, k.groups, k.aggregates) for k in KERNELS if shares(k)]).fold(mine)
-    arrival = mine.measure()
+    arrival = measured(mine)
     assert arrival.sketch is not None
     assert kll_doubles_sketch.deserialize(arrival.sketch).n == arrival.rows - arrival.missing
 
@@ -239,23 +249,22 @@ def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    make: Callable[..., SparkPage],
+    make: Callable[..., Work],
     most: int,
     share: float,
 ) -> None:
     monkeypatch.setattr("slackwater.spark.backend.statistics._GLANCE", most)
-    mine = make(spark, tmp_path, frame := rows(1, 2_000))
-    mine.expect(frozenset({"glance"}))
-    jobs = mine.origin.pages.jobs
+    mine = make(spark, tmp_path, frame := rows(1, 2_000), GLANCE)
+    jobs = mine.backend.jobs
     found = mine.fold(KERNELS[0])
-    arrival = mine.measure()
+    arrival = measured(mine)
     assert found.partials[ROWS].sum() == arrival.timed == frame["t"].count()
     assert arrival.sketch is not None
     sketch = kll_doubles_sketch.deserialize(arrival.sketch)
     if make is page:  # which cannot be read again
-        assert (mine.origin.pages.jobs - jobs, sketch.n) == (1, arrival.timed)
+        assert (mine.backend.jobs - jobs, sketch.n) == (1, arrival.timed)
     else:
-        assert mine.origin.pages.jobs - jobs == 2
+        assert mine.backend.jobs - jobs == 2
         assert sketch.n == pytest.approx(share * arrival.timed, rel=0.0 if share == 1 else 0.5)
     times = frame["t"].drop_nulls()
     assert times.quantile(0.3) < sketch.get_quantile(0.5) < times.quantile(0.7)  # type: ignore[operator]
@@ -266,28 +275,27 @@ def test_a_glance_that_meets_no_time_is_none(
 ) -> None:
     monkeypatch.setattr("slackwater.spark.backend.statistics._GLANCE", 1)
     frame = rows(1, 300)
-    mine = of_files(spark, tmp_path, frame.with_columns(t=pl.when(pl.int_range(300) == 150).then(7)))
-    mine.expect(frozenset({"glance"}))
+    one = frame.with_columns(t=pl.when(pl.int_range(300) == 150).then(7))
+    mine = of_files(spark, tmp_path, one, GLANCE)
     mine.fold(KERNELS[0])
-    arrival = mine.measure()
+    arrival = measured(mine)
     assert (arrival.timed, arrival.sketch) == (1, None)
 
 
 def test_files_that_are_gone_after_the_work_on_them_harm_only_the_glance(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = of_files(spark, tmp_path, frame := rows(1, 300))
-    mine.expect(frozenset({"glance"}))
+    mine = of_files(spark, tmp_path, frame := rows(1, 300), GLANCE)
 
     def gone(rows: DataFrame, about: int) -> bytes | None:
         for path in tmp_path.glob("*/*.parquet"):
             path.unlink()
         return glance(rows, about)
 
-    monkeypatch.setattr("slackwater.spark.backend.origin.glance", gone)
+    monkeypatch.setattr("slackwater.spark.backend.work.glance", gone)
     found = mine.fold(KERNELS[0])
     assert found.partials[ROWS].sum() == frame["t"].count()
-    assert mine.measure().sketch is None
+    assert measured(mine).sketch is None
 
 
 def shares(kernel: PaneKernel) -> bool:
@@ -298,15 +306,16 @@ def shares(kernel: PaneKernel) -> bool:
 def test_kernels_that_are_too_large_together_are_folded_each_by_itself(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: WideFold, page: SparkPage) -> None:
+    def refuse(self: WideFold, work: Work) -> None:
         raise PartialsTooLarge
 
     monkeypatch.setattr(WideFold, "_run", refuse)
-    monkeypatch.setattr(spark_page, "FEW_KERNELS", 0)
+    monkeypatch.setattr("slackwater.spark.backend.backend.FEW_KERNELS", 0)
     shared, kernels = SharedFold(), [k for k in KERNELS if shares(k)]
     for kernel in kernels:
         shared.join(kernel)
     mine, other = (page(spark, tmp_path, rows(1, 50)) for _ in range(2))
+    pages = SparkPages(mine.backend)
     for kernel in kernels:
         # A merge gives decimals all their digits.
-        assert_same(shared.fold(mine, kernel), other.fold(kernel), check_dtypes=False)
+        assert_same(shared.fold(pages, mine.page, kernel), other.fold(kernel), check_dtypes=False)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.operators.rolling_by_source import RollingBySource
+from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.plan import logical as L
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
@@ -118,7 +118,7 @@ def test_windows_for_each_row_equal_a_recomputation_of_each_source_over_both_str
     with tempfile.TemporaryDirectory() as folder:
         sitting = Sitting(folder, windows(union(A, B), 7, None, "g", **TEXTS), policy, level)
         operator = sitting.script.executor.graph.nodes["q/window"].operator
-        assert isinstance(operator, RollingBySource)
+        assert isinstance(operator, RollingAggregate)
         for k, (stream, rows) in enumerate(pages):
             given_so_far = by_source(sitting.sink.rows)
             for name in NAMES:

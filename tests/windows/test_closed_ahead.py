@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.late_counts import MOST, LateCounts
+from slackwater.operators.page import Page
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, TimeDomain
-from slackwater.testing import ArrowPage, arrow_plan
+from slackwater.testing import arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
 from slackwater.windows.closed import Closed
 from slackwater.windows.spec import WindowSpec
@@ -63,16 +64,17 @@ def _windows(spec: WindowSpec, pane: int) -> range:
 
 def test_a_row_that_is_late_for_a_window_closed_ahead_is_counted_and_sent_on() -> None:
     plan: Any = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
-    operator, given_out = WindowAggregate("w", plan, ManualClock(), ArrowPages(), route_late=True), []
+    operator, given_out = WindowAggregate("w", plan, ManualClock(), route_late=True), []
+    operator.pages = ArrowPages()
 
     def emit(element: Any, port: str = "main") -> None:
-        assert isinstance(element, ArrowPage)
-        given_out.append((port, element.payload().to_pylist()))
+        assert isinstance(element, Page)
+        given_out.append((port, operator.pages.payload(element).to_pylist()))
 
-    operator.on_page(ArrowPage(frame([[5], [25], [35]]), 0, 0, "t"), emit)
+    operator.on_page(arrow_page(frame([[5], [25], [35]]), 0, 0, "t"), emit)
     operator.on_punctuation(Punctuation(Heartbeat.NONE, ranges=((19, 39),)), emit)
     assert [(port, [r["window_start"] for r in rows]) for port, rows in given_out] == [("main", [20, 30])]
-    operator.on_page(ArrowPage(frame([[8], [31], [15], [45]]), 1, 0, "t"), emit)
+    operator.on_page(arrow_page(frame([[8], [31], [15], [45]]), 1, 0, "t"), emit)
     assert [(port, [r["t"] for r in rows]) for port, rows in given_out[1:]] == [("late", [31])]
     assert (operator.metrics()["late_rows"], operator.metrics()["lost_pairs"]) == (1, 1)
     operator.on_punctuation(Punctuation(Heartbeat(49)), emit)

@@ -26,8 +26,7 @@ from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ListSink, Script, arrow_plan
-from slackwater.testing.arrow_page import ArrowPage
+from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from slackwater.windows.given import MOST_RUNS, GivenWindows
 from slackwater.windows.spec import WindowSpec
 from tests.kit.streams import WINDOWS
@@ -209,7 +208,7 @@ def test_a_punctuation_that_was_said_before_a_source_was_known_closes_nothing_of
         script.page(pl.DataFrame({"t": [t], "g": ["a"]}))
     pages = [{"t": [200], "g": ["a"]}, {"t": [51, 220], "g": ["new", "a"]}, {"t": [53, 240], "g": ["new", "a"]}]
     for number, rows in enumerate(pages, 10):
-        page = ArrowPage(pl.DataFrame(rows), number, 0, "t", "g")
+        page = arrow_page(pl.DataFrame(rows), number, 0, "t", "g")
         script.executor.admit("source:s", page)
     script.executor.run_until_idle()
     script.drain()

@@ -247,7 +247,7 @@ def test_groups_that_have_no_row_left_are_forgotten() -> None:
     for start in range(0, 20_000, 2_000):
         script.page(frame([[t, "a", 0, 1.0, t] for t in range(start, start + 2_000)]))
     operator = script.executor.graph.nodes["q/window"].operator
-    assert len(operator._store.windows._codes) <= 2 * range_windows._FEW_GROUPS + 2_000
+    assert len(operator._lanes[0].store.windows._codes) <= 2 * range_windows._FEW_GROUPS + 2_000
 
 
 # --- refusals, reports

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from slackwater.operators import rolling_by_source
+from slackwater.operators import rolling_aggregate
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.disorder import Disorder
@@ -139,7 +139,7 @@ def test_rows_of_a_new_source_are_not_late_however_old_they_are() -> None:
 
 
 def test_with_more_sources_than_lanes_a_lane_goes_by_its_last_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling_by_source, "MOST_LANES", 2)
+    monkeypatch.setattr(rolling_aggregate, "MOST_LANES", 2)
     plan = arrow_plan(SAMPLE, range=10, group_by=["g"], source="g", disorder=punctuated("i"), n="count(*)")
     with tempfile.TemporaryDirectory() as folder:
         sink = ListSink()

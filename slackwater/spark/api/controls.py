@@ -67,7 +67,7 @@ class Controls:
             def send(query: str | None, asked: Asked, control: Control = control) -> int:
                 runs, executor = [r for r in self._runs().values() if r._play is play], self._loop.executor
                 assert executor.pages is not None
-                prods = fitting(control, runs, query, asked, executor.pages)
+                prods = fitting(control, runs, query, asked, executor.pages.backend)
                 for prod in prods:
                     executor.prod(prod)
                 return len(prods)

@@ -15,7 +15,7 @@ from slackwater.plan.nodes import AggregateNode, StreamNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
 from slackwater.scheduling.strategy import Act
 from slackwater.spark.api.metric_types import ChoiceMetrics, Metrics, OperatorMetrics, StreamMetrics
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.sinks import CallableSink
 
@@ -38,7 +38,7 @@ class RunFigures:
     What it needs of the plan is found once: a page may ask ten times a second.
     """
 
-    def __init__(self, name: str, plan: PlanNode, sink: object, pages: SparkPages) -> None:
+    def __init__(self, name: str, plan: PlanNode, sink: object, pages: SparkBackend) -> None:
         self._name = name
         self._sink = sink
         self._pages = pages

@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType
 
 from slackwater.errors import QueryError
 from slackwater.events import decision
-from slackwater.operators.page import Pages
+from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import check_condition, prodded_window
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
@@ -103,13 +103,13 @@ def _ticks(name: str, df: DataFrame, column: str, what: str) -> tuple[str, TimeD
     return ticks, domain
 
 
-def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked, pages: Pages) -> list[Prod]:
+def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked, backend: Backend) -> list[Prod]:
     """A prod for each of the running queries that are asked."""
     asked_runs = (run for run in runs if run.active and query in (None, run.name))
-    return [prod for run in asked_runs if (prod := _prod(control, run, asked, pages)) is not None]
+    return [prod for run in asked_runs if (prod := _prod(control, run, asked, backend)) is not None]
 
 
-def _prod(control: Control, run: Run, asked: Asked, pages: Pages) -> Prod | None:
+def _prod(control: Control, run: Run, asked: Asked, backend: Backend) -> Prod | None:
     """The prod for a query; None if it does not fit."""
     try:
         top = prodded_window(run.plan, "role='prods'")
@@ -121,7 +121,7 @@ def _prod(control: Control, run: Run, asked: Asked, pages: Pages) -> Prod | None
         return None
     try:
         if asked.where is not None:
-            check_condition(top, asked.where, pages)
+            check_condition(top, asked.where, backend)
     except QueryError as error:
         decision("prod.refused", query=run.name, where=asked.where, error=error)
         return None

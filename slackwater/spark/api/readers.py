@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Set
 
 from slackwater.engine.loop import Loop
 from slackwater.spark.api.catalogue import Declared
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.ingest.streams import Ingest
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -20,7 +20,7 @@ _GRACE_SECONDS = 1.0
 class Readers:
     """Starts and stops the reading of streams."""
 
-    def __init__(self, loop: Loop, pages: SparkPages, place: StorageDir) -> None:
+    def __init__(self, loop: Loop, pages: SparkBackend, place: StorageDir) -> None:
         self._loop = loop
         self._pages = pages
         self._checkpoints = place.child("checkpoints")

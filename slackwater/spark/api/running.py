@@ -31,11 +31,13 @@ from slackwater.spark.api.prod_streams import Control
 from slackwater.spark.api.query import Query
 from slackwater.spark.api.readers import Readers
 from slackwater.spark.api.run import Run
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.ingest.replay import Replay, come_to
 from slackwater.spark.sinks.parquet_sink import ParquetSink
 from slackwater.spark.sinks.sinks import SinkLike, make_sink
+from slackwater.spark.state.stores import SparkStores
 from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 
@@ -48,7 +50,7 @@ class Running:
     def __init__(
         self,
         catalogue: Catalogue,
-        pages: SparkPages,
+        pages: SparkBackend,
         place: StorageDir,
         journal: FileJournal | None,
         settings: EngineSettings,
@@ -62,7 +64,7 @@ class Running:
         self._noted = JournalQueries(journal)
         self._settings = settings
         self.clock = SystemClock()
-        executor = Executor(self.clock, journal, pages, settings)
+        executor = Executor(self.clock, journal, SparkPages(pages, SparkStores), settings)
         pages.counts_pairs = executor.counts_rows
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)

@@ -36,10 +36,9 @@ from slackwater.spark.api.progress_bar import bar
 from slackwater.spark.api.query import Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.memory_budget import DISK, MEMORY, MemoryBudget, read_size
-from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.ingest.replay import read_replay
-from slackwater.spark.state.stores import SparkStores
 from slackwater.spark.storage.embedded import embedded, moved_to, private_copy
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.shared import shared_place
@@ -116,7 +115,7 @@ class Session(SpeaksSql):
             own = f"session-{uuid.uuid4().hex}" if self._journal is None else self._journal.id
             self._place = self._place.child(own)
         durable = sync and self._journal is not None
-        pages = SparkPages(private_copy(self.spark), self._place, durable, self.spark, SparkStores)
+        pages = SparkBackend(private_copy(self.spark), self._place, durable, self.spark)
         self._catalogue = Catalogue(pages.spark, self.spark)
         pages.tables = self._catalogue.table
         pages.streams = self._catalogue.frame

@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from slackwater.columns import TIME
 from slackwater.plan.function import checked
-from slackwater.plan.steps import JoinTable, Map, Select, Step, Where
+from slackwater.plan.steps import JoinTable, Map, Select, Stamp, Step, Where
 from slackwater.spark.storage.types import spark_schema
 
 #: Hidden column that says whether the filters so far have let a row pass.
@@ -88,6 +89,10 @@ class Compiler:
         hidden = [*self.hidden, *([KEEP] if before.marked else [])]
         return Compiled(before.frame.select(*columns, *hidden), before.marked)
 
+    def stamp(self, before: Compiled, step: Stamp) -> Compiled:
+        """Another time."""
+        return Compiled(before.frame.withColumn(TIME, F.expr(stamp_sql(step.at))), before.marked)
+
     def join(self, before: Compiled, step: JoinTable) -> Compiled:
         """Rows without a partner go, so the arrival must be known before."""
         assert not self.mark, "the arrival of a page is measured before it is joined with a table"
@@ -100,8 +105,18 @@ class Compiler:
 _STEPS: dict[type[Step], Callable[..., Compiled]] = {
     Where: Compiler.where,
     Select: Compiler.select,
+    Stamp: Compiler.stamp,
     JoinTable: Compiler.join,
 }
+
+
+def stamp_sql(at: int) -> str:
+    """A time that is the same for all rows that have one, in Spark SQL, as no part of Spark's generated code (D2).
+
+    A number would be written into the code, which Spark then compiles for each page. Of an array the code has only
+    a reference, as long as the place in it is not known before the job runs.
+    """
+    return f"CASE WHEN {TIME} IS NOT NULL THEN get(array({at}L), spark_partition_id() * 0) END"
 
 
 def _guarded(sql: str, marked: bool) -> str:

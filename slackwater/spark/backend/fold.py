@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from slackwater.columns import PANE, ROWS, SOURCE
-from slackwater.operators.page import Folded
+from slackwater.operators.backend import Folded
 from slackwater.spark.backend.compile import KEEP
 from slackwater.spark.backend.statistics import ALL, COLUMNS, time_statistics
 from slackwater.windows.kernel import PaneKernel

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.columns import BEFORE, SINCE, SOURCE, TIME
+from slackwater.operators.backend import LateTimes
 from slackwater.progress.time import MIN_TICK
 
 _OF = "__of"
 
 
-def late_rows(
-    rows: DataFrame, before: int, within: Sequence[tuple[int, int]], by_source: pl.DataFrame | None
-) -> DataFrame:
-    """Those with a time below `before`, or within some [from, to), or without one; see `Page.late`."""
+def late_rows(rows: DataFrame, times: LateTimes) -> DataFrame:
+    """Those with late times, or without one."""
+    before, by_source = times.before, times.by_source
     missed = [f"{TIME} IS NULL OR {TIME} < {before}L"] if before > MIN_TICK else [f"{TIME} IS NULL"]
-    missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in within]
+    missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in times.within]
     if by_source is not None and by_source.height:
         limits = rows.sparkSession.createDataFrame(by_source.rename({SOURCE: _OF}).to_arrow())
         inside = F.expr(f"{SOURCE} = {_OF} AND {TIME} >= {SINCE} AND {TIME} < {BEFORE}")

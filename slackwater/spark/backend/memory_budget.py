@@ -8,8 +8,6 @@ from __future__ import annotations
 import gc
 import threading
 import time
-import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +56,6 @@ class MemoryBudget:
         """Seconds for which senders were made to wait."""
         self._spool: dict[str, dict[int, int]] = {}
         """Bytes by stream and page."""
-        self._gone: deque[DataFrame] = deque()
         self._lent = 0
         """Bytes of the driver's rows that Java was given since Python last looked for what it needs no more."""
         self._changed = threading.Condition()
@@ -69,17 +66,10 @@ class MemoryBudget:
         """Whether a page of about this size may be held in Spark's memory."""
         return self.held + size <= self.memory
 
-    def hold(self, frame: DataFrame, size: int, owner: object) -> None:
-        """Rows are in Spark's memory for as long as their owner lives."""
+    def hold(self, size: int) -> None:
+        """Rows are in Spark's memory, or, with a negative size, are so no more."""
         with self._changed:
             self.held += size
-        weakref.finalize(owner, self._let_go, frame, size).atexit = False
-
-    def _let_go(self, frame: DataFrame, size: int) -> None:
-        with self._changed:
-            self.held -= size
-        # The last reference may go in the middle of a call to Java, which must not be cut by another.
-        self._gone.append(frame)
 
     def lend(self, size: int) -> None:
         """Java has got rows of the driver, for as long as Python has the DataFrame."""
@@ -96,12 +86,6 @@ class MemoryBudget:
         if self._lent > LENT:
             self._lent = 0
             gc.collect()
-        while self._gone:
-            try:
-                frame = self._gone.popleft()
-            except IndexError:  # another thread has taken the last one
-                return
-            let_go(frame)
 
     # --- the spool
 

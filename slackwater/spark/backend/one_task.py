@@ -20,7 +20,7 @@ from slackwater.spark.backend.layout import Layout
 from slackwater.spark.backend.locations.location import source_errors_explained
 
 if TYPE_CHECKING:
-    from slackwater.spark.backend.spark_page import SparkPage
+    from slackwater.spark.backend.work import Work
 
 T = TypeVar("T")
 #: Gives rows when a job is planned.
@@ -89,16 +89,16 @@ class SideBySide:
 
 
 @contextmanager
-def cut(page: SparkPage, way: Layout) -> Iterator[list[Rows]]:
+def cut(work: Work, way: Layout) -> Iterator[list[Rows]]:
     """What gives the rows of a page as a way wants them; inside, the job over each part is cut like that."""
-    spark, origin = page.origin.pages.spark, page.origin
+    rows = work.rows
     if way is Layout.MANY:
-        with source_errors_explained(origin.reference):
-            yield [lambda: page.frame]
+        with source_errors_explained(rows.reference):
+            yield [lambda: work.frame]
         return
-    with source_errors_explained(origin.reference), in_one_task(spark, origin.scanned) as narrow:
-        if way is Layout.ONE or origin.parts is None:
-            yield [lambda: narrow(page.frame)]
+    with source_errors_explained(rows.reference), in_one_task(work.backend.spark, rows.scanned) as narrow:
+        parts = rows.parts(min(work.files, work.backend.cores)) if way is Layout.PARTS else None
+        if parts is None:
+            yield [lambda: narrow(work.frame)]
             return
-        count = min(page.files, origin.pages.cores)
-        yield [lambda rows=rows: narrow(page.part(rows())) for rows in origin.parts(count)]  # type: ignore[misc]
+        yield [lambda part=part: narrow(work.part(part())) for part in parts]  # type: ignore[misc]

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from slackwater.operators.payload import MaterializedRows, Staged
 
 if TYPE_CHECKING:
-    from slackwater.spark.backend.pages import SparkPages
+    from slackwater.spark.backend.backend import SparkBackend
 
 
-def few(rows: DataFrame, pages: SparkPages) -> MaterializedRows:
+def few(rows: DataFrame, pages: SparkBackend) -> MaterializedRows:
     """Rows in the driver; as files if that refuses them."""
     try:
         return rows.toArrow()
@@ -25,7 +25,7 @@ def few(rows: DataFrame, pages: SparkPages) -> MaterializedRows:
         return stage(rows, pages)
 
 
-def stage(rows: DataFrame, pages: SparkPages) -> Staged:
+def stage(rows: DataFrame, pages: SparkBackend) -> Staged:
     """Write rows to the journal's file system, for a sink to take from there."""
     place = pages.new("staged")
     seen = Observation()

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from slackwater.events import decision
 
 if TYPE_CHECKING:
-    from slackwater.spark.backend.pages import SparkPages
+    from slackwater.spark.backend.backend import SparkBackend
 
 #: Folder of the copies.
 RELATIONS = "relations"
@@ -26,7 +26,7 @@ _IN_DRIVER = {"LocalRelation", "Range", "OneRowRelation"}
 class Copies:
     """Copies of relations in the journal, each made once."""
 
-    def __init__(self, pages: SparkPages) -> None:
+    def __init__(self, pages: SparkBackend) -> None:
         self._pages = pages
         self._places: dict[DataFrame, str | None] = {}
         self._tables: dict[str, DataFrame] = {}

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 import polars as pl
 from py4j.protocol import Py4JJavaError
@@ -37,11 +38,10 @@ from pyspark.sql.types import (
 
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, ROWS, SOURCE
-from slackwater.operators.page import Folded, PartialsTooLarge
+from slackwater.operators.backend import Folded, PartialsTooLarge
 from slackwater.spark.backend.compile import KEEP
 from slackwater.spark.backend.layout import Layout, TaskLayout
 from slackwater.spark.backend.one_task import Rows, cut
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.backend.staging import too_large
 from slackwater.spark.backend.statistics import ALL, COLUMNS, MISSING, page_statistics
 from slackwater.spark.backend.wide_sql import PLACE, Part, WideSql
@@ -50,6 +50,11 @@ from slackwater.windows.kernel import Group, PaneKernel, source_text
 from slackwater.windows.panes import in_several, rows_by_pane
 from slackwater.windows.sliding import united
 
+if TYPE_CHECKING:
+    from slackwater.spark.backend.work import Work
+
+#: Fewer kernels than this have jobs of their own.
+FEW_KERNELS = 4
 Done = tuple[pl.DataFrame, Observation | None]
 """What a job gave, and the sketch that it observed."""
 Job = Callable[[], Done]
@@ -78,21 +83,21 @@ class WideFold:
         self._view = f"__wide_{uuid.uuid4().hex}"
         """Name under which the job's text finds the rows of a page."""
 
-    def fold(self, page: SparkPage) -> dict[PaneKernel, Folded]:
-        """One job: what `SparkPage.fold` gives for each kernel; those are left out that need a job of their own.
+    def fold(self, work: Work) -> dict[PaneKernel, Folded]:
+        """One job: what `Work.fold` gives for each kernel; those are left out that need a job of their own.
 
         The statistics of the page's arrival are known afterwards. Raises PartialsTooLarge if all together are too
         many for the driver.
         """
         if self._parts is None:
-            self._prepare(page)
-        return self._run(page) if self._parts else {}
+            self._prepare(work)
+        return self._run(work) if self._parts else {}
 
     # --- once
 
-    def _prepare(self, page: SparkPage) -> None:
+    def _prepare(self, work: Work) -> None:
         """Find the kernels that can share a job, and columns of it for their groups and arguments, by type."""
-        by_source = page.origin.many_sources
+        by_source = work.many_sources
         self._parts = []
         keys: dict[str, DataType] = {}
         arguments: dict[str, DataType] = {}
@@ -101,7 +106,7 @@ class WideFold:
             if by_source and kernel.source is None:
                 groups = (*groups, Group(SOURCE, SOURCE))
             taken = dict.fromkeys(p.argument for p in kernel.columns if p.argument != "*")
-            types = _types(page.frame, [*(g.sql for g in groups), *taken])
+            types = _types(work.frame, [*(g.sql for g in groups), *taken])
             plain = all(p.fixed_size for p in kernel.columns)
             plain &= all(_plain_key(t) for t in types[: len(groups)])
             if not plain or not all(isinstance(t, _FIXED) for t in types[len(groups) :]):
@@ -117,62 +122,59 @@ class WideFold:
             for partial in part.kernel.columns:
                 here = _moved(partial, part)
                 self._partials.setdefault(here, tuple(f"__w{len(self._partials)}{f}" for f in here.fields))
-        if not page.marked:
+        if not work.marked:
             self._carriers = [n for n, p in enumerate(self._parts) if not by_source or _source_of(p) is not None]
             self._carrier = next(iter(self._carriers), None)
         written = dict.fromkeys(sql for part in self._parts for sql in part.given().values())
         inputs = {sql: f"__x{n}" for n, sql in enumerate(written)}
-        hidden = [c for c in page.origin.hidden if c != SOURCE]
+        hidden = [c for c in work.rows.hidden if c != SOURCE]
         columns = [*(F.expr(sql).alias(name) for sql, name in inputs.items()), *map(F.col, hidden)]
-        self._inputs = [*columns, *([F.col(KEEP)] if page.marked else [])]
+        self._inputs = [*columns, *([F.col(KEEP)] if work.marked else [])]
         kinds = [{slot: t.simpleString() for slot, t in slots.items()} for slots in (keys, arguments)]
         self._sql = WideSql(self._parts, kinds[0], kinds[1], self._partials, inputs)
 
     # --- every page
 
-    def _run(self, page: SparkPage) -> dict[PaneKernel, Folded]:
-        started, way = time.perf_counter(), self.shape.way(page.files)
-        origin = page.origin
-        unknown = origin.arrival is None
+    def _run(self, work: Work) -> dict[PaneKernel, Folded]:
+        started, way = time.perf_counter(), self.shape.way(work.files)
+        unknown = work.arrival is None
         carrier = self._carrier if unknown else None
         try:
-            with cut(page, way) as parts:
-                done = origin.pages.side_by_side.run(list(self._jobs(page, parts, way, carrier)))
+            with cut(work, way) as parts:
+                done = work.backend.side_by_side.run(list(self._jobs(work, parts, way, carrier)))
         except (PySparkException, Py4JJavaError) as error:
             if not too_large(error):
                 raise
-            if unknown:
-                origin.measure()
             raise PartialsTooLarge("more partials than spark.driver.maxResultSize") from error
         seconds = time.perf_counter() - started
-        origin.ran(seconds, len(done))
-        origin.shape.folded(origin.files, sum(table.estimated_size() for table, _ in done))
+        work.ran(seconds, len(done))
+        work.shape.folded(work.rows.files, sum(table.estimated_size() for table, _ in done))
         tables = [self._unpacked(table) for table, _ in done]
         if unknown:
             measured = [table for table in tables if not set(COLUMNS).isdisjoint(table.columns)]
-            seen = [self._seen(table, carrier, origin.many_sources) for table in measured]
-            origin.arrived(pl.concat(seen), *(sketch for _, sketch in done))
-        assert origin.arrival is not None and self._parts is not None
-        self.shape.ran(way, page.files, origin.arrival.rows, seconds)
+            seen = [self._seen(table, carrier, work.many_sources) for table in measured]
+            work.arrived(pl.concat(seen), *(sketch for _, sketch in done))
+        assert work.arrival is not None and self._parts is not None
+        self.shape.ran(way, work.files, work.arrival.rows, seconds)
         cuts = [table.filter(pl.col(PANE).is_not_null()) for table in tables if PANE in table.columns]
-        folded = dict(self._folded(cuts, origin.many_sources))
+        folded = dict(self._folded(cuts, work.many_sources))
         if self.shape.large and not self._chosen and self._carriers:
             # Once, because other jobs are other code (D2).
             sizes = [folded[part.kernel].partials.height for part in self._parts]
             self._carrier, self._chosen = max(self._carriers, key=lambda n: sizes[n]), True
         return folded
 
-    def _jobs(self, page: SparkPage, parts: list[Rows], way: Layout, carrier: int | None) -> Iterator[Job]:
+    def _jobs(self, work: Work, parts: list[Rows], way: Layout, carrier: int | None) -> Iterator[Job]:
         """All kernels over each part of the rows; of a large page, some kernels in each job."""
-        bunches = self._bunches(page, way, carrier)
-        apart = page.origin.arrival is None and carrier is None
+        bunches = self._bunches(work, way, carrier)
+        apart = work.arrival is None and carrier is None
         together = apart and not self.shape.large
         if apart and not together:
-            yield functools.partial(_measured, page)
+            yield functools.partial(_measured, work)
         for n, (places, rows) in enumerate(product(bunches, parts)):
-            yield functools.partial(self._job, page, rows, places, carrier, n, together)
+            yield functools.partial(self._job, work, rows, places, carrier, n, together)
 
-    def _bunches(self, page: SparkPage, way: Layout, carrier: int | None) -> list[list[int]]:
+    def _bunches(self, work: Work, way: Layout, carrier: int | None) -> list[list[int]]:
         """The kernels of each job, the longest first; one part of the rows has as many jobs as there are cores."""
         assert self._parts is not None
         rest = list(range(len(self._parts)))
@@ -180,27 +182,25 @@ class WideFold:
             return [rest]
         alone = [[carrier]] if carrier is not None and self._chosen else []
         rest = [n for n in rest if [n] not in alone]
-        cores = page.frame.sparkSession.sparkContext.defaultParallelism if way is Layout.ONE else 1
+        cores = work.frame.sparkSession.sparkContext.defaultParallelism if way is Layout.ONE else 1
         count = max(1, min(cores - len(alone), len(rest)))
         return [*(rest[n::count] for n in range(count)), *alone]
 
-    def _job(
-        self, page: SparkPage, rows: Rows, places: list[int], carrier: int | None, n: int, together: bool
-    ) -> Done:
+    def _job(self, work: Work, rows: Rows, places: list[int], carrier: int | None, n: int, together: bool) -> Done:
         """Some kernels over some rows, and the sketch that was observed; `together` with the statistics."""
-        origin, view, sketch = page.origin, f"{self._view}_{n}", None
+        view, sketch = f"{self._view}_{n}", None
         # Small pages of which nothing but the aggregates is one scan go through one task too.
-        frame = page.frame.coalesce(1) if together else rows()
+        frame = work.frame.coalesce(1) if together else rows()
         if carrier is not None and carrier in places:
-            frame, sketch = origin.sketched(frame)
-        asked = None if origin.arrival is not None else origin.asked
-        text = self._sql.job(view, places, carrier, page.marked, origin.hidden, asked)
+            frame, sketch = work.sketched(frame)
+        asked = None if work.arrival is not None else work.asked
+        text = self._sql.job(view, places, carrier, work.marked, work.rows.hidden, asked)
         job = _over(view, frame, self._inputs, text)
         if sketch is not None:
             # Spark looks for what is observed in the plan as it was given, and a text has only names there.
             job = job.select("*")
         if together:
-            statistics, sketch = _statistics(page, origin.source.coalesce(1))
+            statistics, sketch = _statistics(work, work.source.coalesce(1))
             job = job.unionByName(statistics, allowMissingColumns=True)
         return frame_of(job.toArrow()), sketch
 
@@ -280,17 +280,16 @@ def _source_of(part: Part) -> pl.Expr | None:
     return None if name is None else source_text(pl.col(part.keys[name]))
 
 
-def _statistics(page: SparkPage, rows: DataFrame) -> tuple[DataFrame, Observation | None]:
+def _statistics(work: Work, rows: DataFrame) -> tuple[DataFrame, Observation | None]:
     """The statistics of the arrival, over the rows as they came."""
-    origin = page.origin
-    frame, sketch = origin.sketched(rows)
-    made = frame.groupBy(*([SOURCE] if origin.many_sources else [])).agg(*page_statistics(*origin.asked))
+    frame, sketch = work.sketched(rows)
+    made = frame.groupBy(*([SOURCE] if work.many_sources else [])).agg(*page_statistics(*work.asked))
     return made, sketch
 
 
-def _measured(page: SparkPage) -> Done:
+def _measured(work: Work) -> Done:
     """One job: the statistics alone."""
-    statistics, sketch = _statistics(page, page.origin.source)
+    statistics, sketch = _statistics(work, work.source)
     return frame_of(statistics.toArrow()), sketch
 
 

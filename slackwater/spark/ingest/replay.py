@@ -30,14 +30,13 @@ from slackwater.engine.build import source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError, RunError
+from slackwater.operators.page import Page
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import ReplayClock
 from slackwater.progress.time import MIN_TICK, microseconds
-from slackwater.spark.backend.layout import TaskLayout
-from slackwater.spark.backend.pages import SORTED, SparkPages
+from slackwater.spark.backend.backend import SORTED, SparkBackend
 from slackwater.spark.backend.relation import columns_of, time_in_ticks
 from slackwater.spark.backend.scan import arrived
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.storage.spark_errors import spark_errors_explained
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -57,9 +56,9 @@ class Replay:
     page: int
     """Length of a page in microseconds of arrival time."""
 
-    def cuts(self, pages: SparkPages) -> Iterator[tuple[int, pa.Table]]:
+    def cuts(self, backend: SparkBackend) -> Iterator[tuple[int, pa.Table]]:
         """Page numbers and rows, in the order of arrival; rows without an arrival come with the first page."""
-        place, started = pages.new(SORTED), time.perf_counter()
+        place, started = backend.new(SORTED), time.perf_counter()
         numbered = self.frame.withColumn(
             _CUT,
             F.expr(floor_division(self.arrival, self.page)),
@@ -67,7 +66,7 @@ class Replay:
         try:
             with spark_errors_explained("write", place):
                 numbered.sort(F.col(_CUT).asc_nulls_first()).write.parquet(place.address)
-            pages.spent(time.perf_counter() - started)
+            backend.spent(time.perf_counter() - started)
             yield from _read_cuts(place)
         finally:
             place.delete()  # also when nobody wants the rest
@@ -142,7 +141,6 @@ class Due:
 
     at: int
     replay: Replay
-    shape: TaskLayout
     number: int
     rows: pa.Table
 
@@ -152,17 +150,16 @@ class Due:
         return source_label(self.replay.node.name)
 
 
-def interleaved(replays: Iterable[Replay], pages: SparkPages) -> Generator[tuple[int, list[Due]]]:
+def interleaved(replays: Iterable[Replay], backend: SparkBackend) -> Generator[tuple[int, list[Due]]]:
     """The pages of some replays by the instant at which they are due."""
-    streams = (_of(replay, pages) for replay in replays)
+    streams = (_of(replay, backend) for replay in replays)
     for at, dues in groupby(heapq.merge(*streams, key=lambda due: due.at), key=lambda due: due.at):
         yield at, list(dues)
 
 
-def _of(replay: Replay, pages: SparkPages) -> Iterator[Due]:
-    shape = TaskLayout()
-    for number, rows in replay.cuts(pages):
-        yield Due((number + 1) * replay.page, replay, shape, number, rows)
+def _of(replay: Replay, backend: SparkBackend) -> Iterator[Due]:
+    for number, rows in replay.cuts(backend):
+        yield Due((number + 1) * replay.page, replay, number, rows)
 
 
 def come_to(replays: Iterable[Replay], executor: Executor) -> int:
@@ -174,10 +171,10 @@ def come_to(replays: Iterable[Replay], executor: Executor) -> int:
 class Replayer:
     """Hands replayed pages to the executor's thread, each when the last one is done; no time passes meanwhile."""
 
-    def __init__(self, loop: Loop, clock: ReplayClock, pages: SparkPages, interrupts: Interrupts) -> None:
+    def __init__(self, loop: Loop, clock: ReplayClock, backend: SparkBackend, interrupts: Interrupts) -> None:
         self.loop = loop
         self.clock = clock
-        self.pages = pages
+        self.backend = backend
         self.interrupts = interrupts
 
     def run(
@@ -190,7 +187,7 @@ class Replayer:
 
         Prods of an instant come when its rows have been worked on.
         """
-        both = [interleaved(replays, self.pages) for replays in (streams, controls)]
+        both = [interleaved(replays, self.backend) for replays in (streams, controls)]
         labels = [source_label(replay.node.name) for replay in streams]
         for at, dues in heapq.merge(*both, key=lambda instant: instant[0]):
             if self.interrupts.wished or not any(label in self.loop.executor.graph for label in labels):
@@ -230,19 +227,19 @@ class Replayer:
     def end(self) -> None:
         """All pages have come, and each was worked off before the next."""
 
-    def page(self, due: Due) -> SparkPage:
+    def page(self, due: Due) -> Page:
         """Its rows as Spark's."""
-        frame = self.pages.given(due.rows, due.replay.frame.schema)
-        return arrived(frame, due.replay.arriving, due.number, due.at, due.shape, self.pages, size=due.rows.nbytes)
+        frame = self.backend.given(due.rows, due.replay.frame.schema)
+        return arrived(frame, due.replay.arriving, due.number, due.at, size=due.rows.nbytes)
 
 
 class PacedReplayer(Replayer):
     """Lets pages come at the speed at which they came, or a multiple of it, whatever is still being worked on."""
 
     def __init__(
-        self, loop: Loop, clock: ReplayClock, pages: SparkPages, interrupts: Interrupts, speed: float
+        self, loop: Loop, clock: ReplayClock, backend: SparkBackend, interrupts: Interrupts, speed: float
     ) -> None:
-        super().__init__(loop, clock, pages, interrupts)
+        super().__init__(loop, clock, backend, interrupts)
         self._speed = speed
         self._unsafe: deque[Future[None]] = deque()
 
@@ -282,9 +279,9 @@ def check_speed(speed: float | None, replay: bool) -> None:
 
 
 def replayer(
-    loop: Loop, clock: ReplayClock, pages: SparkPages, speed: float | None, interrupts: Interrupts
+    loop: Loop, clock: ReplayClock, backend: SparkBackend, speed: float | None, interrupts: Interrupts
 ) -> Replayer:
     """For this speed, or for none."""
     if speed is None:
-        return Replayer(loop, clock, pages, interrupts)
-    return PacedReplayer(loop, clock, pages, interrupts, speed)
+        return Replayer(loop, clock, backend, interrupts)
+    return PacedReplayer(loop, clock, backend, interrupts, speed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
@@ -13,13 +14,13 @@ from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
 from slackwater.events import decision
+from slackwater.operators.page import Page
 from slackwater.plan.nodes import StreamNode
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.files import MOST_FILES
 from slackwater.spark.backend.locations.registry import Direct
 from slackwater.spark.backend.one_task import reader_of
-from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import arrived, by_reference
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.ingest.fast_checkpoints import fast_checkpoints, own_files
 from slackwater.spark.ingest.spool import Spool
@@ -55,21 +56,21 @@ class Ingest:
         node: StreamNode,
         frame: DataFrame,
         loop: Loop,
-        pages: SparkPages,
+        backend: SparkBackend,
         checkpoint: StorageDir,
         trigger: str | None,
     ) -> None:
         self.node = node
         self._frame = frame
         self._loop = loop
-        self._pages = pages
-        self._checkpoint = Checkpoint(node.name, checkpoint, pages.root)
+        self._backend = backend
+        self._checkpoint = Checkpoint(node.name, checkpoint, backend.root)
         self._trigger = trigger
         self._direct: Direct | None = None
         self._tuned = False
         self._fast: dict[str, str] = {}
         """Settings of ours that Spark's copy of the session was made with."""
-        self._spool = Spool(node.name, pages)
+        self._spool = Spool(node.name, backend)
         self._offered: int | None = None
         """Number of the last page that went by the spool."""
         self.spooling = False
@@ -92,7 +93,7 @@ class Ingest:
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
         self._direct = Direct(self._frame)
         # A copy of the user's session, as the stream itself has: its settings say how the user's rows are read.
-        self._pages.readers[self.node.name] = reader_of(self._frame.sparkSession, MOST_FILES)
+        self._backend.readers[self.node.name] = reader_of(self._frame.sparkSession, MOST_FILES)
         self._visible = [f"`{c}`" for c in self._frame.columns if c in columns]
         frame = self._frame.select(*self._visible)
         writer = frame.writeStream.foreachBatch(self._batch)
@@ -157,15 +158,14 @@ class Ingest:
             tune_for_pages(frame.sparkSession)
             self._tuned = True
         self._checkpoint.check(batch_id, self._taken)
-        self._checkpoint.force(batch_id, self._pages.disk)
+        self._checkpoint.force(batch_id, self._backend.disk)
         assert self._direct is not None
         now, reference = self._loop.executor.clock.now(), self._direct.of(frame)
         if reference is not None:
             folder = self._spool.folder(batch_id)
-            self._put(by_reference(reference, self.node, batch_id, now, folder, self._pages, self._visible))
+            self._put(by_reference(reference, self.node, batch_id, now, folder, self._visible))
             return
-        shape = self._pages.shape(self.node.name)
-        page = arrived(frame, self.node, batch_id, now, shape, self._pages, self._visible)
+        page = arrived(frame, self.node, batch_id, now, self._visible)
         if self.spooling:
             self._put(page)
         else:
@@ -173,28 +173,27 @@ class Ingest:
 
     # --- the spool
 
-    def _put(self, page: SparkPage) -> None:
+    def _put(self, page: Page) -> None:
         if self._taken is not None and page.number <= self._taken:
             return
-        self._pages.room.wait(self.node.name, lambda: self._stopping or not self._loop.works)
+        self._backend.room.wait(self.node.name, lambda: self._stopping or not self._loop.works)
         if self._stopping:
             raise RunError(f"stream {self.node.name!r} is read no more")
         asked = self._loop.executor.asked(source_label(self.node.name), page.number)
         if asked is None:
             raise RunError(f"no query reads stream {self.node.name!r} any more")
-        page.expect(asked)
-        saved = self._spool.put(page)
-        self._offer(page if page.saved is not None else self._pages.load(saved))
+        self._offer(self._spool.put(replace(page, needs=asked)))
 
-    def _offer(self, page: SparkPage) -> None:
+    def _offer(self, page: Page) -> None:
         self._offered = page.number
         self._loop.offer(source_label(self.node.name), page)
 
     def _offer_spooled(self) -> None:
         """What an earlier process has left, or a start of this one."""
-        for saved in self._spool.waiting(after=self._taken):
-            self._checkpoint.check(saved["number"], self._taken)
-            self._offer(self._pages.load(saved))
+        for page in self._spool.waiting(after=self._taken):
+            self._checkpoint.check(page.number, self._taken)
+            self._backend.check(page)
+            self._offer(page)
 
     @property
     def _taken(self) -> int | None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from slackwater.errors import QueryError
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.progress.sources import Ints
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.windows.results import KIND
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class MemorySink:
 
     def __init__(
         self,
-        pages: SparkPages,
+        pages: SparkBackend,
         schema: pa.Schema | None,
         keys: Sequence[str] = (),
         most_bytes: int = MOST_BYTES,

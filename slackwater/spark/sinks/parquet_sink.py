@@ -24,7 +24,7 @@ from pyarrow import fs
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.progress.time import Span, microseconds
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.storage_dir import StorageDir
 
@@ -68,7 +68,7 @@ class ParquetSink:
         self,
         place: StorageDir,
         run: str,
-        pages: SparkPages,
+        pages: SparkBackend,
         schema: pa.Schema | None,
         every: float = 10.0,
         seconds: Callable[[], float] = time.monotonic,
@@ -119,7 +119,7 @@ class ParquetSink:
                     self._held[int(name)] = pa.ipc.open_stream(file.read()).read_all()
 
     @staticmethod
-    def forget(pages: SparkPages, run: str) -> None:
+    def forget(pages: SparkBackend, run: str) -> None:
         """Drop what an earlier process has held back for a run, and its late rows, that will not come back."""
         for name in (run, f"{run}-late"):
             pages.root.child(_HELD).child(name).delete()

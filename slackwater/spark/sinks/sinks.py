@@ -19,9 +19,9 @@ from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, answering
 from slackwater.plan.request import ProdRequest
 from slackwater.plan.result_keys import result_keys
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.location import source_errors_explained
-from slackwater.spark.backend.locations.registry import referred
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.opened import reference_of
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.parquet_sink import Parquet, ParquetSink, in_full
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -43,7 +43,7 @@ class CallableSink:
     advice = "mend the function"
 
     def __init__(
-        self, function: Callable[[DataFrame, int], object], pages: SparkPages, plan: PlanNode | None
+        self, function: Callable[[DataFrame, int], object], pages: SparkBackend, plan: PlanNode | None
     ) -> None:
         self._function = function
         self.about = f"the function {getattr(function, '__name__', type(function).__name__)!r}"
@@ -56,7 +56,7 @@ class CallableSink:
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Call the function."""
         if isinstance(payload, Recipe):
-            with source_errors_explained(referred(payload.page)):
+            with source_errors_explained(reference_of(payload.page.location)):
                 asked = self._function(self.made(payload), commit_id)
         elif isinstance(payload, Staged):
             place = self._pages.root.child(payload.location)
@@ -91,7 +91,7 @@ def _schema(plan: PlanNode | None) -> pa.Schema | None:
     return None if plan is None else plan.early_schema
 
 
-def make_sink(sink: SinkLike, run: str, pages: SparkPages, plan: PlanNode | None = None) -> Output:
+def make_sink(sink: SinkLike, run: str, pages: SparkBackend, plan: PlanNode | None = None) -> Output:
     """The sink for what a user gave; `plan` is the query whose results come, None for late rows."""
     if sink is None:
         return MemorySink(pages, None) if plan is None else MemorySink(pages, plan.schema, result_keys(plan))

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from slackwater.columns import CELL, TIME
 from slackwater.events import decision
 from slackwater.progress.time import MIN_TICK
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.staging import too_large
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -52,8 +52,8 @@ _LARGE = 32 * 2**20
 class CellFiles(PartitionedFiles):
     """The files of one input."""
 
-    def __init__(self, place: StorageDir, pages: SparkPages, longest: int) -> None:
-        super().__init__(place, pages, CELL)
+    def __init__(self, place: StorageDir, backend: SparkBackend, longest: int) -> None:
+        super().__init__(place, backend, CELL)
         self._width = max(1, longest // _CELLS_A_LIFE)
         self._near = 2 * self._width
         """Files within this number of ticks may become one."""
@@ -109,7 +109,7 @@ class CellFiles(PartitionedFiles):
     def frame(self, files: Sequence[PartFile]) -> DataFrame:
         """The rows of some files."""
         assert self._schema is not None
-        return self._pages.spark.read.schema(self._schema).parquet(*self.addresses(files))
+        return self._backend.spark.read.schema(self._schema).parquet(*self.addresses(files))
 
     def add(self, files: Sequence[PartFile]) -> None:
         """Files that were written count from now on; many small ones become one."""

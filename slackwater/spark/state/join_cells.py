@@ -7,17 +7,17 @@ join (a filter, a window) runs in the same job. Files that are purged stay as lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.columns import TIME, UNTIL
 from slackwater.operators.operator import State
+from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.backend.compile import named
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
 from slackwater.spark.state.partitioned_files import PartFile
@@ -37,22 +37,22 @@ class JoinCells(TwoSides):
         super().__init__(label, node, pages, [side.longest for side in node.sides])
         self._added: list[list[PartFile]] = [[], []]
 
-    def add(self, side: int, page: Any, after: int) -> int:
+    def add(self, side: int, page: Page, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
         cells = self._sides[side]
-        with page.rows_with_time() as frame:
+        with self._pages.at_work(page) as work, work.rows_with_time() as frame:
             files = cells.write(self._kept(side, frame))
         self._added[side], late = cells.without_late(files, after)
         return late
 
-    def pairs(self, side: int, at: int) -> SparkPage | None:
+    def pairs(self, side: int, at: int) -> Page | None:
         """The added page with the rows of the other side that are alive with it."""
         found = self._meeting(side, self._added[side])
         if found is None:
             return None
         return self._made.page(self._joined(found, "inner"), later(), None, at, self._brought(side))
 
-    def partnered(self, side: int, at: int) -> SparkPage | None:
+    def partnered(self, side: int, at: int) -> Page | None:
         """Rows of the left side that have a partner now, and had none before."""
         found = self._meeting(side, self._added[side])
         if found is None:
@@ -62,7 +62,7 @@ class JoinCells(TwoSides):
             rows = rows.join(self._rows(1, self._sides[1].files), self._made.together(), "left_anti")
         return self._made.page(rows, own(0), 1, at, self._brought(side))
 
-    def lone(self, side: int, after: int, until: int, at: int) -> SparkPage | None:
+    def lone(self, side: int, after: int, until: int, at: int) -> Page | None:
         """Rows that have stayed without a partner."""
         alive, files = self._node.sides[side], self._sides[side].files
         due = [f for f in files if low(f) + alive.shortest - 1 <= until and high(f) + alive.longest - 1 > after]

@@ -10,17 +10,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.columns import TIME, UNTIL
+from slackwater.operators.page import JoinOutput, Origin, Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.arrival import Arrival
 from slackwater.spark.backend.compile import column, named
-from slackwater.spark.backend.layout import ManyTasks
-from slackwater.spark.backend.origin import Counter, Origin
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.opened import Counter, LazyRows
 from slackwater.spark.state.cell_files import CellFiles
 from slackwater.spark.storage.types import spark_schema
 
 if TYPE_CHECKING:
-    from slackwater.spark.backend.pages import SparkPages
+    from slackwater.spark.backend.backend import SparkBackend
 
 
 def of_side(side: int, name: str) -> str:
@@ -39,16 +38,16 @@ def own(side: int) -> dict[str, str]:
     return {TIME: of_side(side, TIME), UNTIL: of_side(side, UNTIL)}
 
 
-class JoinOutput:
+class JoinPages:
     """Makes pages of a join's rows; the files that they read stay until they have run."""
 
-    def __init__(self, node: JoinNode, pages: SparkPages, files: Sequence[CellFiles]) -> None:
+    def __init__(self, label: str, node: JoinNode, backend: SparkBackend, files: Sequence[CellFiles]) -> None:
         self.given = 0
         """Pages so far."""
         self._node = node
-        self._pages = pages
+        self._label = label
+        self._backend = backend
         self._files = files
-        self._shape = ManyTasks()
         self._counted = 0
         self._partners: list[float | None] = [None, None]
         """Of each side: how many partners a row of its last page found; known once the pairs have been counted."""
@@ -69,7 +68,7 @@ class JoinOutput:
         lacks: int | None,
         at: int,
         brought: tuple[int, int] | None = None,
-    ) -> SparkPage:
+    ) -> Page:
         """Rows as a page; the columns of the side that it lacks are null.
 
         `brought` says which side has got how many new rows, if these are pairs of them.
@@ -79,17 +78,16 @@ class JoinOutput:
             rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
         columns = [*self._node.columns, *hidden.items()]
         frame = rows.select(*(named(sql, name) for name, sql in columns))
-        counter = Counter(partial(self._count, brought)) if self._pages.counts_pairs else None
+        counter = Counter(partial(self._count, brought)) if self._backend.counts_pairs else None
         frame = frame if counter is None else counter.watching(frame)
         self.given += 1
-        # Its rows are not counted before they are needed, and move no time.
-        unknown = Arrival(0, 0, None, None, at)
-        hides = tuple(hidden)
-        origin = Origin(frame, self.given, at, self._shape, self._pages, hides, arrival=unknown)
-        origin.counter, origin.size = counter, self._size(brought)
+        files = tuple(file.name for cells in self._files for file in cells.files)
+        location = JoinOutput(LazyRows(frame, counter), tuple(hidden), files)
         for cells in self._files:
-            cells.read_by(origin)
-        return SparkPage(origin)
+            cells.read_by(location)
+        # Its rows are not counted before they are needed, and move no time.
+        unknown, size = Arrival(0, 0, None, None, at), self._size(brought)
+        return Page(Origin(self._label, self.given), location, at=at, arrival=unknown, size=size)
 
     def counted(self) -> int:
         """Rows of its pages that jobs have counted since this was last asked."""

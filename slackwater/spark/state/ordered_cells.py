@@ -7,17 +7,17 @@ side with a window of time, stay in their files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.columns import PLACE, TIME, UNTIL
 from slackwater.operators.operator import State
+from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import named
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
 from slackwater.spark.state.two_sides import TwoSides
@@ -41,18 +41,18 @@ class OrderedCells(TwoSides):
         self._released = MIN_TICK
         self.undecided: int | None = None
 
-    def add(self, side: int, page: Any, after: int) -> int:
+    def add(self, side: int, page: Page, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
         cells = self._sides[side]
         self._came += 1
-        with page.rows_with_time() as frame:
+        with self._pages.at_work(page) as work, work.rows_with_time() as frame:
             place = [F.lit(self._came).alias(_PAGE), F.monotonically_increasing_id().alias(PLACE)]
             files = cells.write(frame.select(*self._made.visible(side), TIME, *place))
         files, late = cells.without_late(files, after)
         cells.add(files)
         return late
 
-    def release(self, before: int, upto: int, at: int) -> list[SparkPage]:
+    def release(self, before: int, upto: int, at: int) -> list[Page]:
         """One job for all pages, when they run, and one for each window of rows."""
         sides = [self._passed(side, upto) for side in (0, 1)]
         pages = self._results(sides, before, upto, at)
@@ -99,9 +99,9 @@ class OrderedCells(TwoSides):
         kept = [named(name, of_side(side, name)) for name in (_PAGE, PLACE)]
         return rows.select(*self._made.visible(side), *hidden, *kept)
 
-    def _results(self, sides: Sequence[DataFrame | None], before: int, upto: int, at: int) -> list[SparkPage]:
+    def _results(self, sides: Sequence[DataFrame | None], before: int, upto: int, at: int) -> list[Page]:
         left, right = sides
-        how, pages = self._node.how, list[SparkPage]()
+        how, pages = self._node.how, list[Page]()
         if left is not None and right is not None and how != "anti":
             new = f"greatest({of_side(0, TIME)}, {of_side(1, TIME)})"
             if how == "semi":

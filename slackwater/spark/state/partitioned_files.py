@@ -9,7 +9,6 @@ files that no record names are deleted.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -20,7 +19,8 @@ from pyarrow import fs
 from pyspark.sql import DataFrame
 
 from slackwater.columns import TIME
-from slackwater.spark.backend.pages import SparkPages
+from slackwater.operators.page import JoinOutput
+from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.storage.storage_dir import StorageDir
 
 _PIECE = "__piece"
@@ -54,16 +54,16 @@ class PartFile:
 class PartitionedFiles:
     """The files of one store."""
 
-    def __init__(self, root: StorageDir, pages: SparkPages, column: str) -> None:
+    def __init__(self, root: StorageDir, backend: SparkBackend, column: str) -> None:
         """`column` is the partition column."""
         self.root = root
         self.files: list[PartFile] = []
-        self._pages = pages
+        self._backend = backend
         self._column = column
         self._next = 0
-        self._doomed: list[tuple[list[weakref.ref[Any]], list[str]]] = []
-        """Files to delete, and the pages that are made of them and have not run yet."""
-        self._readers: list[weakref.ref[Any]] = []
+        self._doomed: list[tuple[list[JoinOutput], list[str]]] = []
+        """Files to delete, and the rows that are still to be made of them."""
+        self._readers: list[JoinOutput] = []
 
     def new_piece(self) -> tuple[int, StorageDir]:
         """The number and the folder of the next write."""
@@ -74,7 +74,7 @@ class PartitionedFiles:
     def write_frame(self, rows: DataFrame, level: int = 0) -> list[PartFile]:
         """Run: rows with the partition column, by Spark. The files belong to nobody before `add`."""
         _, place = self.new_piece()
-        with self._pages.writing(place):
+        with self._backend.writing(place):
             rows.write.mode("overwrite").partitionBy(self._column).parquet(place.address)
         return self.written(place, level)
 
@@ -82,7 +82,7 @@ class PartitionedFiles:
         """The same with rows of the driver, by value of the partition column."""
         _, place = self.new_piece()
         for key, table in tables.items():
-            self._pages.write_table(table, place.child(f"{self._column}={key}"), "part-0.parquet")
+            self._backend.write_table(table, place.child(f"{self._column}={key}"), "part-0.parquet")
         return self.written(place, level)
 
     def written(self, place: StorageDir, level: int = 0) -> list[PartFile]:
@@ -106,16 +106,17 @@ class PartitionedFiles:
     def forget(self, files: Sequence[PartFile]) -> None:
         """The same of files that were not added."""
         if files:
-            self._doomed.append(([r for r in self._readers if r() is not None], [file.name for file in files]))
+            self._readers = [rows for rows in self._readers if self._backend.is_lazy(rows)]
+            self._doomed.append((self._readers, [file.name for file in files]))
 
-    def read_by(self, page: object) -> None:
-        """A page is made of these files, and has not run yet."""
-        self._readers = [r for r in self._readers if r() is not None]
-        self._readers.append(weakref.ref(page))
+    def read_by(self, rows: JoinOutput) -> None:
+        """Rows of a page are to be made of these files."""
+        self._readers = [*self._readers, rows]
+        self._backend.lazy(rows)
 
     def settle(self) -> None:
         """Delete the files that were dropped and that nobody reads."""
-        waiting = [doomed for doomed in self._doomed if any(r() is not None for r in doomed[0])]
+        waiting = [doomed for doomed in self._doomed if any(map(self._backend.is_lazy, doomed[0]))]
         gone = {name for doomed in self._doomed if doomed not in waiting for name in doomed[1]}
         self._doomed = waiting
         self._delete(gone, {file.name for file in self.files} | {n for _, names in waiting for n in names})

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from slackwater.columns import PLACE, TIME
 from slackwater.operators.operator import State
+from slackwater.operators.page import JoinOutput, Origin, Page
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import LONGEST_SPAN, MIN_TICK
 from slackwater.spark.backend.compile import column
-from slackwater.spark.backend.layout import ManyTasks
-from slackwater.spark.backend.origin import Origin
-from slackwater.spark.backend.spark_page import SparkPage
+from slackwater.spark.backend.opened import LazyRows
 from slackwater.spark.state.cell_files import CellFiles, high, low
 from slackwater.spark.storage.storage_dir import file_name
 
@@ -30,25 +29,25 @@ class SortedCells:
     """The rows of one query."""
 
     def __init__(self, label: str, schema: pa.Schema, pages: SparkPages) -> None:
-        place = pages.root.child("spill").child(file_name(label))
-        self._cells = CellFiles(place, pages, LONGEST_SPAN)
+        place = pages.spark.root.child("spill").child(file_name(label))
+        self._cells = CellFiles(place, pages.spark, LONGEST_SPAN)
+        self._label = label
         self._pages = pages
         self._visible = [column(f"`{name}`") for name in schema.names]
         self._came = self._given = 0
         self._released = MIN_TICK
-        self._shape = ManyTasks()
 
-    def add(self, page: Any, after: int) -> int:
+    def add(self, page: Page, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
         self._came += 1
-        with page.rows_with_time() as frame:
+        with self._pages.at_work(page) as work, work.rows_with_time() as frame:
             place = [F.lit(self._came).alias(PAGE), F.monotonically_increasing_id().alias(PLACE)]
             files = self._cells.write(frame.select(*self._visible, TIME, *place))
         files, late = self._cells.without_late(files, after)
         self._cells.add(files)
         return late
 
-    def release(self, before: int, upto: int, at: int) -> SparkPage | None:
+    def release(self, before: int, upto: int, at: int) -> Page | None:
         """A lazy page of the rows that time has passed."""
         due = [file for file in self._cells.files if low(file) <= upto]
         self._released = upto
@@ -59,11 +58,12 @@ class SortedCells:
             rows = rows.where(f"{TIME} > {before}L")
         frame = rows.orderBy(TIME, PAGE, PLACE).select(*self._visible, TIME)
         self._given += 1
-        unknown = Arrival(0, 0, None, None, at)
-        origin = Origin(frame, self._given, at, self._shape, self._pages, (TIME,), arrival=unknown)
-        self._cells.read_by(origin)
+        rows_to_sort = JoinOutput(LazyRows(frame), (TIME,), tuple(file.name for file in due))
+        self._cells.read_by(rows_to_sort)
         self._cells.drop([file for file in due if high(file) <= upto])
-        return SparkPage(origin)
+        # Its rows are not counted before they are needed, and move no time.
+        unknown = Arrival(0, 0, None, None, at)
+        return Page(Origin(self._label, self._given), rows_to_sort, at=at, arrival=unknown)
 
     @property
     def waiting(self) -> bool:

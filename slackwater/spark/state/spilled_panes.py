@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from slackwater.columns import CLOSED, NO_SOURCE, PANE, ROWS, SOURCE, WINDOW
+from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import State
-from slackwater.operators.page import Page, PartialsTooLarge
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.spark.backend.spark_page import SparkPage
 from slackwater.spark.backend.staging import stage, too_large
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import file_name
@@ -50,20 +51,23 @@ class SpilledPanes:
         self._kernel: PaneKernel = resident.kernel
         self._schema = resident.schema
         self._domain = domain
+        self._backend = pages.spark
         self._pages = pages
-        self._files = PartitionedFiles(pages.root.child("spill").child(file_name(label)), pages, PANE)
+        place = self._backend.root.child("spill").child(file_name(label))
+        self._files = PartitionedFiles(place, self._backend, PANE)
         self._sources = pl.DataFrame(schema=_SOURCES)
         """By source: which source has rows in which pane of which piece."""
         self._columns: StructType | None = None
         table = resident.ring.all()
         if table is not None:
-            self._add(self._files.write_frame(pages.spark.createDataFrame(table, spark_schema(table.schema))))
+            rows = self._backend.spark.createDataFrame(table, spark_schema(table.schema))
+            self._add(self._files.write_frame(rows))
 
-    def absorb(self, page: Page, closed: Closed) -> pl.DataFrame:
+    def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
         """One Spark job writes the page's partials; their rows are counted from the files."""
-        assert isinstance(page, SparkPage)
         _, place = self._files.new_piece()
-        page.spill(self._kernel, place)
+        with self._pages.at_work(page) as work:
+            work.spill(self._kernel, place)
         return self._add(self._files.written(place))
 
     def _add(self, files: list[PartFile]) -> pl.DataFrame:
@@ -97,8 +101,8 @@ class SpilledPanes:
         # Sinks want the columns of early results too, so that all files have the same.
         sql, kinds = result_sql(self._kernel, self._domain), _spark_types(early_schema(self._schema, self._kernel))
         columns = [F.expr(sql.get(name, "NULL")).cast(kind).alias(name) for name, kind in kinds.items()]
-        staged = stage(merged.select(*columns), self._pages)
-        self._pages.spent(time.perf_counter() - started)
+        staged = stage(merged.select(*columns), self._backend)
+        self._backend.spent(time.perf_counter() - started)
         spec = self._kernel.spec
         first, last = spec.first_window(min(held)), spec.last_window(max(held))
         if before.emitted_through is not None and before.named is None:
@@ -117,7 +121,7 @@ class SpilledPanes:
             if not too_large(error):
                 raise
             raise PartialsTooLarge("more windows and groups than spark.driver.maxResultSize") from error
-        self._pages.spent(time.perf_counter() - started)
+        self._backend.spent(time.perf_counter() - started)
         merged = frame_of(table)
         return merged if merged.height else None
 
@@ -168,7 +172,7 @@ class SpilledPanes:
         keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.keys)]
         windows = ends.where(f"{_FROM} <= {_TO}").withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
         if before.given is not None:
-            wanted = self._pages.spark.createDataFrame(self._given(held, before, after).to_arrow())
+            wanted = self._backend.spark.createDataFrame(self._given(held, before, after).to_arrow())
             named = windows.withColumn(SOURCE, F.expr(self._source_sql()))
             windows = named.join(F.broadcast(wanted), on=[SOURCE, WINDOW], how="left_semi")
         return windows.groupBy(*keys).agg(
@@ -177,7 +181,7 @@ class SpilledPanes:
 
     def _read(self, paths: Sequence[str]) -> DataFrame:
         """Partials from files, with the panes that their folders name."""
-        reader = self._pages.spark.read.option("basePath", self._files.root.address)
+        reader = self._backend.spark.read.option("basePath", self._files.root.address)
         if self._columns is None:
             # All files have the same columns. To find them Spark runs a job: once is enough.
             found = reader.parquet(*paths).schema
@@ -195,7 +199,7 @@ class SpilledPanes:
             if closed.named is None:
                 partials = partials.withColumn(name, rest)
                 continue
-            mine = self._pages.spark.createDataFrame(closed.named.rename({CLOSED: name}).to_arrow())
+            mine = self._backend.spark.createDataFrame(closed.named.rename({CLOSED: name}).to_arrow())
             joined = partials.withColumn(SOURCE, F.expr(self._source_sql())).join(
                 F.broadcast(mine), on=SOURCE, how="left"
             )

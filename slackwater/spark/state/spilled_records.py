@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from slackwater.columns import CELL, PLACE, TIME
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.record_store import SPILLED, Judged, ResidentRecords, elements_of
 from slackwater.operators.slack_buffer import in_time_order
@@ -26,10 +27,12 @@ from slackwater.progress.time import MIN_TICK
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.frames import frame_of
-from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
+from slackwater.windows.per_row.rolling import rolling_rows
 
 if TYPE_CHECKING:
+    from slackwater.spark.backend.backend import SparkBackend
     from slackwater.spark.backend.pages import SparkPages
+    from slackwater.spark.backend.work import Work
 
 #: A cell has about so many rows; a page falls into at most so many cells.
 _CELL_ROWS = 500_000
@@ -38,23 +41,6 @@ _MOST_CELLS = 200
 _FEW = 200_000
 #: So many changes of the window buffer are kept beside the whole of it, and twice what it holds.
 _FEW_CHANGES = 200_000
-
-
-@runtime_checkable
-class SpillsRows(Protocol):
-    """A page that can write its rows to files."""
-
-    def time_spread(self) -> tuple[int, int]:
-        """Run: how many rows there are, and over how many ticks the middle nine tenths of them lie."""
-        ...
-
-    def cells_of(self, width: int) -> int:
-        """Run: into about how many cells of this width the rows fall."""
-        ...
-
-    def spill_rows(self, kernel: RollingKernel, width: int, place: StorageDir) -> pa.Schema:
-        """Write the rows that have a time, in a folder for each `width` of it; gives their schema."""
-        ...
 
 
 class SpilledRecords:
@@ -67,10 +53,11 @@ class SpilledRecords:
         self._schema = resident.schema
         self._windows = resident.windows
         self._pages = pages
-        self._root = pages.root.child("spill").child(file_name(label))
+        self._backend = pages.spark
+        self._root = pages.spark.root.child("spill").child(file_name(label))
         self._width: int | None = None
         self._rows_schema: pa.Schema | None = None
-        self._files = PartitionedFiles(self._root.child("cells"), pages, CELL)
+        self._files = PartitionedFiles(self._root.child("cells"), pages.spark, CELL)
         self._widths: dict[int, int] = {}
         """The width of each piece's cells, in ticks."""
         self._kept: list[tuple[str, int]] = []
@@ -83,11 +70,11 @@ class SpilledRecords:
         if rows is not None:
             self._write_resident(in_time_order(rows))
 
-    def absorb(self, page: Page, heartbeat: int) -> Judged:
+    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
         """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
-        assert isinstance(page, SpillsRows)
-        width, (piece, place) = self._fit(page), self._files.new_piece()
-        self._rows_schema = page.spill_rows(self._kernel, width, place)
+        with self._pages.at_work(page) as work:
+            width, (piece, place) = self._fit(work), self._files.new_piece()
+            self._rows_schema = work.spill_rows(self._kernel, width, place)
         cells = self._add(self._files.written(place), piece, width)
         order = sorted(cells)
         ends = np.array(order, np.int64) + width - 1
@@ -97,7 +84,7 @@ class SpilledRecords:
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Cell after cell through the window buffer; many results are staged as files."""
-        parts = _Parts(self._pages, self._schema)
+        parts = _Parts(self._backend, self._schema)
         width = self._width or 1
         starts = {c // width * width for file in self._files.files if (c := self._start(file)) <= heartbeat}
         for start in sorted(starts):
@@ -186,15 +173,15 @@ class SpilledRecords:
             "state_bytes": self._windows.bytes,
         }
 
-    def _fit(self, page: SpillsRows) -> int:
+    def _fit(self, work: Work) -> int:
         """The width of a cell: by the first rows, and wider when a page would fall into too many cells.
 
         A new width is a multiple of the ones before, so that their cells lie within its own.
         """
         if self._width is None:
-            self._choose(*page.time_spread())
+            self._choose(*work.time_spread())
         assert self._width is not None
-        cells = page.cells_of(self._width)
+        cells = work.cells_of(self._width)
         if cells > 4 * _MOST_CELLS:
             self._width *= -(-cells // _MOST_CELLS)
         return self._width
@@ -271,7 +258,7 @@ class SpilledRecords:
         """Write partials of released rows, for the window buffer after a restart."""
         name = f"window-{self._next_file}.parquet"
         self._next_file += 1
-        self._pages.write_table(elements.to_arrow(), self._root, name)
+        self._backend.write_table(elements.to_arrow(), self._root, name)
         self._fresh.append((name, elements.height))
 
     def _forget(self, first: int, last: int, piece: int | None = None) -> None:
@@ -284,8 +271,8 @@ class SpilledRecords:
 class _Parts:
     """Results cell by cell: a table while they are few, files from then on."""
 
-    def __init__(self, pages: SparkPages, schema: pa.Schema) -> None:
-        self._pages = pages
+    def __init__(self, backend: SparkBackend, schema: pa.Schema) -> None:
+        self._backend = backend
         self._schema = schema
         self._tables: list[pa.Table] = []
         self._place: StorageDir | None = None
@@ -302,12 +289,12 @@ class _Parts:
         """All of them."""
         if self._place is None:
             return pa.concat_tables([self._schema.empty_table(), *self._tables])
-        return Staged(self._place.path.removeprefix(self._pages.root.path + "/"), self._rows)
+        return Staged(self._place.path.removeprefix(self._backend.root.path + "/"), self._rows)
 
     def _write(self) -> None:
         if self._place is None:
-            self._place = self._pages.new("staged")
+            self._place = self._backend.new("staged")
         for table in self._tables:
-            self._pages.write_table(table, self._place, f"part-{self._files:05d}.parquet")
+            self._backend.write_table(table, self._place, f"part-{self._files:05d}.parquet")
             self._files += 1
         self._tables = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slackwater.operators.operator import State
 from slackwater.plan.join_node import JoinNode
 from slackwater.spark.state.cell_files import CellFiles
-from slackwater.spark.state.join_output import JoinOutput
+from slackwater.spark.state.join_output import JoinPages
 from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ class TwoSides:
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages, longest: Sequence[int]) -> None:
         """`longest` says of each side how long its rows are kept at most."""
-        place = pages.root.child("spill").child(file_name(label))
+        place = pages.spark.root.child("spill").child(file_name(label))
         self._node = node
-        self._sides = [CellFiles(place.child(n), pages, ticks) for n, ticks in zip(_NAMES, longest, strict=True)]
-        self._made = JoinOutput(node, pages, self._sides)
+        self._pages = pages
+        spark, sizes = pages.spark, zip(_NAMES, longest, strict=True)
+        self._sides = [CellFiles(place.child(name), spark, ticks) for name, ticks in sizes]
+        self._made = JoinPages(label, node, spark, self._sides)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with the files that there are."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 from slackwater.engine.journal import Emission, Record
 from slackwater.operators.label import Label
 from slackwater.operators.operator import State
+from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged
-from slackwater.plan.steps import step_from_json
 
 _MAGIC = b"slw-rec6"
 _DIGEST = 16
@@ -91,7 +91,7 @@ def _body(record: Record, stamp: Stamp) -> pa.Buffer:
             entry["staged"] = [emission.payload.location, emission.payload.rows]
         elif isinstance(emission.payload, Recipe):
             recipe = emission.payload
-            entry["recipe"] = [recipe.page, [step.to_json() for step in recipe.steps], recipe.rows]
+            entry["recipe"] = [recipe.page.to_json(), recipe.rows]
         else:
             entry["table"] = len(names)
             names.append(f"{emission.sink}/{emission.commit_id}")
@@ -143,8 +143,8 @@ def _payload(entry: dict[str, Any], blobs: list[bytes]) -> Payload:
     if "staged" in entry:
         return Staged(*entry["staged"])
     if "recipe" in entry:
-        page, steps, rows = entry["recipe"]
-        return Recipe(page, tuple(map(step_from_json, steps)), rows)
+        page, rows = entry["recipe"]
+        return Recipe(Page.from_json(page), rows)
     return _table(blobs[entry["table"]])
 
 

@@ -38,14 +38,3 @@ class Direct:
     def of(self, batch: DataFrame) -> RowLocation | None:
         """The rows of a batch by reference; None if they must be taken as they are handed over."""
         return next((found for finder in self._finders if (found := finder.of(batch)) is not None), None)
-
-
-def referred(note: dict[str, Any] | None) -> RowLocation | None:
-    """What the note of a page refers to; None if the page has rows of its own."""
-    name = None if note is None else next((name for name in KINDS if name in note), None)
-    return None if note is None or name is None else KINDS[name].load(note[name])
-
-
-def is_reference(note: dict[str, Any] | None) -> bool:
-    """Whether the rows of a page lie where a source has them."""
-    return note is not None and any(name in note for name in KINDS)
