@@ -32,7 +32,7 @@ from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats
 from slackwater.scheduling.strategy import Strategy
 from slackwater.testing import arrow_page
-from slackwater.testing.script import ArrowPages
+from slackwater.testing.pages import ArrowPages
 
 
 class Increasing(Tracker):
