@@ -18,13 +18,18 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.sinks.sinks import CallableSink, make_sink
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.storage_dir import StorageDir
-from slackwater.testing import Script, arrow_plan
+from slackwater.testing import ArrowPages, Script, arrow_plan
 from slackwater.windows.results import early_schema
 from tests.kit.streams import SAMPLE, frame
 
 DISK = Disk(fs.LocalFileSystem(), sync=False)
 #: Tables stay tables.
-PAGES: Any = SimpleNamespace(given=lambda table, schema: table, root=StorageDir.of("/nowhere"), disk=DISK)
+PAGES: Any = SimpleNamespace(
+    given=lambda table, schema: table,
+    root=StorageDir.of("/nowhere"),
+    disk=DISK,
+    matching=ArrowPages().here.matching,
+)
 
 
 def plan(**window: Any) -> Any:
