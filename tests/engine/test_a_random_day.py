@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -108,7 +108,8 @@ class Day:
                 self.executor.forget(name)
         fresh = not any(q.stream == stream for q in self.running.values())
         if fresh and self.folder is None:
-            self.beats[stream], self.seen[stream] = NEVER, False  # its source begins anew
+            # Its source begins anew, and knows nothing of earlier pages.
+            self.beats[stream], self.highest[stream], self.seen[stream] = NEVER, 0, False
         # For a new query nothing has been emitted yet, however far time has come for others.
         query = Query(f"q{self.names}", stream, length, Expected(length))
         self.running[query.name] = query
@@ -195,6 +196,7 @@ class Day:
 
 
 @settings(deadline=None, max_examples=150)
+@example(seed=217451023, steps=22)
 @given(st.integers(0, 2**32), st.integers(1, 40))
 def test_a_random_day_without_a_journal(seed: int, steps: int) -> None:
     Day(seed, None).live(steps)
