@@ -30,3 +30,12 @@ def test_every_extension_has_its_row() -> None:
 def test_every_room_is_named() -> None:
     rooms = {path.parent.name for path in (ROOT / "slackwater").glob("*/__init__.py")}
     assert rooms == set(re.findall(r"`(\w+)/`", TEXT.split("## Where do I add")[0])) - {"slackwater", "tests"}
+
+
+def test_a_file_has_at_most_400_lines() -> None:
+    files = [
+        path
+        for folder in ("slackwater", "tests", "benchmarks", "experiments")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    assert [path.name for path in files if len(path.read_text().splitlines()) > 400] == []
