@@ -10,7 +10,7 @@ import os
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.kit import pages
+from tests.kit import doc_pages as pages
 
 
 @pytest.mark.spark

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.kit import pages
+from tests.kit import doc_pages as pages
 from tests.kit.kafka import Kafka
 
 pytestmark = pytest.mark.kafka
