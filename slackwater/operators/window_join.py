@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from slackwater.operators.backend import LateTimes
 from slackwater.operators.join_state import JoinState
-from slackwater.operators.operator import Emit, Input, State, Wanted
+from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.several import Several
 from slackwater.plan.join_node import JoinNode
+from slackwater.plan.steps import Columns, Select
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -29,8 +31,12 @@ class WindowJoin(Several):
 
     makes_rows: ClassVar[bool] = True
 
-    def __init__(self, label: str, node: JoinNode, clock: Clock, state: JoinState) -> None:
+    def __init__(
+        self, label: str, node: JoinNode, clock: Clock, state: JoinState, late: Sequence[Columns] | None = None
+    ) -> None:
+        """`late` is the columns of a late row, by side; None if nobody takes these rows."""
         super().__init__(label)
+        self._late_columns = late
         self._node = node
         self._clock = clock
         self._kept = state
@@ -46,7 +52,10 @@ class WindowJoin(Several):
         if page.prod is not None:
             return
         at = self._clock.now()
-        self._late[side] += self._kept.add(side, page, self._past(1 - side))
+        late = self._kept.add(side, page, self._past(1 - side))
+        self._late[side] += late
+        if self._late_columns is not None:
+            self._send_late(page, self._late_columns[side], self._past(1 - side), late, emit)
         if self._node.how == "semi":
             self._emit(self._kept.partnered(side, at), emit)
         elif self._node.how != "anti":
@@ -54,6 +63,14 @@ class WindowJoin(Several):
         if side in self._node.lone and self._node.how != "semi":
             self._emit(self._kept.alone(side, self._decided[side], at), emit)
         self._kept.settle_page()
+
+    def _send_late(self, page: Page, columns: Columns, past: int, late: int, emit: Emit) -> None:
+        arrival = self.pages.arrival(page)
+        if not late and (arrival is None or not arrival.missing):
+            return
+        rows = self.pages.late(page, LateTimes(min(past + 1, MAX_TICK)))
+        if rows is not None:  # a filter may have dropped those without a time
+            emit(rows.with_step(Select(columns)), LATE)
 
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Let rows out that have stayed alone; what finds no partner any more goes."""

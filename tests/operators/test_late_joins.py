@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,10 +20,12 @@ from slackwater.operators.operator import MAIN
 from slackwater.operators.page import Origin, Page
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.join_node import JoinNode
+from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, MIN_TICK
+from slackwater.testing import ListSink, Script
 from slackwater.testing.backend import page_of_rows
 from slackwater.testing.pages import ArrowPages
 from tests.kit.joins import join_of, renamed
@@ -200,3 +203,22 @@ def test_section_4_a_late_row_whose_partners_have_gone_comes_out_alone(how: str)
         played.do(event)  # type: ignore[arg-type]
     assert played.rows[-1][:2] == (11, 1)
     assert played.join.metrics()["late_by_input"] == [1, 0]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_section_4_late_rows_of_a_join_go_to_their_sink(how: str) -> None:
+    """They have the columns of both sides, and a row without a time is with them."""
+    schema = pa.schema([("t", pa.int64()), ("g", pa.string()), ("i", pa.int64())])
+    kind = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(how, how.upper())
+    script = Script.from_sql(
+        f"SELECT a.t FROM a [RANGE 10] {kind} JOIN (SELECT g, i AS j FROM b) AS b [RANGE 10] USING (g)",
+        {"a": (schema, bounded(0)), "b": (schema, bounded(0))},
+        late=ListSink(),
+    )
+    for name, t in [("a", 50), ("b", 50), ("a", 5), ("b", 6), ("b", 55), ("a", 56), ("a", None)]:
+        script.page([{"t": t, "g": "x", "i": t}], stream=name)
+    assert script.late is not None
+    rows = [(row["t"], row["g"], row["i"], row["j"]) for row in script.late.rows]
+    assert rows == [(5, "x", 5, None), (None, "x", None, 6), (None, "x", None, None)]
+    (figures,) = [of for label, of in script.metrics().items() if "/join" in label]
+    assert figures["late_by_input"] == [1, 1]
