@@ -13,6 +13,8 @@ SOURCE = "__source"
 NO_SOURCE = "null"
 #: The tick at which a pair stops finding partners in another join.
 UNTIL = "__until"
+#: Of a row that a join keeps: the number of its page, and the instant up to which the other side was past then.
+CAME, PAST = "__came", "__past"
 #: Prefix of a column of the right side of a join that USING joins with a column of the left side.
 TWIN = "__twin_"
 #: The punctuation that a row carries, in ticks.

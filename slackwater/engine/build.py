@@ -7,7 +7,7 @@ its query, because it begins with the pages that come after the query's start. I
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
@@ -50,6 +50,7 @@ from slackwater.plan.nodes import (
     WindowNode,
     answering_window,
 )
+from slackwater.plan.steps import Columns
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.spec import WindowSpec
@@ -134,10 +135,8 @@ class QueryBuild:
         stamped = self._settings.ordered and self._plan.latent
         top = self.feed(StampNode((self._plan,)) if stamped else self._plan, ())
         if self._settings.late is not None:
-            # Only the aggregate that takes the rows of streams has late ones.
-            (first,) = {id(node) for _, node in first_aggregates(self._plan)}
             late = Sink(Label(self._name, LATE), self._settings.late, clock)
-            self._executor.add(late, [(self._windows[first], LATE)], self._name, "late rows")
+            self._executor.add(late, [(self._takes_rows(), LATE)], self._name, "late rows")
         if self._settings.ordered:
             top = self._in_order(top, clock)
         answered = answering_window(self._plan)
@@ -149,6 +148,14 @@ class QueryBuild:
             for source in self._sources:
                 self._executor.graph.nodes[source].watchers.append(watcher)
         return self._labels
+
+    def _takes_rows(self) -> Label:
+        """The operator that has late rows: the aggregate that takes the rows of streams, or the join."""
+        (first,) = {None if node is None else id(node) for _, node in first_aggregates(self._plan)}
+        if first is not None:
+            return self._windows[first]
+        (join,) = (label for place, label in self._labels.items() if place.startswith("join"))
+        return join
 
     def _in_order(self, feed: Feed, clock: Clock) -> Feed:
         label = Label(self._name, "order")
@@ -257,8 +264,15 @@ class QueryBuild:
     def join(self, node: JoinNode, above: Above) -> Feed:
         """It gives the columns that its queries ask for: more than before if one more query shares it now."""
         feeds, wanted, joins = self._feeds(node, above), self._of_joins[id(node)], self._shared.joins
+        late, owner = None, None
+        if self._settings.late is not None:  # late rows have all columns, and go to a sink of this query
+            late, owner = [node.late_columns(side) for side in (0, 1)], self._name
         feed = self.part(
-            self.place("join"), feeds, node, lambda label: self._joining(label, narrowed(node, wanted))
+            self.place("join"),
+            feeds,
+            node,
+            lambda label: self._joining(label, narrowed(node, wanted), late),
+            owner,
         )
         label = feed[0]
         before = joins.get(label)
@@ -267,11 +281,11 @@ class QueryBuild:
             self._executor.exchange(self._joining(label, joins[label]))
         return feed
 
-    def _joining(self, label: str, node: JoinNode) -> Operator:
+    def _joining(self, label: str, node: JoinNode, late: Sequence[Columns] | None = None) -> Operator:
         pages = self.pages
         if node.by_count:
             return RowsJoin(label, self.clock, pages.stores.ordered_join(label, node))
-        return WindowJoin(label, node, self.clock, pages.stores.join(label, node))
+        return WindowJoin(label, node, self.clock, pages.stores.join(label, node), late)
 
     def window(self, node: WindowNode, above: Above) -> Feed:
         """Over results it is another operator: these come when windows close."""

@@ -15,9 +15,10 @@ class JoinState(MadeRows, Protocol):
     """
 
     def add(self, side: int, page: Page, after: int) -> int:
-        """Take the rows of a page with a time above `after`; gives how many were not above it.
+        """Take the rows of a page; gives how many have a time at or below `after`: these may have lost partners.
 
-        They are matched with what was there before, and count as there only after `settle_page`.
+        They meet the rows that were there before and whose last instant is above `after`. They count as there only
+        after `settle_page`.
         """
         ...
 
@@ -31,6 +32,10 @@ class JoinState(MadeRows, Protocol):
 
     def lone(self, side: int, after: int, until: int, at: int) -> Page | None:
         """The rows of a side without a partner whose last instant is above `after` and at most `until`."""
+        ...
+
+    def alone(self, side: int, until: int, at: int) -> Page | None:
+        """The rows of the page that was added last without a partner and whose last instant is at most `until`."""
         ...
 
     def settle_page(self) -> None:

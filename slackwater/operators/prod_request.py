@@ -13,7 +13,7 @@ from slackwater.estimates.early import Early
 from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import check_condition_text
-from slackwater.plan.node import PlanNode, answering, first_aggregates, walk
+from slackwater.plan.node import PlanNode, aggregates_of, answering, first_aggregates, walk
 from slackwater.plan.nodes import WindowNode, answering_window
 from slackwater.plan.request import ProdRequest
 from slackwater.progress.time import TimeDomain
@@ -36,10 +36,14 @@ def check_settings(plan: PlanNode, early: object, sideline: object, late: object
 
 def check_late(plan: PlanNode) -> None:
     """Refuse a sink for late rows where there are none, or where they have several shapes."""
-    if any(node.pairs_rows for node in walk(plan)):
+    joins = [node for node in walk(plan) if node.pairs_rows]
+    if joins and (len(joins) > 1 or joins[0].by_count or aggregates_of(plan)):
         raise QueryError(
-            "late=: rows too late for a join are counted, in metrics()['joins'], and not kept; leave it out"
+            "late=: of joins, only one of two streams with windows of time gives its late rows, without windows "
+            "before or behind it; others count them, in metrics()['joins']; leave it out"
         )
+    if joins:
+        return
     if not plan.answers():
         raise QueryError("late=: no row is too late for a query without windows; leave it out")
     if len({id(first) for _, first in first_aggregates(plan)}) > 1:

@@ -49,7 +49,7 @@ class RecordStore(Protocol):
         ...
 
     def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
-        """Take a page; a late row counts for later windows if these are range windows (D3)."""
+        """Take a page; a late row counts for the windows of later rows (D3)."""
         ...
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
@@ -91,11 +91,6 @@ class RecordStore(Protocol):
 class WindowBuffer(Protocol):
     """Released rows that later windows still need, merged as far as they can be."""
 
-    @property
-    def takes_late(self) -> bool:
-        """Whether a row that was not released in time counts for later windows."""
-        ...
-
     def release(self, rows: pl.DataFrame, heartbeat: int) -> pl.DataFrame:
         """Merged partials of the window of each row, in the order of the rows."""
         ...
@@ -105,7 +100,7 @@ class WindowBuffer(Protocol):
         ...
 
     def absorb(self, elements: pl.DataFrame) -> None:
-        """Take rows at or below the heartbeat that get no result, as partials."""
+        """Take rows at or below the heartbeat that get no result, as partials, in the order of time."""
         ...
 
     def elements(self, heartbeat: int) -> pl.DataFrame | None:
@@ -156,14 +151,12 @@ class ResidentRecords:
         rows = in_time_order(rows)
         time = rows[TIME].to_numpy()
         late = passed(rows, heartbeat)
-        kept = rows.slice(late)
-        self.slack.add(kept)
-        if late and self.windows.takes_late:
+        self.slack.add(rows.slice(late))
+        if late:
             self.windows.absorb(elements_of(self.kernel, rows.slice(0, late)))
-            kept = rows
-        if kept.height:
-            self._fresh.append(kept)
-            self._row_bytes = max(self._row_bytes, kept.estimated_size() / kept.height)
+        if rows.height:
+            self._fresh.append(rows)
+            self._row_bytes = max(self._row_bytes, rows.estimated_size() / rows.height)
         first = np.flatnonzero(np.diff(time, prepend=time[0] - 1)) if len(time) else np.empty(0, np.int64)
         return Judged(time[first], np.diff(first, append=len(time)), late)
 

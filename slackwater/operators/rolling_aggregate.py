@@ -1,7 +1,7 @@
 """The window operator of S4 section 3: rows wait in a record store, each gets one result when time has passed it.
 
-A row that comes after that has lost its own result; it still counts for range windows of later rows (D3). In count
-windows it would change the order of rows that are out, so there it is discarded, as in S4.
+A row that comes after that has lost its own result; it still counts for the windows of later rows (D3, S4 section
+4): by its time in range windows, and in count windows by its place among the last rows of its group.
 
 Where the groups contain the stream's source, each source goes by its own heartbeat (D4) and has a lane of its own.
 A row is late then only if a row of its own source at the same time or later has had its result (D10). Without

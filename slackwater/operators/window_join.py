@@ -2,7 +2,10 @@
 
 A row of time t is alive in [t, t + range). A pair comes out as soon as both rows are there, whatever their order,
 and its time is that of the later one. Time only decides what is needed no more, and which rows have stayed alone.
-A row at or below the heartbeat of its own input is late: it is counted, and finds no partner.
+A row that comes behind the heartbeat of its input meets the rows that are not past (S4 section 4). A row is past
+when it is needed no more, or, where rows may stay alone, once it has been decided: what has come out alone gets no
+pair. A late row whose own life is decided comes out alone at once if it meets nobody. Lost are rows at or below the
+last instant up to which the other side is past, because partners of theirs may be; these are counted as late.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from slackwater.operators.backend import LateTimes
 from slackwater.operators.join_state import JoinState
-from slackwater.operators.operator import Emit, Input, State, Wanted
+from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.several import Several
 from slackwater.plan.join_node import JoinNode
+from slackwater.plan.steps import Columns, Select
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -26,13 +31,19 @@ class WindowJoin(Several):
 
     makes_rows: ClassVar[bool] = True
 
-    def __init__(self, label: str, node: JoinNode, clock: Clock, state: JoinState) -> None:
+    def __init__(
+        self, label: str, node: JoinNode, clock: Clock, state: JoinState, late: Sequence[Columns] | None = None
+    ) -> None:
+        """`late` is the columns of a late row, by side; None if nobody takes these rows."""
         super().__init__(label)
+        self._late_columns = late
         self._node = node
         self._clock = clock
         self._kept = state
         self._decided = [MIN_TICK, MIN_TICK]
         """Of each side: rows whose last instant is at most this have come out alone, or never will."""
+        self._purged = [MIN_TICK, MIN_TICK]
+        """Of each side: rows whose last instant is at most this are needed no more."""
         self._late = [0, 0]
         self._pages = 0
 
@@ -41,12 +52,25 @@ class WindowJoin(Several):
         if page.prod is not None:
             return
         at = self._clock.now()
-        self._late[side] += self._kept.add(side, page, times[side].heartbeat.tick)
+        late = self._kept.add(side, page, self._past(1 - side))
+        self._late[side] += late
+        if self._late_columns is not None:
+            self._send_late(page, self._late_columns[side], self._past(1 - side), late, emit)
         if self._node.how == "semi":
             self._emit(self._kept.partnered(side, at), emit)
         elif self._node.how != "anti":
             self._emit(self._kept.pairs(side, at), emit)
+        if side in self._node.lone and self._node.how != "semi":
+            self._emit(self._kept.alone(side, self._decided[side], at), emit)
         self._kept.settle_page()
+
+    def _send_late(self, page: Page, columns: Columns, past: int, late: int, emit: Emit) -> None:
+        arrival = self.pages.arrival(page)
+        if not late and (arrival is None or not arrival.missing):
+            return
+        rows = self.pages.late(page, LateTimes(min(past + 1, MAX_TICK)))
+        if rows is not None:  # a filter may have dropped those without a time
+            emit(rows.with_step(Select(columns)), LATE)
 
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Let rows out that have stayed alone; what finds no partner any more goes."""
@@ -58,7 +82,12 @@ class WindowJoin(Several):
                     self._emit(self._kept.lone(side, self._decided[side], until, self._clock.now()), emit)
                 self._decided[side] = until
         for side in (0, 1):
-            self._kept.purge(side, self._needless(side, beats))
+            self._purged[side] = self._needless(side, beats)
+            self._kept.purge(side, self._purged[side])
+
+    def _past(self, side: int) -> int:
+        """Rows of a side whose last instant is at most this meet nobody who comes from now on."""
+        return self._decided[side] if side in self._node.lone else self._purged[side]
 
     def _emit(self, page: Page | None, emit: Emit) -> None:
         if page is not None:
@@ -131,6 +160,7 @@ class WindowJoin(Several):
         kept.values = {
             "rows": kept.values,
             "decided": list(self._decided),
+            "purged": list(self._purged),
             "late": list(self._late),
             "pages": self._pages,
         }
@@ -139,7 +169,8 @@ class WindowJoin(Several):
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
         values = states[-1].values
-        self._decided, self._late, self._pages = list(values["decided"]), list(values["late"]), values["pages"]
+        self._decided, self._purged = list(values["decided"]), list(values["purged"])
+        self._late, self._pages = list(values["late"]), values["pages"]
         self._kept.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
 
     def settle(self) -> None:

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from slackwater.columns import TWIN
 from slackwater.errors import QueryError
 from slackwater.plan.identifiers import Wanted, only_used, used_columns
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput
+from slackwater.plan.sql_type import sql_type
 from slackwater.progress.time import TimeDomain
 
 
@@ -69,6 +71,13 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         """Whether the rows of a side live until a number of later rows has come."""
         return any(side.rows for side in self.sides)
 
+    def late_columns(self, side: int) -> tuple[tuple[str, str], ...]:
+        """The columns of both sides, for a late row of one of them: those of the other side are null."""
+        types = {f.name.removeprefix(TWIN): f.type for kept in reversed(self.kept) for f in kept}
+        own = {name.removeprefix(TWIN): f"`{name}`" for name in self.kept[side].names}
+        names = dict.fromkeys(name.removeprefix(TWIN) for kept in self.kept for name in kept.names)
+        return tuple((name, own.get(name, f"CAST(NULL AS {sql_type(types[name])})")) for name in names)
+
     def describe(self) -> str:
         """The kind, the condition, and how long rows live."""
         alive = " and ".join(side.describe(self.domain) for side in self.sides)
@@ -79,8 +88,10 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         return "join", self.how, self.sides, self.condition, self.columns
 
     def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
-        """What the wanted columns and the condition name."""
-        return only_used(self.columns, self.condition, used_columns(self.schema.names, wanted))
+        """What the wanted columns and the condition name; all of a row that may go to a late sink."""
+        return (
+            None if late_rows else only_used(self.columns, self.condition, used_columns(self.schema.names, wanted))
+        )
 
     def is_source(self, text: str) -> bool:
         """No: a pair comes from two streams, and they share one heartbeat."""

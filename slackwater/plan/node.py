@@ -107,6 +107,11 @@ class PlanNode(ABC):
         """Itself, if its results are answers."""
         return None
 
+    @property
+    def by_count(self) -> bool:
+        """Whether rows that it pairs live until a number of later rows has come."""
+        return False
+
     def answers(self) -> list[AggregateNode]:
         """The aggregates whose results it gives as answers, after filters, projections and unions."""
         return []

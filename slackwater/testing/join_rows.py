@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slackwater.columns import TIME, UNTIL
+from slackwater.columns import PAST, TIME, UNTIL
 from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
@@ -25,12 +25,13 @@ class JoinRows(TwoSides):
         self._added: list[pl.DataFrame | None] = [None, None]
 
     def add(self, side: int, page: Page, after: int) -> int:
-        """Take the rows above a heartbeat."""
+        """Take all rows, with what was past when they came."""
         rows, alive = self._pages.timed(page), self._node.sides[side]
         if alive.range is not None:
             rows = rows.with_columns((pl.col(TIME) + alive.range).alias(UNTIL))
-        added = self._added[side] = self._in_time(side, rows, after, TIME, UNTIL)
-        return rows.height - added.height
+        rows = rows.with_columns(pl.lit(after, pl.Int64).alias(PAST))
+        self._added[side] = self._in_time(side, rows, MIN_TICK, TIME, UNTIL, PAST)
+        return rows.filter(pl.col(TIME) <= after).height
 
     def pairs(self, side: int, at: int) -> Page | None:
         """The added page with the rows of the other side."""
@@ -52,7 +53,16 @@ class JoinRows(TwoSides):
         if rows is None:
             return None
         last = pl.col(of_side(side, UNTIL)) - 1
-        due = rows.filter((last > after) & (last <= until))
+        return self._unmatched(side, rows.filter((last > after) & (last <= until)), at)
+
+    def alone(self, side: int, until: int, at: int) -> Page | None:
+        """Of the added rows."""
+        added = self._added[side]
+        assert added is not None
+        return self._unmatched(side, added.filter(pl.col(of_side(side, UNTIL)) - 1 <= until), at)
+
+    def _unmatched(self, side: int, due: pl.DataFrame, at: int) -> Page | None:
+        """Those of these rows that have no partner."""
         sides = [self._rows[0], self._rows[1]]
         sides[side] = due
         matched = self._matched(*sides)
@@ -90,14 +100,20 @@ class JoinRows(TwoSides):
         return ends.filter(ends > after).min()  # type: ignore[return-value]
 
     def _matched(self, left: pl.DataFrame | None, right: pl.DataFrame | None) -> pl.DataFrame | None:
-        """Pairs that are alive at the same time and meet the condition."""
+        """Pairs that are alive at the same time and meet the condition.
+
+        The one must not have been past when the other came.
+        """
         if left is None or right is None or not left.height or not right.height:
             return None
         pairs = left.join(right, how="cross")
         alike = (pl.col(of_side(0, TIME)) < pl.col(of_side(1, UNTIL))) & (
             pl.col(of_side(1, TIME)) < pl.col(of_side(0, UNTIL))
         )
-        return meeting(pairs.filter(alike), self._node.condition)
+        left_first = pl.col(of_side(0, ID)) < pl.col(of_side(1, ID))
+        there = [pl.col(of_side(s, UNTIL)) - 1 > pl.col(of_side(1 - s, PAST)) for s in (0, 1)]
+        there_then = pl.when(left_first).then(there[0]).otherwise(there[1])
+        return meeting(pairs.filter(alike & there_then), self._node.condition)
 
     def _having_partner(self, left: pl.DataFrame | None, right: pl.DataFrame | None) -> pl.DataFrame | None:
         matched = self._matched(left, right)

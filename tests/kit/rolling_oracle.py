@@ -97,7 +97,8 @@ def recompute(
                 arrived.append((beat, row))
             else:
                 arrived.append((row["t"] - 1, row))
-    on_time = [row for row, lost in ((r, any(r is x for x in late)) for _, r in arrived) if not lost]
+    lost = {id(row) for row in late}
+    on_time = [row for _, row in arrived if id(row) not in lost]
     on_time.sort(key=lambda r: r["t"])
     results = []
     for place, row in enumerate(on_time):
@@ -112,7 +113,11 @@ def recompute(
             start = row["t"] - range
         else:
             assert rows is not None
-            window = [r for r in on_time[: place + 1] if _alike(r, row, keys)][-rows:]
+            # So it does here, in its place among the rows before: of equal times the one that came last is later.
+            before = {id(r) for r in on_time[: place + 1]}
+            before |= {id(r) for seen, r in arrived if id(r) in lost and seen < row["t"]}
+            window = [r for _, r in arrived if id(r) in before and _alike(r, row, keys)]
+            window = sorted(window, key=lambda r: r["t"])[-rows:]
             start = window[0]["t"]
         made = {name: means(window) for name, (_, means) in aggregates.items()}
         results.append({**{k: row[k] for k in keys}, **made, "window_start": start, "window_end": row["t"]})

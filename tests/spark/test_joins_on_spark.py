@@ -237,6 +237,37 @@ def test_mistakes_are_told_when_they_are_written(spark: SparkSession, said: str)
             REFUSED[said](one, two, spark)
 
 
+def test_late_rows_of_a_join_go_to_their_sink(spark: SparkSession) -> None:
+    """S4 section 4: a late row meets the partner that is there, else it comes out alone. Both are kept."""
+    price, parts = "CAST(t AS DECIMAL(9, 2)) AS price", "array(struct(t AS x)) AS parts"
+    rows = {"a": [(50, 0), (49, 1), (5, 1), (None, 2)], "b": [(48, 0), (50, 0), (6, 1)]}
+    late: list[dict[str, Any]] = []
+
+    def keep(df: DataFrame, commit_id: int) -> None:
+        late.extend(df.toArrow().to_pylist())
+
+    with sw.Session(spark) as session:
+        streams = {}
+        for name in ("a", "b"):
+            df = spark.createDataFrame(rows[name], "t INT, n INT").selectExpr(
+                "t", "1 AS k", "timestamp_seconds(t) AS at", price, parts, "timestamp_seconds(10 * n) AS came"
+            )
+            streams[name] = session.stream(
+                name, df, time="t", arrival="came", page="5 seconds", disorder=sw.bounded(0)
+            )
+        right = streams["b"].select("k", u="t", until="at", cost="price", pieces="parts").rolling(range=10)
+        query = streams["a"].rolling(range=10).join(right, on="k", how="full").select("t", "u")
+        run = query.start(late=keep)
+        session.run_available()
+        pairs = {(row["t"], row["u"]) for row in run.results().to_pylist()}
+        assert run.metrics()["late_rows"] == sum(row["t"] is not None or row["u"] is not None for row in late)
+    assert pairs == {(50, 48), (50, 50), (49, 48), (49, 50), (5, None), (None, 6)}
+    assert {(row["t"], row["u"]) for row in late} >= {(5, None), (None, 6), (None, None)}
+    assert all(row["parts"] is None for row in late if row["u"] == 6)
+    (of_b,) = [row for row in late if row["u"] == 6]
+    assert (of_b["until"].second, of_b["cost"], of_b["pieces"]) == (6, 6, [{"x": 6}])
+
+
 def test_the_plan_of_a_join_is_told(spark: SparkSession) -> None:
     df = spark.createDataFrame([(1, 2, 3)], "t INT, k INT, v INT").selectExpr("*", "timestamp_seconds(t) AS at")
     with sw.Session(spark) as session:
@@ -245,8 +276,10 @@ def test_the_plan_of_a_join_is_told(spark: SparkSession) -> None:
             for name in ("a", "b")
         )
         query = _apart(one, two, how="left outer")
-        with pytest.raises(QueryError, match="late=: rows too late for a join are counted"):
-            query.start(late=lambda df, commit_id: None)
+        of_rows = one.rolling(rows=2).join(two.select(k2="k", w="v").rolling(rows=2), on="k = k2")
+        for refused in (of_rows, query.window(10).agg(n="count(*)")):
+            with pytest.raises(QueryError, match="late=: of joins, only one of two streams with windows of time"):
+                refused.start(late=lambda df, commit_id: None)
         (node,) = [n for n in walk(query._plan) if isinstance(n, JoinNode)]
         assert (node.how, node.schema.names) == ("left", ["k", "v", "k2", "w"])
         assert "left join on k = k2 of range 5 and range 5" in query.explain()

@@ -107,7 +107,7 @@ def test_any_stream_within_its_bound_gives_exact_windows(
 
 @settings(max_examples=40)
 @given(unbounded_streams(), KINDS, GROUPS)
-def test_late_rows_lose_their_own_result_and_count_for_open_range_windows(
+def test_late_rows_lose_their_own_result_and_count_for_open_windows(
     stream: Stream, window: dict[str, int], groups: list[str]
 ) -> None:
     check(stream, window, groups)
@@ -201,9 +201,20 @@ def test_simultaneous_rows_are_in_each_others_range_window_but_have_an_order_in_
     assert [row["total"] for row in counted.results] == [1.0, 3.0, 6.0]
 
 
-def test_a_late_row_counts_for_later_range_windows_and_for_no_count_window() -> None:
+@settings(max_examples=20)
+@given(unbounded_streams(most=25), st.integers(1, 5), GROUPS)
+def test_section_4_rows_of_count_windows_are_numbered_anew(stream: Stream, rows: int, groups: list[str]) -> None:
+    with mock.patch.object(count_windows, "_LARGEST", 6):
+        check(stream, {"rows": rows}, groups)
+
+
+def test_section_4_a_late_row_counts_for_windows_that_are_still_open() -> None:
     pages = [frame([[10, "a", 0, 1.0], [20, "a", 0, 2.0]]), frame([[12, "a", 0, 4.0]]), frame([[21, "a", 0, 8.0]])]
-    for window, totals in (({"range": 15}, [1.0, 7.0, 15.0]), ({"rows": 3}, [1.0, 3.0, 11.0])):
+    for window, totals in (
+        ({"range": 15}, [1.0, 7.0, 15.0]),
+        ({"rows": 3}, [1.0, 7.0, 14.0]),
+        ({"rows": 2}, [1.0, 6.0, 10.0]),
+    ):
         script = check(Stream(pages, 0), window, aggregates={"total": AGGREGATES["total"]})
         assert [row["total"] for row in script.results] == totals
         assert script.late is not None

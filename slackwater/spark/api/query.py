@@ -210,8 +210,8 @@ class Query:
         Args:
             sink: takes the results. None keeps them in memory, for `run.results()`. A folder gets Parquet files. A
                 function gets (DataFrame, commit_id), and may give back sw.prod(…) or True to ask for early answers.
-            late: takes the rows that came too late for some window, or have no time; a folder or a function. None
-                only counts them.
+            late: takes the rows that came too late for some window or partner, or have no time; a folder or a
+                function. None only counts them.
             name: the query's name in the journal.
             hold: do not read a live stream before `session.run_available()`, or before another query of it starts
                 without `hold`: so that several queries see a stream from its first row.

@@ -106,6 +106,12 @@ class CellFiles(PartitionedFiles):
         late = sum(file.rows for file in mixed) - sum(file.rows for file in kept)
         return [*(file for file in files if low(file) > after), *kept], late
 
+    def rows_until(self, files: Sequence[PartFile], tick: int) -> int:
+        """How many rows have a time at or below a tick; runs where files have such rows and others."""
+        whole = sum(file.rows for file in files if high(file) <= tick)
+        mixed = [file for file in files if low(file) <= tick < high(file)]
+        return whole + (self.frame(mixed).where(f"{TIME} <= {tick}L").count() if mixed else 0)
+
     def frame(self, files: Sequence[PartFile]) -> DataFrame:
         """The rows of some files."""
         assert self._schema is not None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.columns import TIME, UNTIL
+from slackwater.columns import CAME, PAST, TIME, UNTIL
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
@@ -36,14 +36,17 @@ class JoinCells(TwoSides):
     def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
         super().__init__(label, node, pages, [side.longest for side in node.sides])
         self._added: list[list[PartFile]] = [[], []]
+        self._came = 0
+        """Pages so far, of both sides."""
 
     def add(self, side: int, page: Page, after: int) -> int:
-        """One job writes the page's rows; another one only where some of them are late."""
+        """One job writes the page's rows; another one counts late ones where files alone do not tell."""
         cells = self._sides[side]
+        self._came += 1
+        came = [F.lit(self._came).cast("bigint").alias(CAME), F.lit(after).cast("bigint").alias(PAST)]
         with self._pages.at_work(page) as work, work.rows_with_time() as frame:
-            files = cells.write(self._kept(side, frame))
-        self._added[side], late = cells.without_late(files, after)
-        return late
+            files = self._added[side] = cells.write(self._kept(side, frame).select("*", *came))
+        return cells.rows_until(files, after)
 
     def pairs(self, side: int, at: int) -> Page | None:
         """The added page with the rows of the other side that are alive with it."""
@@ -59,12 +62,19 @@ class JoinCells(TwoSides):
             return None
         rows = self._joined(found, "left_semi")
         if side == 1 and self._sides[1].files:
-            rows = rows.join(self._rows(1, self._sides[1].files), self._made.together(), "left_anti")
+            rows = rows.join(self._rows(1, self._sides[1].files), self._together(), "left_anti")
         return self._made.page(rows, own(0), 1, at, self._brought(side))
 
     def lone(self, side: int, after: int, until: int, at: int) -> Page | None:
         """Rows that have stayed without a partner."""
-        alive, files = self._node.sides[side], self._sides[side].files
+        return self._unmatched(side, self._sides[side].files, after, until, at)
+
+    def alone(self, side: int, until: int, at: int) -> Page | None:
+        """Of the added rows."""
+        return self._unmatched(side, self._added[side], MIN_TICK, until, at)
+
+    def _unmatched(self, side: int, files: Sequence[PartFile], after: int, until: int, at: int) -> Page | None:
+        alive = self._node.sides[side]
         due = [f for f in files if low(f) + alive.shortest - 1 <= until and high(f) + alive.longest - 1 > after]
         if not due:
             return None
@@ -74,7 +84,7 @@ class JoinCells(TwoSides):
             rows = rows.where(f"{last} > {after}L")
         found = self._meeting(side, due)
         if found is not None:
-            rows = rows.join(self._rows(1 - side, found[1 - side]), self._made.together(), "left_anti")
+            rows = rows.join(self._rows(1 - side, found[1 - side]), self._together(), "left_anti")
         return self._made.page(rows, own(side), 1 - side, at)
 
     def settle_page(self) -> None:
@@ -103,12 +113,13 @@ class JoinCells(TwoSides):
 
     def state(self, whole: bool) -> State:
         """Which files there are."""
-        return State({"sides": [cells.state() for cells in self._sides], "given": self._made.given})
+        sides = [cells.state() for cells in self._sides]
+        return State({"sides": sides, "given": self._made.given, "came": self._came})
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
         super().restore(states)
-        self._made.given = states[-1].values["given"]
+        self._made.given, self._came = states[-1].values["given"], states[-1].values["came"]
 
     @property
     def size(self) -> dict[str, int]:
@@ -128,7 +139,8 @@ class JoinCells(TwoSides):
         """The rows of some files, with hidden columns under names of their side."""
         alive, frame = self._node.sides[side], self._sides[side].frame(files)
         until = UNTIL if alive.range is None else f"{TIME} + {alive.range}L"
-        hidden = [named(TIME, of_side(side, TIME)), named(until, of_side(side, UNTIL))]
+        hidden = [named(name, of_side(side, name)) for name in (TIME, CAME, PAST)]
+        hidden.append(named(until, of_side(side, UNTIL)))
         return frame.select(*self._made.visible(side), *hidden)
 
     def _meeting(self, side: int, files: Sequence[PartFile]) -> tuple[list[PartFile], list[PartFile]] | None:
@@ -151,4 +163,10 @@ class JoinCells(TwoSides):
             right = F.broadcast(right)
         elif sizes[0] < _FEW and how == "inner":
             left = F.broadcast(left)
-        return left.join(right, self._made.together(), how)
+        return left.join(right, self._together(), how)
+
+    def _together(self) -> Column:
+        """Both rows are alive at the same time and meet; the one was not past when the other came."""
+        there = [f"{of_side(s, UNTIL)} - 1L > {of_side(1 - s, PAST)}" for s in (0, 1)]
+        then = f"IF({of_side(0, CAME)} < {of_side(1, CAME)}, {there[0]}, {there[1]})"
+        return self._made.together() & F.expr(then)

@@ -228,7 +228,7 @@ class SpilledRecords:
         for start in sorted({c for file in mine if (c := self._start(file)) <= heartbeat}):
             rows = self._read(start, MIN_TICK, heartbeat, self._widths[piece], piece)
             late += rows.height
-            if rows.height and self._windows.takes_late:
+            if rows.height:
                 elements = elements_of(self._kernel, rows)
                 self._windows.absorb(elements)
                 self._keep_released(elements)

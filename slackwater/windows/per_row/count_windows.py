@@ -1,7 +1,8 @@
 """The window buffer of count windows: a result a row over the last n rows of its group, by the block method.
 
 The rows of a group are numbered as they are released and cut into blocks of n. A window is the merge of a suffix
-of the group's block before and of a prefix of its current one, as for range windows.
+of the group's block before and of a prefix of its current one, as for range windows. A late row is put between
+the last n - 1 rows of its group, if it belongs there; these then begin a block (S4 section 4).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import polars as pl
 
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
+from slackwater.progress.time import MIN_TICK
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.per_row.row_store import GroupNumbers, LatestRows, RowStore
 from slackwater.windows.per_row.scans import lift, pair, partial_columns, running
@@ -21,13 +23,13 @@ from slackwater.windows.runs import Bools, by_code, gather, grown, spread, start
 #: Bits of a row's number in a key; the others are its group's.
 _BITS = 38
 _MASK = 2**_BITS - 1
+#: Rows are numbered anew when a number is above this: late rows skip numbers.
+_LARGEST = 2 ** (_BITS - 1)
 _SLACK = 4096
 
 
 class CountWindows:
     """Rows of each group's current block, and the suffixes of its block before."""
-
-    takes_late = False
 
     def __init__(self, kernel: RollingKernel) -> None:
         assert kernel.spec.rows is not None
@@ -35,14 +37,21 @@ class CountWindows:
         self._n = kernel.spec.rows
         self._codes = GroupNumbers(kernel.keys)
         self._seen = np.zeros(0, np.int64)
-        """How many rows each group has had."""
+        """The number of each group's next row."""
+        self._latest = np.zeros(0, np.int64)
+        """The time of each group's last row."""
+        self._at = np.zeros(0, np.int64)
+        """Where each group's last complete block begins, in two stores."""
+        self._forget()
+
+    def _forget(self) -> None:
+        """Without rows."""
         self._current = _Runs(fan=max(2, min(16, self._n // 4)))
         self._carry = LatestRows()
         self._before = RowStore()
         self._suffixes = RowStore()
         """Rows of each group's last complete block, and beside each the merge of it and all behind it there."""
-        self._at = np.zeros(0, np.int64)
-        """Where that block begins in both."""
+        self._seen[:], self._at[:] = 0, -1
 
     def release(self, rows: pl.DataFrame, heartbeat: int) -> pl.DataFrame:
         """Merged partials of the window of each row; rows lie in order, behind all released before."""
@@ -52,20 +61,58 @@ class CountWindows:
         """Rows leave by number, not by time."""
 
     def absorb(self, elements: pl.DataFrame) -> None:
-        """Rows of a journal, in order."""
-        if elements.height:
-            self._take(self._codes.of(elements), elements.select(TIME, *partial_columns(self._kernel)))
+        """Rows in the order of time. Some may lie before the last row of their group."""
+        if not elements.height:
+            return
+        code, rows = self._codes.of(elements), elements.select(TIME, *partial_columns(self._kernel))
+        self._grow()
+        changed = np.unique(code[rows[TIME].to_numpy() < self._latest[code]])
+        if len(changed):
+            mine = np.isin(code, changed)
+            self._put_between(changed, code[mine], rows.filter(pl.Series(mine)))
+            code, rows = code[~mine], rows.filter(pl.Series(~mine))
+        if rows.height:
+            self._take(code, rows)
+
+    def _put_between(self, groups: Ints, code: Ints, rows: pl.DataFrame) -> None:
+        """Take rows in the order of time with those that their groups have; the last n - 1 of each are needed."""
+        found = self._last(groups)
+        if found is not None:
+            code, rows = np.concatenate([found[0] >> _BITS, code]), pl.concat([found[1], rows])
+        order = np.lexsort((rows[TIME].to_numpy(), code))
+        code = code[order]
+        ends = np.searchsorted(code, code, side="right")
+        last = ends - np.arange(len(code)) < self._n
+        # They begin a block: what is in those before is of no use any more.
+        self._seen[groups] = -(-self._seen[groups] // self._n) * self._n
+        self._at[groups] = -1
+        if last.any():
+            self._take(code[last], rows[order[last]])
+        if self._seen.max() > _LARGEST:
+            found = self._last(np.arange(len(self._codes)))
+            self._forget()
+            if found is not None:
+                self._take(found[0] >> _BITS, found[1])
 
     def elements(self, heartbeat: int) -> pl.DataFrame | None:
         """The last n - 1 rows of each group, with their groups, in order."""
-        seen = self._seen[: len(self._codes)]
-        complete = np.flatnonzero(seen >= self._n)
+        self._grow()
+        found = self._last(np.arange(len(self._codes)))
+        if found is None:
+            return None
+        key, rows = found
+        return pl.concat([self._codes.keys(key >> _BITS), rows], how="horizontal")
+
+    def _last(self, groups: Ints) -> tuple[Ints, pl.DataFrame] | None:
+        """The last n - 1 rows of some groups, and their keys, in order."""
+        seen = self._seen
+        complete = groups[self._at[groups] >= 0]
         at = self._at[complete]
         held = self._before.take(_ranges(at, at + self._n))
         parts = [] if held is None else [held]
         numbers = _ranges((seen[complete] // self._n - 1) * self._n, seen[complete] // self._n * self._n)
         keys = [] if held is None else [(np.repeat(complete, self._n) << _BITS) + numbers]
-        current = np.flatnonzero(seen % self._n)
+        current = groups[seen[groups] % self._n > 0]
         low = (current << _BITS) + seen[current] // self._n * self._n
         for key, rows in self._current.between(low, (current << _BITS) + seen[current]):
             parts.append(rows)
@@ -76,8 +123,7 @@ class CountWindows:
         code = key >> _BITS
         wanted = np.flatnonzero((key & _MASK) > seen[code] - self._n)
         wanted = wanted[np.argsort(key[wanted], kind="stable")]
-        every = pl.concat(parts)[wanted]
-        return pl.concat([self._codes.keys(code[wanted]), every], how="horizontal")
+        return key[wanted], pl.concat(parts)[wanted]
 
     @property
     def rows(self) -> int:
@@ -93,8 +139,7 @@ class CountWindows:
         order = by_code(code)
         if order is not None:
             code, rows = code[order], rows[order]
-        self._seen = grown(self._seen, len(self._codes), 0)
-        self._at = grown(self._at, len(self._codes), -1)
+        self._grow()
         groups = starts(code)
         seen = self._seen[code]
         number = seen + np.arange(len(code)) - spread(groups, groups, len(code))
@@ -121,12 +166,19 @@ class CountWindows:
         self._at[code[ends[complete]]] = begins[complete]
         lasts = np.append(groups[1:], len(code)) - 1
         self._seen[code[lasts]] = number[lasts] + 1
+        self._latest[code[lasts]] = rows[TIME].to_numpy()[lasts]
         self._keep(code, number, rows, prefix, segment, ends[~complete])
         if order is None:
             return merged
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return merged[back]
+
+    def _grow(self) -> None:
+        """There may be new groups."""
+        self._seen = grown(self._seen, len(self._codes), 0)
+        self._latest = grown(self._latest, len(self._codes), MIN_TICK)
+        self._at = grown(self._at, len(self._codes), -1)
 
     def _complete(self, code: Ints, number: Ints, rows: pl.DataFrame, segment: Ints, complete: Bools) -> Ints:
         """Merge the blocks that are complete now backwards; gives where each begins, -1 for the others."""

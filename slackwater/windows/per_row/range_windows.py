@@ -25,8 +25,6 @@ _FEW_GROUPS = 1024
 class RangeWindows:
     """Elements (the merged rows of one group at one time) of the current block and the one before it."""
 
-    takes_late = True
-
     def __init__(self, kernel: RollingKernel) -> None:
         assert kernel.spec.range is not None
         self._kernel = kernel
