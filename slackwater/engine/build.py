@@ -38,7 +38,7 @@ from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.columns import columns_of_joins, narrowed
 from slackwater.plan.join_node import JoinNode
-from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of
+from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
     MapNode,
@@ -311,10 +311,13 @@ class QueryBuild:
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
         settings, label, inner = self._settings, self.label_of(node), bool(above)
         limit, late = settings.resident_limit, settings.late is not None
-        if node.over_results:
-            return NestedAggregate(label, node, self.clock, limit, inner)
+        asks_all = any(below.looks_ahead for below in walk(self._plan))
+        if node.passes_early_rows:
+            return NestedAggregate(label, node, self.clock, limit, inner, asks_all)
         fold = self._shared.folds.setdefault(feed, SharedFold())
-        return WindowAggregate(label, node, self.clock, limit, late, settings.early, self._timing, inner, fold)
+        return WindowAggregate(
+            label, node, self.clock, limit, late, settings.early, self._timing, inner, asks_all, fold
+        )
 
     def source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""

@@ -10,11 +10,11 @@ from itertools import count
 from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.records import Measured
 from slackwater.errors import RunError
-from slackwater.operators.element import Element
+from slackwater.operators.element import Element, of_prod
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN, Operator
+from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
-from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 from slackwater.scheduling.heartbeats import Stream, StreamLabel
@@ -110,18 +110,18 @@ class Node:
     ) -> bool:
         """Put an element on the arcs that leave by a port; whether there was anything to say.
 
-        A punctuation goes out only if it is news, a prod only towards its query.
+        A punctuation goes out only if it is news, a prod only towards its query, and early pages with it.
         """
-        arcs = self.outputs.get(port, ())
+        prod, arcs = of_prod(element), self.outputs.get(port, ())
+        if prod is not None and prod.query is not None:
+            arcs = [arc for arc in arcs if prod.query in arc.to.queries]
         if isinstance(element, Punctuation):
             before = self.times.get(port, Punctuation.NONE)
             element = before.joined(element)
             if element is before:
                 return False
             self.times[port] = element
-        elif isinstance(element, Prod):
-            arcs = [arc for arc in arcs if element.query is None or element.query in arc.to.queries]
-        else:
+        elif isinstance(element, Page):
             # A reader also gets pages of an older admission if their producer was added together with it.
             arcs = [arc for arc in arcs if arc.to.since <= max(admission, self.since)]
             for watcher in self.watchers:
@@ -249,7 +249,7 @@ class Graph:
     def pages_behind(self, source: Node) -> set[int]:
         """Numbers of a source's pages that wait on arcs; those of other streams may have the same numbers."""
         waiting = (e for _, queue in self.queues() for e in queue if e.source == source.label)
-        return {e.element.number for e in waiting if not isinstance(e.element, (Punctuation, Prod))}
+        return {e.element.number for e in waiting if isinstance(e.element, Page)}
 
     def queues(self) -> Iterator[tuple[Place, Queue]]:
         """Every queue with its place."""

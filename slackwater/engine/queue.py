@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
 
-from slackwater.operators.element import Element, page_of
+from slackwater.operators.element import Element, of_prod, page_of
 from slackwater.operators.operator import Input
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
@@ -61,8 +61,7 @@ class Entry:
     @property
     def early(self) -> bool:
         """Whether it is a prod, or belongs to one."""
-        element = self.element
-        return isinstance(element, Prod) or (isinstance(element, Page) and element.prod is not None)
+        return of_prod(self.element) is not None
 
     def highest(self, pages: Pages) -> int | None:
         """The time that a page waits for, that of its last row; runs a job if none has. None: it need not wait.

@@ -1,4 +1,4 @@
-"""Early answers of aggregates over aggregates: S5's values, without an estimate of what is still to come."""
+"""Early answers over results and joins: S5's values, without an estimate of what is still to come."""
 
 from __future__ import annotations
 

@@ -17,6 +17,16 @@ def page_of(element: Element) -> Page:
     return element
 
 
+def is_early(element: Element) -> bool:
+    """Whether it is a page whose rows count for one prod only."""
+    return isinstance(element, Page) and element.prod is not None
+
+
+def of_prod(element: Element) -> Prod | None:
+    """The prod that it is or that it belongs to; None for what is there to stay."""
+    return element if isinstance(element, Prod) else element.prod if isinstance(element, Page) else None
+
+
 def element_saved(element: Punctuation | Prod) -> dict[str, Any]:
     """An element without rows as JSON values."""
     if isinstance(element, Prod):

@@ -35,9 +35,10 @@ class Map(Unary):
     ) -> None:
         super().__init__(label)
         self._node = node
-        self._over_results = node.over_results
+        self._in_order = node.passes_early_rows
+        """Whether early rows come to it: these must stay before their prod."""
         self._sideline = sideline
-        self._prodded = ProddedWindows(specs) if specs and not self._over_results else None
+        self._prodded = ProddedWindows(specs) if specs and not self._in_order else None
         self._sidelined_pages = SidelinedPages()
         self._turn = 0
         """Rows worked on since a sidelined page had its turn."""
@@ -54,7 +55,7 @@ class Map(Unary):
     def expensive(self, inputs: Sequence[Input]) -> bool:
         """Work on a page is; what only passes or is set aside is not."""
         arc, shelf = inputs
-        if self._over_results or arc.prods:
+        if self._in_order or arc.prods:
             return False
         return not len(arc) or not (isinstance(arc.peek(), Punctuation) or self._may_wait(arc, shelf))
 
@@ -62,7 +63,7 @@ class Map(Unary):
         """Pass a prod, or a punctuation, or set a page aside, or work on one."""
         arc, shelf = inputs
         self._shelved(shelf)
-        if self._over_results:
+        if self._in_order:
             super().run(inputs, emit)
         elif arc.prods and (prod := arc.pop_prod()) is not None:
             self._note(prod, len(arc) - arc.prods)

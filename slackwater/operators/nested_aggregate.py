@@ -1,4 +1,4 @@
-"""The upper aggregate of a nested query (S5 section 3.3, "state purging in general").
+"""The aggregate that early rows come to (S5 section 3.3, "state purging in general"): results, or rows of a join.
 
 The lower one accumulates, so the early results that it gives for a prod are not increments but whole: they count
 for that prod only, beside what is final, and are forgotten with it. So early answers are right at every prod, and
@@ -13,6 +13,7 @@ import polars as pl
 
 from slackwater.columns import WINDOW
 from slackwater.estimates.no_estimates import NoEstimates
+from slackwater.operators.element import is_early
 from slackwater.operators.operator import Emit, Input
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -25,7 +26,7 @@ from slackwater.windows.panes import PaneRing
 
 
 class NestedAggregate(WindowAggregate):
-    """A window aggregate over the results of another."""
+    """A window aggregate over the results of another, or over a join that has rows for a prod."""
 
     def __init__(
         self,
@@ -34,25 +35,26 @@ class NestedAggregate(WindowAggregate):
         clock: Clock,
         resident_limit: int = 256 * 2**20,
         inner: bool = False,
+        asks_all: bool = False,
     ) -> None:
-        super().__init__(label, node, clock, resident_limit, inner=inner)
+        super().__init__(label, node, clock, resident_limit, inner=inner, asks_all=asks_all)
         self._estimates = NoEstimates(node.kernel)
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel)
 
     def report(self) -> list[WindowLosses]:
-        """Nothing: a stream's policy learns from the rows of the stream."""
-        super().report()
-        return []
+        """A stream's policy learns from the rows of the stream, and not from results."""
+        reports = super().report()
+        return [] if self._node.over_results else reports
 
     def has_work(self, inputs: Sequence[Input]) -> bool:
         """Whether something can be taken; early rows wait on the arc for their prod, so that they are journaled."""
         (arc,) = inputs
-        return len(arc) > 0 and (not _early(arc) or arc.prods > 0)
+        return len(arc) > 0 and (not is_early(arc.peek()) or arc.prods > 0)
 
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Take one element; early rows together with all up to their prod."""
-        while _early(inputs[0]):
+        while is_early(inputs[0].peek()):
             super().run(inputs, emit)
         super().run(inputs, emit)
 
@@ -82,8 +84,3 @@ class NestedAggregate(WindowAggregate):
             return parts[0] if parts else None
         both = pl.concat([p.select(parts[0].columns) for p in parts], how="vertical_relaxed")
         return kernel.merge(both.group_by([WINDOW, *kernel.keys]))
-
-
-def _early(arc: Input) -> bool:
-    """Whether what waits longest is an early page."""
-    return len(arc) > 0 and getattr(arc.peek(), "prod", None) is not None

@@ -63,16 +63,17 @@ def check_early(plan: PlanNode, early: Early) -> None:
             "stream with time= a timestamp"
         )
     _check_season(top, early)
-    if early.measure is not None and top.over_results:
+    over = "aggregates" if top.over_results else "joins, other than inner and semi joins of streams by time"
+    if early.measure is not None and top.passes_early_rows:
         raise QueryError(
-            "early(measure=…): early answers of aggregates over aggregates are not compared with their final ones; "
+            f"early(measure=…): early answers of aggregates over {over} are not compared with their final ones; "
             "leave measure= out"
         )
     if early.accuracy is None:
         return
-    if top.over_results:
+    if top.passes_early_rows:
         raise QueryError(
-            f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over aggregates; "
+            f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over {over}; "
             "write when to prod instead, as in early(at=0.75)"
         )
     if not any(is_number(a.type) for a in top.kernel.aggregates):
@@ -138,9 +139,6 @@ def prodded_window(plan: PlanNode, what: str) -> WindowNode:
     window = top.as_window()
     if window is None:
         raise QueryError(f"{what}: a window for each row is answered when the row is; give the window a slide")
-    refusal = next((node.early_refusal for node in walk(top) if node.early_refusal), None)
-    if refusal is not None:
-        raise QueryError(f"{what}: {refusal}")
     return window
 
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Protocol
 
 from slackwater.operators.operator import Emit, Input, State
 from slackwater.operators.page import Page
-from slackwater.operators.several import Several
+from slackwater.operators.prod import Prod
+from slackwater.operators.several import Several, emit_early
 from slackwater.operators.waiting_rows import MadeRows, WaitingRows
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
@@ -28,6 +29,10 @@ class OrderedRows(WaitingRows, MadeRows, Protocol):
 
     def release(self, before: int, upto: int, at: int) -> Sequence[Page]:
         """What comes out when time goes from the one heartbeat to the other; what is needed no more goes."""
+        ...
+
+    def rest(self, before: int, at: int) -> Sequence[Page]:
+        """What would come out if time ended now; nothing goes."""
         ...
 
     @property
@@ -51,9 +56,20 @@ class RowsJoin(Several):
         self._late = [0, 0]
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
-        """Keep its rows until their time has come. Early rows are left out: they do not stay."""
-        if page.prod is None:
-            self._late[side] += self._rows.add(side, page, times[side].heartbeat.tick)
+        """Keep its rows until their time has come."""
+        self._late[side] += self._rows.add(side, page, times[side].heartbeat.tick)
+
+    def on_prod(
+        self, prod: Prod, early: Sequence[tuple[int, Page]], times: Sequence[Punctuation], emit: Emit
+    ) -> None:
+        """Give what would come out if early rows were final and time ended now; then forget them (S5 3.3)."""
+        if not prod.void:
+            with self._rows.trial():
+                for side, page in early:
+                    self._rows.add(side, page, MIN_TICK)
+                for page in self._rows.rest(self._released, self._clock.now()):
+                    emit_early(page, prod, emit)
+        emit(prod)
 
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Match the rows that both heartbeats have passed."""

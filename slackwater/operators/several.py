@@ -1,11 +1,15 @@
-"""An operator of several inputs takes an element of each in turn. A prod goes on when it has come by all."""
+"""An operator of several inputs takes an element of each in turn. A prod goes on when it has come by all.
+
+Early pages wait on their arcs until then, and are taken together with the prod: so they are journaled.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from slackwater.operators.element import is_early, of_prod, page_of
 from slackwater.operators.operator import Emit, Input, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -31,7 +35,9 @@ class Several(Operator):
         """Take a page or a punctuation of the next input; or pass a prod that has come by all."""
         chosen = self._next(inputs)
         if chosen is None:
-            emit(_one_of([waiting.pop() for waiting in inputs]))
+            times = [waiting.time for waiting in inputs]
+            early = [(side, page) for side, waiting in enumerate(inputs) for page in _early_pages(waiting)]
+            self.on_prod(_one_of([waiting.pop() for waiting in inputs]), early, times, emit)
             return
         self._turn = chosen + 1
         element = inputs[chosen].pop()
@@ -45,21 +51,41 @@ class Several(Operator):
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
         """Rows have come by an input; time has come so far on each."""
 
+    def on_prod(
+        self, prod: Prod, early: Sequence[tuple[int, Page]], times: Sequence[Punctuation], emit: Emit
+    ) -> None:
+        """A prod has come by all inputs, and with it early pages, each by one of them."""
+        for side, page in early:
+            self.on_page(side, page, times, emit)
+        emit(prod)
+
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Time has come so far on each input; `output` says how far that is on the other side."""
         return None
 
     def _next(self, inputs: Sequence[Input]) -> int | None:
-        """The next input in turn that has something else than a prod."""
+        """The next input in turn that has something else than a prod, or what belongs to one."""
         places = ((self._turn + n) % len(inputs) for n in range(len(inputs)))
-        return next((n for n in places if len(inputs[n]) and not isinstance(inputs[n].peek(), Prod)), None)
+        return next((n for n in places if len(inputs[n]) and not of_prod(inputs[n].peek())), None)
 
 
 def _prodded(inputs: Sequence[Input]) -> bool:
-    return all(len(waiting) and isinstance(waiting.peek(), Prod) for waiting in inputs)
+    firsts = (next((e for e in waiting.elements() if not is_early(e)), None) for waiting in inputs)
+    return all(isinstance(first, Prod) for first in firsts)
+
+
+def _early_pages(waiting: Input) -> Iterator[Page]:
+    while is_early(waiting.peek()):
+        yield page_of(waiting.pop())
 
 
 def _one_of(prods: Sequence[object]) -> Prod:
     """One prod for all; void if one of them is."""
     found = [prod for prod in prods if isinstance(prod, Prod)]
     return replace(found[0], void=any(prod.void for prod in found))
+
+
+def emit_early(page: Page | None, prod: Prod, emit: Emit) -> None:
+    """Send rows on, if there are any, that count for a prod only."""
+    if page is not None:
+        emit(replace(page, prod=prod))

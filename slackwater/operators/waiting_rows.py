@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from slackwater.operators.operator import State
@@ -31,6 +32,10 @@ class KeptRows(Protocol):
 
 class MadeRows(KeptRows, Protocol):
     """Rows that others are made of: pairs."""
+
+    def trial(self) -> AbstractContextManager[None]:
+        """Rows that are added within it are forgotten at its end; pages that were made of them stay good."""
+        ...
 
     def counted(self) -> int:
         """Rows of pages that were lazy when they were given, and have been counted since this was last asked."""

@@ -55,6 +55,7 @@ class WindowAggregate(Unary):
         early: Early | None = None,
         timing: ProdTiming | None = None,
         inner: bool = False,
+        asks_all: bool = False,
         fold: SharedFold | None = None,
     ) -> None:
         super().__init__(label)
@@ -65,6 +66,8 @@ class WindowAggregate(Unary):
         self._route_late = route_late
         self._inner = inner
         """Whether its results are rows of another aggregate."""
+        self._asks_all = asks_all
+        """Whether that one needs all open windows for a prod, also those that end later than it asks for."""
         self._fold = fold or SharedFold()
         """Folds pages, perhaps for other windows over the same rows too."""
         self._fold.join(node.kernel)
@@ -198,7 +201,7 @@ class WindowAggregate(Unary):
         """
         merged, refused = None, prod.void
         try:
-            merged = None if prod.void else self._asked(Prod(prod.until) if self._inner else prod)
+            merged = None if prod.void else self._asked(self._below(prod) if self._inner else prod)
         except (PartialsTooLarge, QueryError) as error:
             decision("prod.refused", operator=self.label, error=error)
             self._refused += 1
@@ -215,6 +218,9 @@ class WindowAggregate(Unary):
             answered = set() if merged is None else set(merged[WINDOW].to_list())
             self._timing.asked(windows, windows if refused else answered, self._clock.now())
         emit(replace(prod, void=refused) if self._inner else prod)
+
+    def _below(self, prod: Prod) -> Prod:
+        return Prod() if self._asks_all else Prod(prod.until)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:
         span = self._span()

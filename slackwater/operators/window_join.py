@@ -17,7 +17,8 @@ from slackwater.operators.backend import LateTimes
 from slackwater.operators.join_state import JoinState
 from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
 from slackwater.operators.page import Page
-from slackwater.operators.several import Several
+from slackwater.operators.prod import Prod
+from slackwater.operators.several import Several, emit_early
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.steps import Columns, Select
 from slackwater.progress.clock import Clock
@@ -48,20 +49,15 @@ class WindowJoin(Several):
         self._pages = 0
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
-        """Match a page with what the other side has, then keep it. Early rows are left out: they do not stay."""
-        if page.prod is not None:
-            return
-        at = self._clock.now()
-        late = self._kept.add(side, page, self._past(1 - side))
+        """Match a page with what the other side has, then keep it."""
+        past = self._past(1 - side)
+        late = self._kept.add(side, page, past)
         self._late[side] += late
         if self._late_columns is not None:
-            self._send_late(page, self._late_columns[side], self._past(1 - side), late, emit)
-        if self._node.how == "semi":
-            self._emit(self._kept.partnered(side, at), emit)
-        elif self._node.how != "anti":
-            self._emit(self._kept.pairs(side, at), emit)
+            self._send_late(page, self._late_columns[side], past, late, emit)
+        self._emit(self._matches(side), emit)
         if side in self._node.lone and self._node.how != "semi":
-            self._emit(self._kept.alone(side, self._decided[side], at), emit)
+            self._emit(self._kept.alone(side, self._decided[side], self._clock.now()), emit)
         self._kept.settle_page()
 
     def _send_late(self, page: Page, columns: Columns, past: int, late: int, emit: Emit) -> None:
@@ -72,14 +68,43 @@ class WindowJoin(Several):
         if rows is not None:  # a filter may have dropped those without a time
             emit(rows.with_step(Select(columns)), LATE)
 
+    def _matches(self, side: int) -> Page | None:
+        """The rows that come of the page that was added last."""
+        how, at = self._node.how, self._clock.now()
+        if how == "anti":
+            return None
+        return self._kept.partnered(side, at) if how == "semi" else self._kept.pairs(side, at)
+
+    def _lone(self, side: int, until: int) -> Page | None:
+        """The rows of a side that have stayed alone, and have not come out yet."""
+        if self._node.how == "semi" or self._kept.last(side) <= self._decided[side]:
+            return None
+        return self._kept.lone(side, self._decided[side], until, self._clock.now())
+
+    def on_prod(
+        self, prod: Prod, early: Sequence[tuple[int, Page]], times: Sequence[Punctuation], emit: Emit
+    ) -> None:
+        """Give what the join would still give if early rows were final and nothing else came; then forget them.
+
+        Early rows meet each other and the rows that are kept (S5 section 3.3).
+        """
+        if not prod.void:
+            with self._kept.trial():
+                for side, page in early:
+                    self._kept.add(side, page, MIN_TICK)
+                    emit_early(self._matches(side), prod, emit)
+                    self._kept.settle_page()
+                for side in self._node.lone:
+                    emit_early(self._lone(side, MAX_TICK), prod, emit)
+        emit(prod)
+
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Let rows out that have stayed alone; what finds no partner any more goes."""
         beats = [time.heartbeat.tick for time in times]
         for side in self._node.lone:
             until = self._decides(side, beats)
             if until > self._decided[side]:
-                if self._node.how != "semi" and self._kept.last(side) > self._decided[side]:
-                    self._emit(self._kept.lone(side, self._decided[side], until, self._clock.now()), emit)
+                self._emit(self._lone(side, until), emit)
                 self._decided[side] = until
         for side in (0, 1):
             self._purged[side] = self._needless(side, beats)

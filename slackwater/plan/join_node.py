@@ -115,25 +115,14 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         return False
 
     @property
-    def early_refusal(self) -> str | None:
-        """A join that holds back rows which have arrived makes early answers too small."""
-        if any(side.over_results for side in self.inputs):
-            return (
-                "this query joins the results of windows, and the join takes final results only, so early answers "
-                "would be too small; leave it out, or ask the queries before the join"
-            )
-        if self.by_count:
-            return (
-                "this query joins windows of rows (rows=, [ROWS n]), in which rows wait until time has passed "
-                "them, so early answers would be too small; leave it out, or give the join a range, as in "
-                "rolling(range='1 minute')"
-            )
-        if self.how not in ("inner", "semi"):
-            return (
-                f"this query has a join(how={self.how!r}), and only time tells which rows stay without a partner, "
-                "so early answers would lack them; leave it out, or write how='inner'"
-            )
-        return None
+    def passes_early_rows(self) -> bool:
+        """Also for a prod: the rows that wait for time, and those that have no partner yet."""
+        return self.by_count or self.how not in ("inner", "semi") or super().passes_early_rows
+
+    @property
+    def looks_ahead(self) -> bool:
+        """The partner of a row may be later, and only in a pair is that one the time."""
+        return self.how != "inner"
 
     @property
     def reach(self) -> int:

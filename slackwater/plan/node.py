@@ -95,9 +95,14 @@ class PlanNode(ABC):
         return self.inputs[0].over_results  # a union is of rows or of results, not of both
 
     @property
-    def early_refusal(self) -> str | None:
-        """Why early answers after it would be wrong, and what to write instead; None if they are right."""
-        return None
+    def passes_early_rows(self) -> bool:
+        """Whether rows come through it, or from it, that count for one prod only."""
+        return any(below.passes_early_rows for below in self.inputs)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether its rows up to some time may depend on later rows of its inputs."""
+        return False
 
     def as_stream(self) -> StreamNode | None:
         """Itself, if it is a stream."""

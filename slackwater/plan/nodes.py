@@ -137,6 +137,11 @@ class StepNode(TimeOfInput, PlanNode):
         """As the step says."""
         return self.step.makes_rows or super().over_results
 
+    @property
+    def passes_early_rows(self) -> bool:
+        """Results of open windows are such rows."""
+        return self.step.makes_rows or super().passes_early_rows
+
     def answers(self) -> list[AggregateNode]:
         """Those before it, if they are still answers."""
         return self.inputs[0].answers() if self.step.keeps_answers else []

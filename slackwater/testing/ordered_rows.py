@@ -35,8 +35,22 @@ class OrderedRowsHere(TwoSides):
         return rows.height - added.height
 
     def release(self, before: int, upto: int, at: int) -> list[Page]:
-        """Try all pairs; those of before are out already."""
+        """Those that come out, then what is needed no more goes."""
+        pages = self._results(before, upto, at)
         self._released = upto
+        sides = [self._until(side, upto) for side in (0, 1)]
+        undecided = (sides[s].filter(~_decided(s, upto))[of_side(s, TIME)].min() for s in self._node.lone)
+        self.undecided = min((t for t in undecided if isinstance(t, int)), default=None)
+        for side in (0, 1):
+            self._purge(side, sides[side], upto)
+        return pages
+
+    def rest(self, before: int, at: int) -> list[Page]:
+        """As if time had passed them all."""
+        return self._results(before, MAX_TICK, at)
+
+    def _results(self, before: int, upto: int, at: int) -> list[Page]:
+        """Try all pairs; those of before are out already."""
         sides = [self._until(side, upto) for side in (0, 1)]
         pairs = self._matched(sides[0], sides[1])
         latest = pl.max_horizontal(of_side(0, TIME), of_side(1, TIME))
@@ -47,16 +61,11 @@ class OrderedRowsHere(TwoSides):
             pages.append(self._page(_in(fresh, old, 0, "anti"), own(0), 1, at))
         elif how != "anti":
             pages.append(self._page(new, later(), None, at))
-        open_rows = []
         for side in self._node.lone:
             done = _decided(side, upto)
-            open_rows += sides[side].filter(~done)[of_side(side, TIME)].to_list()
             due = sides[side].filter(done & ~_decided(side, before))
             if how != "semi":
                 pages.append(self._page(_in(due, pairs, side, "anti"), own(side), 1 - side, at))
-        self.undecided = min(open_rows, default=None)
-        for side in (0, 1):
-            self._purge(side, sides[side], upto)
         return [page for page in pages if page is not None]
 
     @property

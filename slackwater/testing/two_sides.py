@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -42,6 +43,15 @@ class TwoSides:
         self._rows = [None, None]
         for side, table in states[-1].tables.items():
             self._rows[int(side)] = frame_of(table)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Frames are values: those of before are put back."""
+        rows, number = list(self._rows), self._next
+        try:
+            yield
+        finally:
+            self._rows, self._next = rows, number
 
     def counted(self) -> int:
         """Pages know their rows at once."""

@@ -1,4 +1,4 @@
-"""Early answers over joins: with all rows in they are the final ones, or they are refused, and no others are."""
+"""S5 section 3.3: early answers over joins of all kinds equal the query over the rows that have come."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.plan.node import streams_of
 from slackwater.plan.request import ProdRequest
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import Script
-from slackwater.testing.script import ArrowPages
+from slackwater.testing.pages import ArrowPages
 from tests.kit.streams import frame
 from tests.kit.streams_of_samples import CODES, A, B, C, plan, select, union, where, windows
 
@@ -41,39 +41,54 @@ def stored(left: L.Logical, how: str) -> L.Logical:
     return L.JoinStored((left,), "codes", ("g",), how)
 
 
-#: Rows that a window counts, and whether it can be asked early.
-KINDS: dict[str, tuple[L.Logical, bool]] = {
-    **{f"{how} join": (join(rows(A), rows(B), how=how), how in ("inner", "semi")) for how in HOWS},
-    **{f"{how} join of rows": (join(rows(A), rows(B), ROWS, RANGE, how=how), False) for how in HOWS},
-    **{f"{how} join of results": (join(results(A), results(B), how=how), False) for how in HOWS},
-    "results joined with rows": (join(results(A), rows(B)), False),
-    "rows joined with results": (join(rows(A), results(B)), False),
-    "results joined by rows": (join(results(A), results(B), ROWS, ROWS), False),
-    "a filter of joined results": (where(join(results(A), results(B)), "n_a > 0"), False),
-    "joined results in a window below": (windows(join(results(A), results(B)), 10, 10, n="count(*)"), False),
-    **{f"{how} join with a table": (stored(results(A), how), True) for how in ("inner", "left", "semi", "anti")},
-    "a join of a join": (join(select(join(rows(A), rows(B)), g="g"), rows(C)), True),
-    "a union with a join": (union(select(join(rows(A), rows(B)), g="g"), select(C, g="g")), True),
-    "a union of results": (union(select(results(A), g="g"), select(results(B), g="g")), True),
-    "results of a join": (windows(join(rows(A), rows(B)), 5, 5, "g", n="count(*)"), True),
+#: Rows that a window counts.
+KINDS: dict[str, L.Logical] = {
+    **{f"{how} join": join(rows(A), rows(B), how=how) for how in HOWS},
+    **{f"{how} join of rows": join(rows(A), rows(B), ROWS, RANGE, how=how) for how in HOWS},
+    **{f"{how} join of results": join(results(A), results(B), how=how) for how in HOWS},
+    "results joined with rows": join(results(A), rows(B)),
+    "rows joined with results": join(rows(A), results(B)),
+    "results joined by rows": join(results(A), results(B), ROWS, ROWS),
+    "a filter of joined results": where(join(results(A), results(B)), "n_a > 0"),
+    "joined results in a window below": windows(join(results(A), results(B)), 10, 10, n="count(*)"),
+    **{f"{how} join with a table": stored(results(A), how) for how in ("inner", "left", "semi", "anti")},
+    "a join of a join": join(select(join(rows(A), rows(B)), g="g"), rows(C)),
+    "a union with a join": union(select(join(rows(A), rows(B)), g="g"), select(C, g="g")),
+    "a union of results": union(select(results(A), g="g"), select(results(B), g="g")),
+    "results of a join": windows(join(rows(A), rows(B)), 5, 5, "g", n="count(*)"),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_early_answers_with_all_rows_in_are_final_or_refused(kind: str) -> None:
-    query, can_be_early = KINDS[kind]
-    made = plan(windows(query, 40, 40, n="count(*)"), {name: bounded(100) for name in "abc"})
+def test_early_answers_with_all_rows_in_are_the_final_ones(kind: str) -> None:
+    made = plan(windows(KINDS[kind], 40, 40, n="count(*)"), {name: bounded(100) for name in "abc"})
     script = Script(made, pages=ArrowPages({"codes": CODES}))
     for name in sorted({stream.name for stream in streams_of(made)}):
         script.page(PAGES[name], stream=name)
-    early = [row["n_seen"] for row in script.prod().results]
+    early = [row["n_seen"] for row in script.prod().prod().results]
     final = [row["n"] for row in script.drain().results if row["kind"] == "final"]
-    assert final and (early == final) is can_be_early, "what is refused here is wrong, and nothing else is"
-    if can_be_early:
-        check_early(made, sw.early(at=0.5))
-        read_prod(made, ProdRequest(), ArrowPages().here)
-        return
-    with pytest.raises(QueryError, match=r"early=: this query .*; leave it out, or "):
-        check_early(made, sw.early(at=0.5))
-    with pytest.raises(QueryError, match=r"prod\(\): this query .*; leave it out, or "):
-        read_prod(made, ProdRequest(), ArrowPages().here)
+    assert final and early == final * 2
+    check_early(made, sw.early(at=0.5))
+    read_prod(made, ProdRequest(), ArrowPages().here)
+
+
+def test_a_prodder_asks_a_join_of_results_in_the_middle_of_its_window() -> None:
+    query = windows(
+        join(results(A), results(B), L.Window(range=1), L.Window(range=1)), 10, 10, n="count(*)", sums="sum(n_a)"
+    )
+    script = Script(plan(query, {name: bounded(3) for name in "ab"}), early=sw.early(at=0.7))
+    for t in range(40):
+        for name in "ab":
+            script.page(frame([[t, "x"]]), stream=name)
+    early = [(row["window_end"], row["n"], row["sums"]) for row in script.results if row["kind"] == "early"]
+    # When the eighth row of a window has come by one side: the results of five rows, and those of three.
+    assert early[-3:] == [(20, 2, 8), (30, 2, 8), (40, 2, 8)]
+
+
+@pytest.mark.parametrize("kind", ["left join", "inner join of rows", "inner join of results"])
+def test_nothing_is_estimated_over_joins_with_early_rows(kind: str) -> None:
+    made, over = plan(windows(KINDS[kind], 40, 40, n="count(*)")), "of aggregates over joins, other than inner"
+    with pytest.raises(QueryError, match=rf"early\(accuracy=0.9\): nothing is estimated {over}"):
+        check_early(made, sw.early(accuracy=0.9))
+    with pytest.raises(QueryError, match=rf"early\(measure=…\): early answers {over}"):
+        check_early(made, sw.early(at=0.5, measure=lambda early, final, other: 1.0))

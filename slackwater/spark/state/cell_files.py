@@ -8,7 +8,8 @@ them is needed any more. Small files are made one, level by level: a long window
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
@@ -60,6 +61,7 @@ class CellFiles(PartitionedFiles):
         self._schema: StructType | None = None
         self._small = True
         """Whether the last page was."""
+        self._on_trial = False
 
     def write(self, frame: DataFrame) -> list[PartFile]:
         """Run: rows that have a time, as files of their own; they belong to nobody yet.
@@ -120,10 +122,22 @@ class CellFiles(PartitionedFiles):
     def add(self, files: Sequence[PartFile]) -> None:
         """Files that were written count from now on; many small ones become one."""
         super().add(files)
-        while (many := self._mergeable()) is not None:
+        while not self._on_trial and (many := self._mergeable()) is not None:
             merged = self._write(self.frame(many).coalesce(1), many[0].level + 1, cells=1)
             self.drop(many)
             super().add(merged)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Files that are added within it go at its end, once nobody reads them."""
+        files = self.files
+        self.files, self._on_trial = list(files), True
+        try:
+            yield
+        finally:
+            added = self.files[len(files) :]
+            self.files, self._on_trial = files, False
+            self.forget(added)
 
     def _mergeable(self) -> list[PartFile] | None:
         """Small files of one level that lie close together, if there are many of them."""

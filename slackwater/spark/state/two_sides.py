@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from slackwater.operators.operator import State
@@ -33,6 +34,13 @@ class TwoSides:
         """Continue with the files that there are."""
         for cells, kept in zip(self._sides, states[-1].values["sides"], strict=True):
             cells.restore(kept)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """New files do not count."""
+        left, right = self._sides
+        with left.trial(), right.trial():
+            yield
 
     def counted(self) -> int:
         """As pages have been run."""
