@@ -28,7 +28,7 @@ from slackwater.spark.storage.ownership import Lock, Ownership
 from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
 from slackwater.spark.storage.storage_dir import StorageDir
 
-FORMAT = 17
+FORMAT = 18
 _RECORD = ".record"
 _SMALLEST_WHOLE = 1 << 20
 
