@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -26,14 +25,13 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.restorable import parted
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
 from slackwater.progress.window_losses import WindowLosses
 
 #: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
 SKETCH_EVERY = 16
-#: Longer lists of names are kept as tables.
-_LONG = 256
 
 
 class Source(Unary):
@@ -323,7 +321,7 @@ class Source(Unary):
             policies[port] = promise.tracker.state()
         tables: dict[str, pa.Table] = {}
         for port, kept in policies.items():
-            policies[port], large = _parted(kept)
+            policies[port], large = parted(kept)
             tables.update({f"{port}:{name}": pa.table({"v": values}) for name, values in large.items()})
         return State(
             {
@@ -392,14 +390,3 @@ class Source(Unary):
 def needs_at(asked: frozenset[str], place: int) -> frozenset[str]:
     """What is asked of the page at this place of a stream: for people, a glance at the times now and then."""
     return asked | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in asked else asked
-
-
-def _parted(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A tracker's state: what is small, and the arrays and long lists of names."""
-    large = {
-        name: value
-        for name, value in state.items()
-        if isinstance(value, np.ndarray)
-        or (isinstance(value, list) and len(value) > _LONG and isinstance(value[0], str))
-    }
-    return {name: value for name, value in state.items() if name not in large}, large
