@@ -141,7 +141,7 @@ class QueryBuild:
             top = self._in_order(top, clock)
         answered = answering_window(self._plan)
         recent = None if answered is None else RecentAnswers(answered.kernel.keys)
-        sink = Sink(Label(self._name, "sink"), output, clock, recent)
+        sink = Sink(Label(self._name, "sink"), output, clock, recent, not self._plan.gives_pairs)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
             watcher = self._executor.graph.nodes[self._prodder.label]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from slackwater.engine.admission import Admission
@@ -28,6 +29,7 @@ from slackwater.operators.operator import MAIN
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.progress.clock import Clock
+from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 from slackwater.scheduling.strategy import Act, Ready, Situation
 
@@ -171,7 +173,9 @@ class Cycle:
         seconds = self.stopwatch() - started
         heartbeat = node.operator.output(node.registers)
         if heartbeat is not None:
-            node.send(heartbeat, admission())
+            # An operator that makes a heartbeat of its own need not know of idle inputs.
+            idle = Punctuation.all_idle(node.registers)
+            node.send(heartbeat if heartbeat.idle == idle else replace(heartbeat, idle=idle), admission())
         self._note(node, waiting, seconds, out, sum(holding))
         origin = source()
         for report in node.operator.report():

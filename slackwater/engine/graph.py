@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -241,10 +241,10 @@ class Graph:
         """Whether pages of two admissions are not for the same operators: one has come in between."""
         return any(first < node.since <= last for node in self)
 
-    def heartbeat(self, stream: Stream) -> int:
-        """How far time has come on a stream, by what its source has said."""
-        source, port = stream
-        return self.nodes[source].times.get(port, Punctuation.NONE).heartbeat.tick
+    def heartbeat(self, streams: Iterable[Stream]) -> int:
+        """How far time has come on all of these streams, by what their sources have said."""
+        times = [self.nodes[source].times.get(port, Punctuation.NONE) for source, port in streams]
+        return Punctuation.common(times).heartbeat.tick
 
     def pages_behind(self, source: Node) -> set[int]:
         """Numbers of a source's pages that wait on arcs; those of other streams may have the same numbers."""

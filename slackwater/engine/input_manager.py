@@ -45,7 +45,7 @@ class InputManager:
         """Present what the heartbeats have come to."""
         self.assign()
         for node in self._graph.managed:
-            heartbeat = min(self._graph.heartbeat(stream) for stream in node.goes_by.streams)
+            heartbeat = self._graph.heartbeat(node.goes_by.streams)
             for queue in node.arcs:
                 if queue.held:
                     try:
@@ -75,7 +75,7 @@ def holding_back(graph: Graph) -> dict[str, int]:
         times = [queue.held[0].highest(graph.pages) for queue in node.arcs if queue.held]
         for time in times:
             for stream in node.goes_by.streams if time is not None else ():
-                if time is not None and graph.heartbeat(stream) < time:
+                if time is not None and graph.heartbeat([stream]) < time:
                     found[stream[0]] = min(time, found.get(stream[0], time))
     return found
 

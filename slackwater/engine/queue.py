@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 
@@ -114,8 +114,12 @@ class Queue:
 
     def push(self, entry: Entry) -> None:
         """Append an element; behind a page that is held back it waits too."""
-        if isinstance(entry.element, Page):
-            self._pages.hold(entry.element)
+        element = entry.element
+        if isinstance(element, Page):
+            self._pages.hold(element)
+        if self.time.idle and (entry.is_page or (isinstance(element, Punctuation) and not element.idle)):
+            # It counts again at once: while this waits, time must not go past its rows.
+            self.time = replace(self.time, idle=False)
         self._put(entry)
         self.on_change()
 
@@ -140,6 +144,10 @@ class Queue:
         for entry in waiting:
             self._put(entry)
         self.on_change()
+
+    def lift(self, time: Punctuation) -> None:
+        """The arc is idle, and the operator goes on with others to this time: rows up to it are late now."""
+        self.time = self.time.joined(replace(time, idle=True))
 
     def present(self, heartbeat: int) -> None:
         """A heartbeat has come so far: present the pages whose rows it has passed, and what follows them."""

@@ -72,6 +72,10 @@ class Input(Protocol):
         """The register: how far time has come on this input, by the punctuations that were taken."""
         ...
 
+    def lift(self, time: Punctuation) -> None:
+        """The input is idle: move its register to the time that the others have come to."""
+        ...
+
 
 class Emit(Protocol):
     """The far end: puts an element on the arcs that leave by a port."""

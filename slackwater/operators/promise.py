@@ -34,6 +34,8 @@ class Promise:
         """By query and by the operator that tells: a query may read a stream in several ways."""
         self.beside: dict[str, str] = {}
         """Streams that the policy goes by, by the labels of their sources."""
+        self.idle = False
+        """Whether nothing has come for as long as its timeout: others do not wait for the stream."""
 
     def away(self, away: int) -> int:
         """By how much its clock is behind the session's."""
@@ -62,7 +64,8 @@ class Promise:
 
     def now(self) -> Punctuation:
         """How far time has come by this policy."""
-        return Punctuation(self.tracker.heartbeat, self.tracker.by_source() if self.by_source else None)
+        by_source = self.tracker.by_source() if self.by_source else None
+        return Punctuation(self.tracker.heartbeat, by_source, idle=self.idle)
 
     def slowest(self) -> dict[str, int]:
         """The sources with the lowest heartbeats, where each has one."""

@@ -42,6 +42,7 @@ class Several(Operator):
         self._turn = chosen + 1
         element = inputs[chosen].pop()
         if isinstance(element, Punctuation):
+            _go_on_without_idle(inputs)
             self.on_punctuation([waiting.time for waiting in inputs], emit)
         else:
             assert not isinstance(element, Prod)
@@ -67,6 +68,18 @@ class Several(Operator):
         """The next input in turn that has something else than a prod, or what belongs to one."""
         places = ((self._turn + n) % len(inputs) for n in range(len(inputs)))
         return next((n for n in places if len(inputs[n]) and not of_prod(inputs[n].peek())), None)
+
+
+def _go_on_without_idle(inputs: Sequence[Input]) -> None:
+    """Idle inputs go on with the others (S1 section 3.4).
+
+    Their registers move. So what comes back counts from there: no heartbeat goes back, a row above it is in time.
+    """
+    if any(waiting.time.idle for waiting in inputs):
+        common = Punctuation.common([waiting.time for waiting in inputs])
+        for waiting in inputs:
+            if waiting.time.idle:
+                waiting.lift(common)
 
 
 def _prodded(inputs: Sequence[Input]) -> bool:

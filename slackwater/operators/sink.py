@@ -55,9 +55,16 @@ class Sink(Unary):
     """
 
     def __init__(
-        self, label: str, output: Output, clock: Clock | None = None, recent: RecentAnswers | None = None
+        self,
+        label: str,
+        output: Output,
+        clock: Clock | None = None,
+        recent: RecentAnswers | None = None,
+        takes_early: bool = True,
     ) -> None:
         super().__init__(label)
+        self._takes_early = takes_early
+        """Whether its rows say that they are early."""
         self._recent = recent
         self._to = output
         self._makes = isinstance(output, MakesRows)
@@ -75,6 +82,8 @@ class Sink(Unary):
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Stage its rows for the next commit; a page without rows says nothing."""
+        if page.prod is not None and not self._takes_early:
+            return
         many = self._last is None or self._last >= FEW
         recipe = self.pages.recipe(page) if self._makes and many else None
         payload: Payload = self.pages.payload(page, self._last) if recipe is None else recipe

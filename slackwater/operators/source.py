@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -26,14 +25,13 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.restorable import parted
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
 from slackwater.progress.window_losses import WindowLosses
 
 #: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
 SKETCH_EVERY = 16
-#: Longer lists of names are kept as tables.
-_LONG = 256
 
 
 class Source(Unary):
@@ -66,6 +64,8 @@ class Source(Unary):
         self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen = 0, MIN_TICK
+        self._quiet_since = MIN_TICK
+        """When the last row came, by that clock; before the first row, when the stream began to be read."""
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
 
@@ -165,6 +165,8 @@ class Source(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
+        for promise in self._promises.values():
+            promise.idle = False
         self._say(emit)
         self._send(page)
         self._lateness.admit(page.number, self._highest)
@@ -190,6 +192,7 @@ class Source(Unary):
 
     def tick(self, now: int, emit: Emit) -> None:
         """Say what pages have taught, whether somebody waits for it or not."""
+        self._begin(now)
         self._hear_beside(now)
         if self._learn():
             self._say(emit)
@@ -198,11 +201,26 @@ class Source(Unary):
         """An enabling timestamp: all that arrivals and the clock allow now, if that is as far as somebody wants."""
         self._learn()
         self._hear_beside(now)
+        self._begin(now)
         self._seen = max(self._seen, now)
         for promise in self._promises.values():
+            idle_at = self._idle_at(promise)
+            promise.idle = idle_at is not None and now >= idle_at
             if promise.moves(now - promise.away(self._away), wanted):
                 promise.tracker.tick(now - promise.away(self._away))
         self._say(emit)
+
+    def _begin(self, now: int) -> None:
+        """The stream is read: what has never sent anything counts as silent from now on."""
+        if self._quiet_since == MIN_TICK:
+            self._quiet_since = now - self._away
+
+    def _idle_at(self, promise: Promise) -> int | None:
+        """When the stream is idle by a policy, if nothing comes until then."""
+        silence = promise.tracker.silence
+        if silence is None or self._quiet_since == MIN_TICK or self._under_way or self._announced > self._pages:
+            return None
+        return self._quiet_since + silence + self._away
 
     def resume(self, now: int) -> None:
         """The process is back: what it was away for does not count as silence."""
@@ -237,6 +255,7 @@ class Source(Unary):
         """When a policy's timeout, if any, runs out, or a promise falls due."""
         promises = self._promises.values()
         times = [t + p.away(self._away) for p in promises if (t := p.tracker.wake_at()) is not None]
+        times += [t for p in promises if not p.idle and (t := self._idle_at(p)) is not None]
         return min([*times, *(arrival.at + 1 for _, arrival in self._heard)], default=None)
 
     def wake_for(self, wanted: Wanted) -> int | None:
@@ -255,6 +274,8 @@ class Source(Unary):
                 continue
             self._count(page, arrival)
             self.pages.release(page)
+            if arrival.rows:
+                self._quiet_since = max(self._quiet_since, arrival.at - self._away)
             for listener in self._listeners.values():
                 listener._heard.append((self.label, arrival))
             with decisions_of(self.label):
@@ -300,13 +321,13 @@ class Source(Unary):
             policies[port] = promise.tracker.state()
         tables: dict[str, pa.Table] = {}
         for port, kept in policies.items():
-            policies[port], large = _parted(kept)
+            policies[port], large = parted(kept)
             tables.update({f"{port}:{name}": pa.table({"v": values}) for name, values in large.items()})
         return State(
             {
                 "policies": policies,
                 "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
-                "clock": [self._away, self._seen],
+                "clock": [self._away, self._seen, self._quiet_since],
                 "highest": self._highest,
                 "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
                 "lateness": self._lateness.state(),
@@ -328,7 +349,7 @@ class Source(Unary):
             if port in self._kept:
                 promise.tracker.restore(self._kept.pop(port))
         self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
-        self._away, self._seen = values["clock"]
+        self._away, self._seen, self._quiet_since = values["clock"]
         self._highest = values["highest"]
         self._to_come_back = set(values["under_way"])
         self._lateness.restore(values["lateness"])
@@ -353,6 +374,7 @@ class Source(Unary):
             "rows_in": self._rows,
             "rows_out": self._rows,
             "missing_time": self._missing,
+            "idle": own.idle,
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),
             "policies": {port: p.tracker.metrics() for port, p in self._promises.items()},
@@ -368,14 +390,3 @@ class Source(Unary):
 def needs_at(asked: frozenset[str], place: int) -> frozenset[str]:
     """What is asked of the page at this place of a stream: for people, a glance at the times now and then."""
     return asked | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in asked else asked
-
-
-def _parted(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A tracker's state: what is small, and the arrays and long lists of names."""
-    large = {
-        name: value
-        for name, value in state.items()
-        if isinstance(value, np.ndarray)
-        or (isinstance(value, list) and len(value) > _LONG and isinstance(value[0], str))
-    }
-    return {name: value for name, value in state.items() if name not in large}, large

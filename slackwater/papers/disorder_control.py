@@ -12,7 +12,7 @@ from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.policies import POLICIES, Policy
 from slackwater.progress.shares import read_share
-from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
 from slackwater.progress.window_losses import WindowLosses
 
@@ -31,7 +31,7 @@ STEPS = 4
 
 
 @dataclass(frozen=True)
-class DisorderControl:
+class DisorderControl(DefaultTimeout):
     """The settings of `disorder_control`."""
 
     dratio: Fraction
@@ -47,9 +47,8 @@ class DisorderControl:
 
     def describe(self) -> str:
         """The policy as the user would write it."""
-        show = TimeDomain.TIMESTAMP.show_span
-        times = {"every": self.every, "timeout": self.timeout}
-        rest = "".join(f", {name}={show(t)!r}" for name, t in times.items() if t is not None)
+        every = "" if self.every is None else f", every={TimeDomain.TIMESTAMP.show_span(self.every)!r}"
+        rest = every + ("" if self.timeout is None else f", timeout={show_timeout(self.timeout)}")
         return f"disorder_control(dratio='{_percent(self.dratio)}'{rest})"
 
 

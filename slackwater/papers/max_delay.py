@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.policies import POLICIES, Policy
-from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
 from slackwater.progress.time import TimeDomain
 
 
 @dataclass(frozen=True)
-class MaxDelay:
+class MaxDelay(DefaultTimeout):
     """The settings of `max_delay`."""
 
     timeout: int | None = None
@@ -33,7 +33,7 @@ class MaxDelay:
 
     def describe(self) -> str:
         """The policy as the user would write it."""
-        return f"max_delay({'' if self.timeout is None else f'timeout={_show(self.timeout)!r}'})"
+        return f"max_delay({'' if self.timeout is None else f'timeout={show_timeout(self.timeout)}'})"
 
 
 def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:

@@ -167,6 +167,8 @@ class Analysis:
         aggregates, expressions = self._aggregates(rows.relation, query)
         node, relation = rows.node, rows.relation
         own = None if query.window.wattr is not None else query.window.disorder
+        if own is not None:
+            own = next((s.policy(own) for s in streams_of(node) if s.live), own)
         own = None if all(stream.disorder == own for stream in streams_of(node)) else own
         panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
         source = source_group(node, groups)
@@ -248,7 +250,7 @@ class Analysis:
 
     def _by(self, stream: StreamNode, written: str, window: L.Window) -> StreamNode:
         _, relation = self._types.stream(stream.declared)
-        policy = stream.disorder if window.disorder is None else window.disorder
+        policy = stream.policy(window.disorder)
         ticks, domain = relation.ticks(written, "window on")
         other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
         try:
@@ -257,7 +259,7 @@ class Analysis:
             if window.disorder is not None:
                 raise
             # The stream's policy is for another kind of time: nobody has said how late this attribute comes.
-            policy = best_effort()
+            policy = stream.policy(best_effort())
             other = replace(other, disorder=policy)
         if (other.time, policy) == (stream.time, stream.disorder):
             return stream

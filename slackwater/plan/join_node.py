@@ -120,6 +120,11 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
         return self.by_count or self.how not in ("inner", "semi") or super().passes_early_rows
 
     @property
+    def gives_pairs(self) -> bool:
+        """It does."""
+        return True
+
+    @property
     def looks_ahead(self) -> bool:
         """The partner of a row may be later, and only in a pair is that one the time."""
         return self.how != "inner"

@@ -100,6 +100,11 @@ class PlanNode(ABC):
         return any(below.passes_early_rows for below in self.inputs)
 
     @property
+    def gives_pairs(self) -> bool:
+        """Whether what comes out are rows of a join, which do not say whether they are early."""
+        return any(below.gives_pairs for below in self.inputs)
+
+    @property
     def looks_ahead(self) -> bool:
         """Whether its rows up to some time may depend on later rows of its inputs."""
         return False

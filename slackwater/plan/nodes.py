@@ -14,6 +14,7 @@ from slackwater.plan.identifiers import Wanted, bare, named_columns, used_column
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, streams_of
 from slackwater.plan.steps import Map, ResultsAsRows, Step
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import Latent
 from slackwater.windows.kernel import PaneKernel
@@ -41,11 +42,19 @@ class StreamNode(NeverEarly, PlanNode):
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     of: str = ""
     """The declared stream, if this node reads it by another time attribute."""
+    live: bool = False
+    """Whether it goes on for ever, unlike a replay: then each policy has a timeout, or needs none."""
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
         """None: this is where rows begin."""
         return ()
+
+    def policy(self, own: Disorder | None) -> Disorder:
+        """The policy to read it by: a query's own one, if it has one, or the stream's."""
+        if own is None:
+            return self.disorder
+        return with_default_timeout(own) if self.live else own
 
     @property
     def declared(self) -> str:
@@ -297,6 +306,11 @@ class AggregateNode(TimeOfInput, PlanNode):
     def answers(self) -> list[AggregateNode]:
         """Itself."""
         return [self]
+
+    @property
+    def gives_pairs(self) -> bool:
+        """Its results say whether they are early."""
+        return False
 
     def as_rows(self) -> PlanNode:
         """Its results as rows of another query. Results for each row stay answers."""

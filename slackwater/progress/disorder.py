@@ -67,6 +67,11 @@ class Tracker(Restorable, ABC):
     def heartbeat(self) -> Heartbeat:
         """The strongest promise that holds now, for the stream as a whole."""
 
+    @property
+    def silence(self) -> int | None:
+        """The silence after which the stream is idle: others do not wait for it any more. None: they always do."""
+        return None
+
     def by_source(self) -> SourceHeartbeats | None:
         """The same for each source; None where the policy knows no sources.
 

@@ -18,6 +18,7 @@ from slackwater.progress.bounds.user_settings import Named
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
+from slackwater.progress.silence import NEVER
 
 
 def as_lengths(written: Any) -> Any:
@@ -78,7 +79,8 @@ class Policy:
             value, assumed = getattr(policy, name), by_name[name].default
             if value == (parameters[name].default if assumed is MISSING and not value else assumed):
                 continue
-            options[name] = as_lengths(value) if name in WALL_CLOCK else value
+            forever = name == "timeout" and value == NEVER
+            options[name] = "never" if forever else as_lengths(value) if name in WALL_CLOCK else value
         if self.written is not None:
             return [self.written(policy)], options
         return ([] if first in self.options else [getattr(policy, first)]), options

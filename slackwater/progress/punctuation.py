@@ -27,7 +27,7 @@ class Punctuation:
     Ranges lie above the heartbeat (S5 section 6.2): rows of the stretch between may still come.
 
     >>> Punctuation(Heartbeat(5)).joined(Punctuation(Heartbeat(3), ranges=((5, 9), (12, 20))))
-    Punctuation(heartbeat=Heartbeat(tick=9), sources=None, ranges=((12, 20),))
+    Punctuation(heartbeat=Heartbeat(tick=9), sources=None, ranges=((12, 20),), idle=False)
     """
 
     heartbeat: Heartbeat
@@ -35,6 +35,8 @@ class Punctuation:
     """The same for each source, where that is known and asked for."""
     ranges: Intervals = ()
     """Stretches of time (after, until]."""
+    idle: bool = False
+    """Whether nothing has come for so long that others do not wait for this arc (S1 section 3.4)."""
 
     NONE: ClassVar[Punctuation]
     END: ClassVar[Punctuation]
@@ -47,31 +49,49 @@ class Punctuation:
     def joined(self, later: Punctuation) -> Punctuation:
         """What holds when both have been said, the other one later; itself where that says nothing new."""
         (_, tick), *ranges = united((*self._passed, *later._passed))
-        if tick == self.heartbeat.tick and tuple(ranges) == self.ranges and _same(self.sources, later.sources):
+        same = tick == self.heartbeat.tick and tuple(ranges) == self.ranges and self.idle == later.idle
+        if same and _same(self.sources, later.sources):
             return self
-        return Punctuation(Heartbeat(tick), later.sources, tuple(ranges))
+        return Punctuation(Heartbeat(tick), later.sources, tuple(ranges), later.idle)
 
     @staticmethod
     def common(times: Sequence[Punctuation]) -> Punctuation:
         """What holds on all of several arcs, so on one that has the rows of all of them (S1 section 7).
 
+        Idle arcs do not count as long as another one goes on. Of idle ones alone, time is that of the last row
+        of all (S1 section 3.4).
+
         >>> Punctuation.common([Punctuation(Heartbeat(5), ranges=((8, 20),)), Punctuation(Heartbeat(10))])
-        Punctuation(heartbeat=Heartbeat(tick=5), sources=None, ranges=((8, 10),))
+        Punctuation(heartbeat=Heartbeat(tick=5), sources=None, ranges=((8, 10),), idle=False)
         """
-        (_, tick), *ranges = reduce(in_both, (time._passed for time in times))
-        return Punctuation(Heartbeat(tick), _common_sources(times), tuple(ranges))
+        idle = Punctuation.all_idle(times)
+        furthest = max((time.heartbeat for time in times if time.idle), default=Heartbeat.NONE)
+        counted = [t for t in times if (t.idle and t.heartbeat == furthest if idle else not t.idle)]
+        (_, tick), *ranges = reduce(in_both, (time._passed for time in counted))
+        return Punctuation(Heartbeat(tick), _common_sources(counted), tuple(ranges), idle)
+
+    @staticmethod
+    def all_idle(times: Sequence[Punctuation]) -> bool:
+        """Whether some arcs are idle and the others have ended.
+
+        >>> idle = Punctuation(Heartbeat(5), idle=True)
+        >>> Punctuation.all_idle([idle, Punctuation.END]), Punctuation.all_idle([idle, Punctuation.NONE])
+        (True, False)
+        """
+        return any(t.idle for t in times) and all(t.idle or t.heartbeat == Heartbeat.END for t in times)
 
     def saved(self) -> list[Any]:
         """As JSON values.
 
         Heartbeats of sources are left out: after a restart the stream's source says them again.
         """
-        return [self.heartbeat.tick, [list(r) for r in self.ranges]]
+        return [self.heartbeat.tick, [list(r) for r in self.ranges], self.idle]
 
     @staticmethod
     def load(saved: list[Any]) -> Punctuation:
         """From what `saved` gave."""
-        return Punctuation(Heartbeat(saved[0]), None, tuple((after, until) for after, until in saved[1]))
+        tick, ranges, *idle = saved
+        return Punctuation(Heartbeat(tick), None, tuple((after, until) for after, until in ranges), *idle)
 
 
 Punctuation.NONE = Punctuation(Heartbeat.NONE)

@@ -85,3 +85,18 @@ def _json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_json(entry) for entry in value]
     return [[key, _json(entry)] for key, entry in value.items()] if isinstance(value, dict) else value
+
+
+#: Longer lists of names are kept as tables.
+_LONG = 256
+
+
+def parted(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tracker's state: what is small, and the arrays and long lists of names."""
+    large = {
+        name: value
+        for name, value in state.items()
+        if isinstance(value, np.ndarray)
+        or (isinstance(value, list) and len(value) > _LONG and isinstance(value[0], str))
+    }
+    return {name: value for name, value in state.items() if name not in large}, large

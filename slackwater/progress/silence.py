@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Tracker
+from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import MAX_TICK, MIN_TICK, microseconds
+from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+
+#: The timeout of a live stream whose user names none: a guess, not measured. A network or a broker that restarts is
+#: back within a few minutes, and what it held back must not be late. Ten minutes is also as long as most people
+#: who watch will wait for an answer before they suspect a fault.
+DEFAULT_TIMEOUT = "10 minutes"
+#: The timeout of a user who wants none, in microseconds: no silence lasts 0 microseconds.
+NEVER = 0
 
 
 def read_timeout(timeout: str | timedelta | None) -> int | None:
-    """A timeout as a user writes it, in microseconds."""
-    limit = None if timeout is None else microseconds(timeout)
-    if limit is not None and limit <= 0:
-        raise QueryError(f"timeout={timeout!r} must be positive, as in timeout='1 minute'")
+    """A timeout as a user writes it, in microseconds: "never" is `NEVER`, and None names none.
+
+    >>> read_timeout("1 minute"), read_timeout("never"), read_timeout(None)
+    (60000000, 0, None)
+    """
+    if timeout is None or timeout == "never":
+        return None if timeout is None else NEVER
+    limit = microseconds(timeout)
+    if limit <= 0:
+        raise QueryError(
+            f"timeout={timeout!r} must be positive, as in timeout='1 minute'; timeout='never' waits for ever"
+        )
     return limit
+
+
+def show_timeout(timeout: int) -> str:
+    """A timeout as a user writes it.
+
+    >>> show_timeout(60_000_000), show_timeout(NEVER)
+    ("'1 minute'", "'never'")
+    """
+    return repr("never" if timeout == NEVER else TimeDomain.TIMESTAMP.show_span(timeout))
+
+
+class DefaultTimeout:
+    """A policy by which rows may wait for ever (S1 Theorem 3.3): on a live stream it has a timeout."""
+
+    timeout: int | None
+
+    @property
+    def needs_timeout(self) -> bool:
+        """Whether the last rows would wait for ever with no timeout."""
+        return self.timeout is None
+
+
+def with_default_timeout(policy: Disorder) -> Disorder:
+    """The policy of a live stream: with the default timeout, where it needs one and its user names none."""
+    found: Any = policy
+    if isinstance(policy, DefaultTimeout) and policy.needs_timeout:
+        found = replace(found, timeout=read_timeout(DEFAULT_TIMEOUT))
+    elif getattr(policy, "own", None) is not None:
+        found = replace(found, own=with_default_timeout(found.own))
+    return cast(Disorder, found)
 
 
 class SilenceTracker(Tracker):
@@ -26,7 +72,7 @@ class SilenceTracker(Tracker):
     STATE: ClassVar[tuple[str, ...]] = ("_highest", "_last_arrival", "_heartbeat")
 
     def __init__(self, timeout: int | None) -> None:
-        self._timeout = timeout
+        self._timeout = timeout or None  # NEVER is no timeout
         self._highest = MIN_TICK
         self._last_arrival = MIN_TICK
         self._heartbeat = MIN_TICK
@@ -35,6 +81,11 @@ class SilenceTracker(Tracker):
     def heartbeat(self) -> Heartbeat:
         """The strongest promise so far; it never goes back."""
         return Heartbeat(self._heartbeat)
+
+    @property
+    def silence(self) -> int | None:
+        """The timeout."""
+        return self._timeout
 
     def _saw(self, arrival: Arrival) -> None:
         """Take a page's largest time, and that something came if it has a row, also one without a time.

@@ -14,6 +14,7 @@ from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import TimeDomain
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
@@ -33,6 +34,8 @@ class StreamSpec:
     time: str | None = None
     """The column of the time; left out, the first timestamp, or the first column if there is none."""
     source: str | None = None
+    live: bool = False
+    """Whether it goes on for ever, as a streaming DataFrame does: then its policy has the default timeout."""
 
     @property
     def time_column(self) -> str:
@@ -48,9 +51,10 @@ class StreamSpec:
         kind, relation = self.schema.field(self.time_column).type, SampleRelation.like(self.plain)
         domain = TimeDomain.TIMESTAMP if pa.types.is_timestamp(kind) else TimeDomain.SEQUENCE
         columns = tuple((field.name, str(field.type)) for field in self.plain)
-        punctuation, time = getattr(self.disorder, "column", None), self.time_column
+        disorder = with_default_timeout(self.disorder) if self.live else self.disorder
+        punctuation, time = getattr(disorder, "column", None), self.time_column
         node = StreamNode(
-            name, columns, time, time, domain, self.disorder, self.source, punctuation, relation.schema
+            name, columns, time, time, domain, disorder, self.source, punctuation, relation.schema, live=self.live
         )
         return node, relation
 

@@ -272,7 +272,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     FileJournal(LOCAL, str(tmp_path)).note({"q": Noted("plan", {})})
     header = json.loads((tmp_path / "journal.json").read_text())
     (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(JournalError, match="has format 99, this version reads format 17: continue with"):
+    with pytest.raises(JournalError, match="has format 99, this version reads format 18: continue with"):
         FileJournal(LOCAL, str(tmp_path))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import check_early, read_prod
 from slackwater.plan import logical as L
 from slackwater.plan.node import streams_of
@@ -92,3 +93,17 @@ def test_nothing_is_estimated_over_joins_with_early_rows(kind: str) -> None:
         check_early(made, sw.early(accuracy=0.9))
     with pytest.raises(QueryError, match=rf"early\(measure=…\): early answers {over}"):
         check_early(made, sw.early(at=0.5, measure=lambda early, final, other: 1.0))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in KINDS if "in a window below" not in name and "results of" not in name]
+)
+def test_rows_of_a_join_that_go_to_a_sink_are_never_early(name: str) -> None:
+    prodded, plain = (Script(plan(KINDS[name]), pages=ArrowPages({"codes": CODES})) for _ in range(2))
+    for script in (prodded, plain):
+        for stream in (s.name for s in streams_of(plan(KINDS[name]))):
+            script.page(PAGES[stream], stream=stream)
+        if script is prodded:
+            script.executor.prod(Prod(None, None, None))
+        script.drain()
+    assert sorted(map(repr, prodded.results)) == sorted(map(repr, plain.results))

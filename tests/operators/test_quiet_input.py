@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -27,6 +26,7 @@ from slackwater.testing import Script, arrow_page
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
 from tests.kit.oracle import AGGREGATES, recompute
+from tests.kit.quiet_streams import BOUNDS, STEPS, Quiet, go_on
 from tests.kit.running_clock import Running
 from tests.kit.streams import SAMPLE, assert_same_rows, finals, frame
 from tests.kit.streams_of_samples import A, B, C, plan, union, where, windows
@@ -82,55 +82,6 @@ def test_a_window_that_holds_nothing_asks_nobody() -> None:
 # --- how long it takes, and that nothing is lost by it
 
 
-@dataclass
-class Quiet:
-    """A stream with bounds, and what they imply: reckoned from the arrivals alone, apart from the tracker."""
-
-    slack: int
-    idle: int | None
-    timeout: int | None
-    arrived: list[tuple[int, int]] = field(default_factory=list)
-    """When a page came, and the largest time so far."""
-
-    @property
-    def policy(self) -> Any:
-        timeout = None if self.timeout is None else f"{self.timeout} microseconds"
-        idle = None if self.idle is None else f"{self.idle} microseconds"
-        return sw.bounded(f"{self.slack} microseconds", timeout=timeout, idle=idle)
-
-    def least(self, now: int) -> int | None:
-        """The smallest time that a row may have that comes now."""
-        if not self.arrived:
-            return None
-        floors = [self.arrived[-1][1] - self.slack]
-        # What has been promised before holds for ever.
-        for (then, high), (until, _) in zip(self.arrived, [*self.arrived[1:], (now, 0)], strict=True):
-            floors.append(high - self.slack)
-            if self.idle is not None:
-                floors.append(high + (until - then) - self.idle)
-            if self.timeout is not None and until - then >= self.timeout:
-                floors.append(high + 1)
-        return max(floors)
-
-    def come(self, now: int, highest: int) -> None:
-        top = max(highest, self.arrived[-1][1]) if self.arrived else highest
-        self.arrived.append((now, top))
-
-
-BOUNDS = st.builds(
-    Quiet, st.integers(0, 6), st.one_of(st.none(), st.integers(4, 30)), st.one_of(st.none(), st.integers(5, 25))
-)
-#: How far the clock goes on, which stream sends (or none), and how far its rows are above the least allowed.
-STEPS = st.lists(
-    st.tuples(
-        st.integers(1, 15),
-        st.sampled_from(["a", "a", "a", "b", None]),
-        st.lists(st.integers(0, 12), min_size=1, max_size=3),
-    ),
-    max_size=25,
-)
-
-
 @settings(max_examples=150)
 @given(bounds=st.fixed_dictionaries({"a": BOUNDS, "b": BOUNDS}), steps=STEPS, by_wakes=st.booleans())
 def test_a_quiet_input_delays_no_answer_longer_than_its_bounds_and_loses_no_row(
@@ -140,11 +91,13 @@ def test_a_quiet_input_delays_no_answer_longer_than_its_bounds_and_loses_no_row(
     script = Script(plan(query, {n: q.policy for n, q in bounds.items()}, domain=STAMPS))
     rows, spec = SAMPLE.clear(), WindowSpec(10, 5)
     with watched_arcs():
+        begun = steps[0][0] if steps else 0
         for pause, stream, above in steps:
             now = script.clock.now() + pause
             if by_wakes:
                 script.until(now)
             script.advance(now - script.clock.now())
+            go_on(bounds.values(), now, begun)
             if stream is not None:
                 least = bounds[stream].least(now)
                 start = 100 if least is None else least
@@ -152,6 +105,7 @@ def test_a_quiet_input_delays_no_answer_longer_than_its_bounds_and_loses_no_row(
                 script.page(page, stream=stream)
                 bounds[stream].come(now, start + max(above))
                 rows = pl.concat([rows, page])
+                go_on(bounds.values(), now, begun)
             reached = [q.least(now) for q in bounds.values()]
             promised = min(reached, key=lambda least: (least is not None, least))
             known = {micros(r["window_start"]) for r in script.results}

@@ -85,3 +85,32 @@ def test_live_streams_go_on_by_the_clock_though_one_is_quiet(spark: SparkSession
         assert (row["window_start"], row["n"], row["kind"]) == (now, 2, "final")
         # Figures are published with the end of the commit.
         eventually(lambda: [run.metrics()["streams"][name]["rows"] for name in "ab"] == [2, 1])
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_s1_progress_live_streams_go_on_without_one_that_never_sends(
+    spark: SparkSession, tmp_path: Path, joined: bool
+) -> None:
+    """S1 sections 1 and 3.4: a union and an outer join, whose other stream is there and silent."""
+    now = datetime.now(UTC).replace(microsecond=0)
+
+    def stream(s: sw.Session, name: str, disorder: sw.Disorder, *seconds: int) -> Any:
+        folder = tmp_path / name
+        folder.mkdir()
+        if seconds:
+            pl.DataFrame({"t": [now + timedelta(seconds=n) for n in seconds]}).write_parquet(folder / "0.parquet")
+        reader = spark.readStream.schema("t TIMESTAMP").parquet(str(folder))
+        return s.stream(name, reader, time="t", disorder=disorder)
+
+    with sw.Session(spark) as s:
+        busy = stream(s, "a", sw.bounded("0 seconds"), 0, 600)
+        silent = stream(s, "b", sw.bounded("0 seconds", timeout="2 seconds"))
+        query = busy.union(silent).window("1 second").agg(n="count(*)")
+        if joined:
+            query = busy.select(x="t").join(silent.select(y="t"), on="x = y", within="1 second", how="left")
+        assert "bounded('0 seconds', timeout='10 minutes')" in query.explain()
+        run = query.start()
+        eventually(lambda: run.results().num_rows == 1)
+        (row,) = run.results().to_pylist()
+        assert (row["x"], row["y"]) == (now, None) if joined else (row["window_start"], row["n"]) == (now, 1)
+        eventually(lambda: [run.metrics()["streams"][name].get("idle") for name in "ab"] == [False, True])

@@ -206,7 +206,7 @@ export class StreamCard {
   show(stream) {
     mark(this.element, "data-stream", stream.name);
     write(this.title, stream.name);
-    write(this.policy, stream.disorder);
+    write(this.policy, stream.idle ? `${stream.disorder}: idle, others do not wait for it` : stream.disorder);
     const timed = isInstant(stream.heartbeat), text = timed ? seconds : number;
     this.figures.show([
       ["heartbeat", "heartbeat", stream.heartbeat, stamp(stream.heartbeat)],

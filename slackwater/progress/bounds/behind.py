@@ -110,6 +110,11 @@ class BehindTracker(Tracker):
     def heartbeat(self) -> Heartbeat:
         return max(self._own.heartbeat, Heartbeat(self._beat))
 
+    @property
+    def silence(self) -> int | None:
+        """That of its own policy."""
+        return self._own.silence
+
     def by_source(self) -> SourceHeartbeats | None:
         """The other stream's promise is one of all sources."""
         by, beat = self._own.by_source(), self._beat

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain
 
 
 @dataclass(frozen=True)
-class Bounded:
+class Bounded(DefaultTimeout):
     """No row is more than `slack` behind the largest time seen; see `bounded`."""
 
     slack: Span
@@ -22,6 +22,11 @@ class Bounded:
 
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = False
+
+    @property
+    def needs_timeout(self) -> bool:
+        """Not if time goes on with the clock."""
+        return self.timeout is None and self.idle is None
 
     def tracker(self, domain: TimeDomain) -> BoundedTracker:
         """A fresh tracker; reads `slack` in the stream's domain."""
@@ -45,7 +50,7 @@ class Bounded:
 
     def describe(self) -> str:
         """The policy as the user would write it."""
-        timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
+        timeout = "" if self.timeout is None else f", timeout={show_timeout(self.timeout)}"
         idle = "" if self.idle is None else f", idle={self.idle!r}"
         return f"bounded({self.slack!r}{timeout}{idle})"
 
@@ -58,7 +63,8 @@ def bounded(slack: Span, timeout: str | timedelta | None = None, idle: Span | No
     Args:
         slack: how far behind, as in "20 seconds"; a number where the stream's time is one.
         timeout: after so long a silence the stream is taken to have sent all up to that largest time (S1 section
-            3.4), so that its last windows close.
+            3.4), so that its last windows close; "never" for none. Left out, a live stream has the default of ten
+            minutes, unless `idle` is given.
         idle: time goes on with the clock while the stream is silent (S3 section 5). When the largest time was t and
             nothing has come for τ, no row comes any more below t + τ - idle. So a quiet stream holds no other back
             for longer than `idle`.
@@ -89,6 +95,11 @@ class BoundedTracker(SilenceTracker):
         self._quiet_since = MIN_TICK
         """When the last row with a time came."""
         self.goes_on = idle is not None
+
+    @property
+    def silence(self) -> int | None:
+        """The timeout; without one, `idle` for a stream that has never sent, for which the clock has no start."""
+        return self._idle if self._timeout is None and self._highest == MIN_TICK else self._timeout
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page's largest time."""

@@ -26,6 +26,7 @@ from slackwater.progress.bounds.user_settings import (
     show_wall,
     wall,
 )
+from slackwater.progress.silence import NEVER, show_timeout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class Environment:
         """These settings as the user would write them; None for those left out."""
         return {
             "latency": None if self.latency == 0 else show(self.latency, show_wall),
-            "timeout": None if self.timeout is None else show_wall(self.timeout),
+            "timeout": None if self.timeout is None else show_timeout(self.timeout),
             "unit": None if self.unit is None else show_wall(self.unit),
             "indirect": None if self.indirect else "False",
             "groups": show_groups(self.groups),
@@ -55,7 +56,7 @@ class Environment:
     def generator(self, bounds: SkewBounds) -> HeartbeatGenerator:
         """A generator that lets no row wait for ever (S1 section 3.4)."""
         generator = HeartbeatGenerator(
-            bounds, timeout=self.timeout, unit=self.unit, indirect=self.indirect, ordered=self.ordered
+            bounds, timeout=self.timeout or None, unit=self.unit, indirect=self.indirect, ordered=self.ordered
         )
         if self.timeout is None and (two := generator.bounds.unsettled()):
             named = len(bounds.names) > 1 and bounds.names[0] != "0"
@@ -63,7 +64,7 @@ class Environment:
             raise QueryError(
                 f"these bounds need a timeout (S1 Theorem 3.3): no time-based bound{where} comes down to delta 0, "
                 "so the last rows would wait for ever when all sources pause; write the silence after which all "
-                "has come, as in timeout='1 minute'"
+                "has come, as in timeout='1 minute', or timeout='never'"
             )
         return generator
 
@@ -100,7 +101,7 @@ def read_environment(
     """The settings of an `Environment` from what a user wrote."""
     return {
         "latency": read(latency, wall, "latency"),
-        "timeout": None if timeout is None else wall(timeout, "timeout", least=1),
+        "timeout": NEVER if timeout == "never" else None if timeout is None else wall(timeout, "timeout", least=1),
         "unit": None if unit is None else wall(unit, "unit", least=1),
         "indirect": indirect,
         "groups": read_groups(groups),

@@ -67,7 +67,7 @@ class HeartbeatGenerator(Restorable):
     ) -> None:
         self.bounds = bounds.closure() if indirect else bounds
         self._own = self.bounds.at_once() if ordered else None
-        self._timeout = None if timeout is None else whole(timeout, "timeout", least=1)
+        self.timeout = None if timeout is None else whole(timeout, "timeout", least=1)
         n, span = len(bounds.names), self.bounds.span
         cells = max(8, min(CELLS, CELLS_IN_ALL // n))
         self._ring = Ring(n, span, max(1, -(-span // cells)) if unit is None else whole(unit, "unit", least=1))
@@ -180,15 +180,15 @@ class HeartbeatGenerator(Restorable):
     def tick(self, now: int) -> None:
         """Wall-clock time is now this."""
         self._ring.advance(now)
-        if self._timeout is not None and self._highest is not None and now >= self._last_arrival + self._timeout:
+        if self.timeout is not None and self._highest is not None and now >= self._last_arrival + self.timeout:
             self._ring.raise_all(self._highest)
 
     def wake_at(self) -> int | None:
         """The next instant at which the clock alone moves a heartbeat; None if there is none."""
         due = self._ring.next_due()
-        if self._timeout is None or self._highest is None or int(self._ring.beats.min()) >= self._highest:
+        if self.timeout is None or self._highest is None or int(self._ring.beats.min()) >= self._highest:
             return due
-        silent = self._last_arrival + self._timeout
+        silent = self._last_arrival + self.timeout
         return silent if due is None else min(due, silent)
 
     def state(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.disorder import SourceHeartbeats
-from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
 from slackwater.progress.source_table import SourceTable
 from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Punctuated:
+class Punctuated(DefaultTimeout):
     """Rows carry punctuations; see `punctuated`."""
 
     column: str
@@ -41,7 +41,7 @@ class Punctuated:
 
     def describe(self) -> str:
         """The policy as the user would write it."""
-        timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
+        timeout = "" if self.timeout is None else f", timeout={show_timeout(self.timeout)}"
         everyone = "" if self.everyone is None else f", everyone={self.everyone!r}"
         return f"punctuated({self.column!r}{timeout}{everyone})"
 

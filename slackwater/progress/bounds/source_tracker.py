@@ -37,6 +37,11 @@ class StreamTracker(Tracker):
         """The least of all sources."""
         return self._generator.heartbeat
 
+    @property
+    def silence(self) -> int | None:
+        """The timeout."""
+        return self._generator.timeout
+
     def arrive(self, arrival: Arrival) -> None:
         """Take a page; a row without a time, or of a source unknown to the bounds, ends a silence, too."""
         self._take(arrival)

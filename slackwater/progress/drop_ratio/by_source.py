@@ -41,7 +41,7 @@ class DropRatioBySource(Tracker):
 
         With a timeout the clock tells something between pages, when others may have taken in the next one already.
         """
-        if not self._stream.has_timeout:
+        if self._stream.silence is None:
             self._known = known
             self._stream.share(known)
 
@@ -49,6 +49,11 @@ class DropRatioBySource(Tracker):
     def heartbeat(self) -> Heartbeat:
         """That of the stream, by one slack for all."""
         return self._stream.heartbeat
+
+    @property
+    def silence(self) -> int | None:
+        """That of the stream."""
+        return self._stream.silence
 
     def by_source(self) -> SourceHeartbeats | None:
         """Of each source, by the slack of its class; what this costs is spent from the first time it is asked."""

@@ -17,12 +17,12 @@ from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.by_source import DropRatioBySource
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.shares import read_share
-from slackwater.progress.silence import read_timeout
+from slackwater.progress.silence import DefaultTimeout, read_timeout, show_timeout
 from slackwater.progress.time import TimeDomain, microseconds
 
 
 @dataclass(frozen=True)
-class DropRatio:
+class DropRatio(DefaultTimeout):
     """At most the share `p` of (row, window) pairs is lost in every stretch; see `drop_ratio`."""
 
     p: float
@@ -43,7 +43,7 @@ class DropRatio:
     def describe(self) -> str:
         """The policy as the user would write it."""
         stretch = "" if self.stretch == 100 else f", stretch={self.stretch!r}"
-        timeout = "" if self.timeout is None else f", timeout='{self.timeout} microseconds'"
+        timeout = "" if self.timeout is None else f", timeout={show_timeout(self.timeout)}"
         return f"drop_ratio({self.p!r}{stretch}{timeout})"
 
 

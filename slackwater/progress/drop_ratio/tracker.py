@@ -60,11 +60,6 @@ class DropRatioTracker(SilenceTracker):
         self._unknown = True
         self._slack: int | None = None
 
-    @property
-    def has_timeout(self) -> bool:
-        """Whether a silence tells something."""
-        return self._timeout is not None
-
     def share(self, known: Known, rows_of: Hashable = None) -> None:
         """Share what has been seen with trackers of other shares of the same rows; `rows_of` names these."""
         first = known.setdefault(("drop_ratio", rows_of, self._stretch, self._by_time), self._seen)

@@ -15,7 +15,7 @@ from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.learned.estimator import NEVER, PARTS, Settings, SkewEstimator
 from slackwater.progress.learned.lags import Lags
 from slackwater.progress.ring import Ring
-from slackwater.progress.silence import SilenceTracker, read_timeout
+from slackwater.progress.silence import DEFAULT_TIMEOUT, SilenceTracker, read_timeout
 from slackwater.progress.source_beats import SourceBeats
 from slackwater.progress.sources import LARGEST, Ints, whole
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
@@ -78,7 +78,7 @@ def learned(
     alpha: float = 0.5,
     tmax: str | timedelta = "10 seconds",
     unit: str | timedelta = "1 second",
-    timeout: str | timedelta | None = "10 minutes",
+    timeout: str | timedelta | None = DEFAULT_TIMEOUT,
     adaptive: bool = False,
     groups: int | None = None,
     initial: Span | None = None,
@@ -135,7 +135,9 @@ def learned(
         groups = whole(groups, "groups", least=1)
         if groups > 64:
             raise QueryError(f"groups={groups} is more than doublings of a lag there are; write 64 or less")
-    return Learned(length, timed, float(alpha), ahead, step, read_timeout(timeout), adaptive, groups, initial)
+    return Learned(
+        length, timed, float(alpha), ahead, step, read_timeout(timeout) or None, adaptive, groups, initial
+    )
 
 
 class LearnedTracker(SilenceTracker):

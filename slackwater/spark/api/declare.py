@@ -11,6 +11,7 @@ from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import UNSTAMPED, Internal, Latent, is_stamped
 from slackwater.spark.backend.relation import FrameRelation, columns_of, time_in_ticks
@@ -99,9 +100,22 @@ def stream_node(
                 f"punctuated({disorder.column!r}) is of another kind than time={time!r}: a punctuation is a time "
                 "of the stream, so both are timestamps or both are whole numbers"
             )
+    if df.isStreaming:
+        disorder = with_default_timeout(disorder)
     rows = FrameRelation(df)
     written = time if isinstance(time, str) else time.describe()
-    node = StreamNode(name, rows.columns, ticks, written, domain, disorder, source, punctuation, rows.schema())
+    node = StreamNode(
+        name,
+        rows.columns,
+        ticks,
+        written,
+        domain,
+        disorder,
+        source,
+        punctuation,
+        rows.schema(),
+        live=df.isStreaming,
+    )
     check_policy(node)
     return node
 
