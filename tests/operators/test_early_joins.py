@@ -95,9 +95,7 @@ def test_nothing_is_estimated_over_joins_with_early_rows(kind: str) -> None:
         check_early(made, sw.early(at=0.5, measure=lambda early, final, other: 1.0))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in KINDS if "in a window below" not in name and "results of" not in name]
-)
+@pytest.mark.parametrize("name", [name for name in KINDS if plan(KINDS[name]).gives_pairs])
 def test_rows_of_a_join_that_go_to_a_sink_are_never_early(name: str) -> None:
     prodded, plain = (Script(plan(KINDS[name]), pages=ArrowPages({"codes": CODES})) for _ in range(2))
     for script in (prodded, plain):
