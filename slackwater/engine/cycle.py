@@ -96,7 +96,7 @@ class Cycle:
             if self.demand.ask(self._admission.number, lull=False):
                 self.dirty = True
                 self._inputs.present()
-            ready = [self._ready.record(node) for node in self._ready.nodes()]
+            ready = [self._with_need(node) for node in self._ready.nodes()]
             seconds = self.stopwatch() - self._committed
             situation = Situation(lull, self.dirty, self.uncommitted, len(self._admission.tickets), seconds)
             picked = self._pick(ready, situation)
@@ -110,6 +110,10 @@ class Cycle:
             news = self.demand.ask(self._admission.number, lull=True)
             self.dirty |= news
             lull = not news
+
+    def _with_need(self, node: Node) -> Ready:
+        record, need = self._ready.record(node), self.demand.oldest_in_need(node)
+        return record if need is None else replace(record, oldest_in_need=need)
 
     def next_prodded(self) -> Node | None:
         """A node at which a prod waits, if there is one."""
@@ -251,6 +255,7 @@ class Cycle:
         return Ready(
             node.label,
             oldest=node.oldest(),
+            results=node.has_results(),
             depth=node.depth,
             waiting=sum(len(q) for q in inputs),
             rows=rows,

@@ -1,9 +1,9 @@
 """Demand (S3 section 3): from an operator that holds something, back along the input that blocks it.
 
-It stops where something waits, for that is run first; it ends at sources with nothing in them, and these send an
-enabling timestamp. Nobody else is asked. A demand says how far time must come, so that a source whose time goes on
-with the clock need not speak, nor the thread wake up, before that helps. An operator before which pages are held
-back (S1 section 7) asks the streams that hold them back.
+It stops where something waits, which a strategy may run first (`oldest_in_need`). It ends at sources with nothing
+in them, and these send an enabling timestamp. Nobody else is asked. A demand says how far time must come, so that a
+source whose time goes on with the clock need not speak, nor the thread wake up, before that helps. An operator
+before which pages are held back (S1 section 7) asks the streams that hold them back.
 
 The way of a demand depends on the queues and registers along it. So it is kept, and found again only when one of
 its nodes has changed. An asked source is looked at again when it may know something new, or when its time has come.
@@ -35,6 +35,8 @@ class DemandPath:
     nodes: list[Node] = field(default_factory=list)
     ends: list[tuple[Node, Wanted]] = field(default_factory=list)
     """The sources that it comes to, and what is wanted of each."""
+    busy: list[Node] = field(default_factory=list)
+    """The nodes at which it stops, because elements wait on the input that blocks."""
 
 
 class Demand:
@@ -54,6 +56,8 @@ class Demand:
         """For each node the operators whose demands pass it."""
         self._asked: dict[Node, dict[Node, Wanted]] = {}
         """For each source at an end, what the operators want that wait for it."""
+        self._busy: dict[Node, set[Node]] = {}
+        """For each node at which demands stop, the operators whose demands these are."""
         self._new: dict[Node, None] = {}
         """Nodes on ways that were found since the last question."""
         self._due: dict[Node, float] = {}
@@ -81,6 +85,17 @@ class Demand:
         news += [self._enable(source, admission, wanted) for source, wanted in due]
         news += [self._enable(source, admission, _any) for source in self._in_turn()]
         return any(news)
+
+    def oldest_in_need(self, node: Node) -> int | None:
+        """Of pages that have not left their source yet, the oldest that gains if this node runs first.
+
+        An operator that waits for one of several streams holds the rows of the others back. So what waits on the
+        way of that one stream is as urgent as the oldest page of all of them (S3 section 3.2, Backtrack).
+        """
+        holders = self._busy.get(node, ())
+        sources = {source for holder in holders for source in self._graph.sources_behind(holder)}
+        waiting = [source.inputs[0].oldest for source in sources if len(source.inputs[0])]
+        return min(waiting) if len(sources) > 1 and waiting else None
 
     def look_again(self) -> None:
         """Any source may know something new."""
@@ -157,7 +172,7 @@ class Demand:
         """Find the ways again of the operators whose demands may have changed."""
         if self._changes != self._graph.changes:
             self._changes = self._graph.changes
-            for table in (self._ways, self._passing, self._asked, self._new, self._due):
+            for table in (self._ways, self._passing, self._asked, self._busy, self._new, self._due):
                 table.clear()
             holders = set(self._graph)
             self._listeners.clear()
@@ -178,6 +193,8 @@ class Demand:
             return
         for node in way.nodes:
             self._passing[node].discard(holder)
+        for node in way.busy:
+            self._busy[node].discard(holder)
         for source, _ in way.ends:
             del self._asked[source][holder]
             self._due.pop(source, None)
@@ -189,13 +206,15 @@ class Demand:
         for node in way.nodes:
             self._passing.setdefault(node, set()).add(holder)
             self._new[node] = None
+        for node in way.busy:
+            self._busy.setdefault(node, set()).add(holder)
         for source, wanted in way.ends:
             self._asked.setdefault(source, {})[holder] = wanted
             self._due.pop(source, None)
 
     def _way(self, holder: Node) -> DemandPath:
         """Backtrack from an operator that holds something."""
-        way, ends = dict[Node, None](), dict[Node, list[Wanted]]()
+        way, ends, busy = dict[Node, None](), dict[Node, list[Wanted]](), dict[Node, None]()
 
         def back(node: Node, wanted: Wanted) -> None:
             if node in way:
@@ -204,6 +223,7 @@ class Demand:
             for n in node.operator.blocking(node.arcs):
                 feed = node.feeds[n]
                 if node.inputs[n].waiting:
+                    busy[node] = None
                     continue
                 if node.operator.answers or (feed is None and self._enabling.asked):
                     ends.setdefault(node, []).append(wanted)
@@ -212,7 +232,8 @@ class Demand:
                     back(feeder, feeder.operator.map_demand(wanted))
 
         back(holder, holder.operator.wanted)
-        return DemandPath(list(way), [(source, _remembered(_least_of(wants))) for source, wants in ends.items()])
+        asked = [(source, _remembered(_least_of(wants))) for source, wants in ends.items()]
+        return DemandPath(list(way), asked, list(busy))
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""

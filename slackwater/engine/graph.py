@@ -87,6 +87,11 @@ class Node:
         """Admission of the oldest element that waits on an arc; what is set aside makes nobody hurry."""
         return min(q.oldest for q in (self.arcs if any(map(len, self.arcs)) else self.inputs) if len(q))
 
+    def has_results(self) -> bool:
+        """Whether the first element on an arc is a page that has come by no source."""
+        first = (next(iter(queue)) for queue in self.arcs if len(queue))
+        return any(entry.is_page and entry.source is None for entry in first)
+
     def waiting(self) -> tuple[int, int]:
         """Rows and bytes of the pages that wait here, as far as they are known."""
         sizes = [queue.size() for queue in self.inputs]

@@ -10,7 +10,12 @@ from slackwater.scheduling.strategy import STRATEGIES, Ordered, Ready
 class Fifo(Ordered):
     """Oldest page first; of one page's elements, the one furthest down the plan (S3's depth-first rules).
 
+    Results that are on their way out come before all pages (Forward). What others wait for is as old as those
+    (S3 section 3.2, Backtrack).
+
     >>> Fifo().first([Ready("a", oldest=2, depth=1), Ready("b", oldest=1, depth=2)]).label
+    'b'
+    >>> Fifo().first([Ready("a", oldest=2), Ready("b", oldest=7, oldest_in_need=2)]).label
     'b'
     """
 
@@ -18,11 +23,24 @@ class Fifo(Ordered):
 
     def first(self, ready: Sequence[Ready]) -> Ready:
         """The operator that holds the oldest element."""
-        return min(ready, key=lambda r: (r.oldest, -r.depth))
+        return min(ready, key=_urgency)
 
     def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
-        """It has the oldest page."""
+        """It has the oldest page, or that page waits for it."""
+        if picked.results:
+            return "its rows are on their way out"
+        if _age(picked) < picked.oldest:
+            return f"rows of page {picked.oldest_in_need} would wait for it"
         return f"its page is the oldest, {picked.oldest}"
+
+
+def _age(ready: Ready) -> int:
+    return ready.oldest if ready.oldest_in_need is None else min(ready.oldest, ready.oldest_in_need)
+
+
+def _urgency(ready: Ready) -> tuple[bool, int, bool, int]:
+    """The lowest goes first."""
+    return not ready.results, _age(ready), ready.oldest_in_need is None, -ready.depth
 
 
 def fifo() -> Fifo:

@@ -38,6 +38,10 @@ class Ready:
     label: str
     oldest: int = 0
     """Admission number of the page that its oldest waiting element comes from."""
+    oldest_in_need: int | None = None
+    """Admission number of the oldest page at a source whose rows would be held back without what waits here."""
+    results: bool = False
+    """Whether rows wait that an operator has made when time had passed: they are on their way out."""
     depth: int = 0
     """Arcs between it and the source."""
     waiting: int = 1
