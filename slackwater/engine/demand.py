@@ -242,6 +242,8 @@ class Demand:
             if feed is None or queue.waiting:
                 continue
             passed = self._graph.nodes[feed[0]].times.get(feed[1], Punctuation.NONE)
+            if queue.time.idle and passed.idle and queue.time.heartbeat >= passed.heartbeat:
+                continue  # it knows; its register has been lifted since, and may differ by source
             if queue.time.joined(passed) is not queue.time:
                 queue.push(Entry(passed, admission))
                 news = True
