@@ -112,7 +112,8 @@ def test_windows_go_by_another_attribute(spark: SparkSession, tmp_path: Path) ->
     with sw.Session(spark, batch_pages=False) as s:
         rows = stream_of(s, tmp_path / "in", "t", "3 minutes")
         # The stream's policy is in minutes, which says nothing of order numbers: S4's best effort.
-        assert "disorder_control(dratio='0%')" in rows.rolling(rows=100, on="order_id").agg(n="count(*)").explain()
+        text = rows.rolling(rows=100, on="order_id").agg(n="count(*)").explain()
+        assert "disorder_control(dratio='0%', timeout='10 minutes')" in text
         query = rows.where("k <> 1").select("v", "k", "d", number="order_id")
         windows = query.rolling(rows=100, on="number", disorder=sw.bounded(400))
         run = windows.agg(**AGGREGATES).start(hold=True)

@@ -292,7 +292,7 @@ def test_files_that_are_gone_after_the_work_on_them_harm_only_the_glance(
             path.unlink()
         return glance(rows, about)
 
-    monkeypatch.setattr("slackwater.spark.backend.work.glance", gone)
+    monkeypatch.setattr("slackwater.spark.backend.page_rows.glance", gone)
     found = mine.fold(KERNELS[0])
     assert found.partials[ROWS].sum() == frame["t"].count()
     assert measured(mine).sketch is None
