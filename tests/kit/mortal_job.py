@@ -91,17 +91,17 @@ def work(spark: SparkSession, root: str) -> None:
             for name, schema in (("rows", "t BIGINT, k STRING, v DOUBLE"), ("others", "t BIGINT, k STRING"))
         ]
         rows, others = (
-            s.stream(name, df, time="t", disorder=sw.bounded(15))
+            # Nothing is late in the union and the join: what would be goes by how the pages of both streams mix.
+            s.stream(name, df, time="t", disorder=sw.bounded(60))
             for name, df in zip(("rows", "others"), frames, strict=True)
         )
         aggregates = {"n": "count(*)", "total": "sum(v)", "sd": "stddev(v)", "d": "approx_count_distinct(v)"}
-        keyed = rows.window(20, slide=5).group_by("k")
+        keyed = rows.window(20, slide=5, disorder=sw.bounded(15)).group_by("k")
         both = rows.select("t", "k").union(others)
         pairs = rows.rolling(range=9).join(others.select(u="t", l="k").rolling(range=4), on="k = l", how="full")
         queries = {
             "resident": keyed.agg(**aggregates, f="first(v)"),
-            # Nothing is late here: what would be depends on how the pages of both streams follow each other.
-            "union": both.window(20, slide=5, disorder=sw.bounded(60)).group_by("k").agg(n="count(*)"),
+            "union": both.window(20, slide=5).group_by("k").agg(n="count(*)"),
             "join": pairs.select("t", "u", "v"),
             "straight": rows.where("v > 1").select("t", "k", twice="2 * v"),
             "spilled": keyed.agg(**aggregates, f="first(v)"),
