@@ -1,13 +1,12 @@
 """How many flights are there in three hours? Asked when half of the last hour is over, and told in the end."""
 
-from importlib.resources import files
-
 import polars as pl
 
 import slackwater as sw
+from slackwater.data import FLIGHTS
 
 with sw.Session() as s:
-    departures = s.spark.read.parquet(str(files("slackwater") / "data" / "flights.parquet"))
+    departures = s.spark.read.parquet(FLIGHTS)
     flights = s.stream(
         "flights",
         departures.where("departed < '2013-01-29'"),

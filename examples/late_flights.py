@@ -1,13 +1,12 @@
 """How late were New York's departures in the first two weeks of 2013? A sliding window over rows out of order."""
 
-from importlib.resources import files
-
 import polars as pl
 
 import slackwater as sw
+from slackwater.data import FLIGHTS
 
 with sw.Session() as s:
-    departures = s.spark.read.parquet(str(files("slackwater") / "data" / "flights.parquet"))
+    departures = s.spark.read.parquet(FLIGHTS)
     flights = s.stream(
         "flights",
         departures.where("departed < '2013-01-15'"),

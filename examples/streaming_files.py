@@ -6,24 +6,24 @@ takes the files that have come since, and no others.
 
 import tempfile
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import slackwater as sw
+from slackwater.data import FLIGHTS
 
-FLIGHTS = pq.read_table(str(files("slackwater") / "data" / "flights.parquet"))
+DEPARTURES = pq.read_table(FLIGHTS)
 
 
 def arrive(folder: Path, day: int) -> None:
     """One day's departures come as a file."""
     midnight = datetime(2013, 1, day, tzinfo=UTC)
-    departed = FLIGHTS["departed"]
+    departed = DEPARTURES["departed"]
     today = pc.and_(pc.greater_equal(departed, midnight), pc.less(departed, midnight + timedelta(days=1)))
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(FLIGHTS.filter(today), folder / f"2013-01-{day:02}.parquet")
+    pq.write_table(DEPARTURES.filter(today), folder / f"2013-01-{day:02}.parquet")
 
 
 def process(base: Path, drain: bool) -> None:

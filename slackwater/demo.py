@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.data import FLIGHTS
 from slackwater.errors import SinkError
 from slackwater.estimates.early import early
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
@@ -24,8 +24,6 @@ from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.session import Session
 from slackwater.spark.sinks.parquet_sink import parquet
 
-#: Departures from New York in 2013; data/LICENSES.md says where they are from.
-FLIGHTS = Path(str(files("slackwater") / "data" / "flights.parquet"))
 YEAR = 365
 AIRPORTS = ("EWR", "JFK", "LGA")
 RANGE, SLIDE, LOST = "3 hours", "1 hour", 0.01
@@ -101,7 +99,7 @@ def replay(
         session = Session()
     with session:
         until = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(days=days)
-        frame = session.spark.read.parquet(str(FLIGHTS)).where(f"departed < TIMESTAMP'{until:%Y-%m-%d} 00:00:00Z'")
+        frame = session.spark.read.parquet(FLIGHTS).where(f"departed < TIMESTAMP'{until:%Y-%m-%d} 00:00:00Z'")
         departures = session.stream(
             "departures", frame, time="scheduled", arrival="departed", page=page, disorder=drop_ratio(LOST)
         )

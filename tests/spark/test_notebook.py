@@ -91,3 +91,17 @@ def test_a_bar_tells_how_far_a_replay_has_come(session: sw.Session) -> None:
     with bar(session._running.loop, console) as told:
         session.run_available(progress=told)
     assert "4 pages, 40 rows" in written.getvalue() and "2024-05-01 12:00:" in written.getvalue()
+
+
+def test_show_prints_the_first_results_or_why_there_are_none(
+    session: sw.Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = started(session)
+    run.show()
+    assert "call session.run_available()" in capsys.readouterr().out
+    session.run_available()
+    run.show(3)
+    printed = capsys.readouterr().out
+    assert printed.count("2024-05-01 12:00:00") == 2 and "the first 3 of 8 rows" in printed
+    run.show()
+    assert "the first" not in capsys.readouterr().out

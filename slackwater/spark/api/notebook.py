@@ -51,6 +51,27 @@ def readable(table: pa.Table) -> list[dict[str, Any]]:
         return frame.to_dicts()
 
 
+def results_text(run: Run, rows: int) -> str:
+    """The first results as a table for the prompt; without results, the reason."""
+    table = run.results()
+    if not table.num_rows:
+        return f"query {run.name!r} has no results yet: {_why_empty(run)}"
+    times = [f.name for f in table.schema if pa.types.is_timestamp(f.type)]
+    frame = pl.DataFrame(table.slice(0, rows)).with_columns(pl.col(times).dt.replace_time_zone(None))
+    with pl.Config(
+        tbl_hide_column_data_types=True, tbl_hide_dataframe_shape=True, tbl_cols=-1, tbl_rows=-1, tbl_width_chars=-1
+    ):
+        return str(frame) if table.num_rows <= rows else f"{frame}\nthe first {rows} of {table.num_rows:,} rows"
+
+
+def _why_empty(run: Run) -> str:
+    if run.status == "waiting":
+        return "nothing has been read; call session.run_available()"
+    if run.status == "running":
+        return f"time is at {run.metrics().get('heartbeat')}, and no window that has rows ends before"
+    return run.failure or "no row has reached it"
+
+
 def session_line(session: Session) -> str:
     """A session in a line."""
     runs, streams = session.queries(), ", ".join(session._catalogue) or "none"

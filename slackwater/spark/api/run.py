@@ -21,7 +21,7 @@ from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import RunFigures
-from slackwater.spark.api.notebook import As, plot, run_html, run_line, table_as
+from slackwater.spark.api.notebook import As, plot, results_text, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.parquet_sink import ParquetSink
@@ -134,6 +134,10 @@ class Run:
                 f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
             )
         return table_as(self.sink.table(since), as_, self.query.session)
+
+    def show(self, rows: int = 20) -> None:
+        """Print the first results as a table, as `DataFrame.show()` does; without results, print why."""
+        print(results_text(self, rows))
 
     def metrics(self) -> Metrics:
         """The figures of the run, by name.
