@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-kafka test-spark bench docs experiments format clean
+.PHONY: help setup demo test test-long test-kafka test-cluster test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test-long: setup ## Run further seeds and variants of the longest tests
 test-kafka: setup ## Run the tests that read Kafka, from a broker of their own
 	@$(BIN)/python scripts/fetch_kafka.py
 	$(BIN)/pytest -m kafka tests/kafka
+
+test-cluster: setup ## Run the tests on a cluster: a master and two workers that see only a shared folder (as root)
+	$(BIN)/pytest -m cluster tests/cluster
 
 test-spark: ## Run the tests with another version of Spark, as in make test-spark VERSION=4.1.4
 	@bash scripts/test_spark.sh "$(VERSION)"
