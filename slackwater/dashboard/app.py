@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -50,6 +51,8 @@ class Endpoints:
             Route("/events", self._events),
             Route("/state", self._state),
             Route("/metrics", self._metrics),
+            Route("/health", self._health),
+            Route("/ready", self._ready),
             Route("/queries/{name:path}/prod", self._prod, methods=["POST"]),
             Route("/queries/{name:path}/stop", self._stop, methods=["POST"]),
             Route("/pause", self._pause, methods=["POST"]),
@@ -101,6 +104,18 @@ class Endpoints:
         text = await loop.run_in_executor(self._looking, openmetrics, self._watched)
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
+    async def _health(self, request: Request) -> Response:
+        counts = self._statuses()
+        return _probed("failed" not in counts or not {"waiting", "running", "finished"}.isdisjoint(counts), counts)
+
+    async def _ready(self, request: Request) -> Response:
+        counts = self._statuses()
+        return _probed("failed" not in counts and "waiting" not in counts and not self._watched.paused, counts)
+
+    def _statuses(self) -> Counter[str]:
+        """How many queries have each status: no names, for everybody may ask."""
+        return Counter(query.status for query in self._watched.queries())
+
     async def _prod(self, request: Request) -> Response:
         query, body = self._query(request), await _body(request, ("until", "where"))
         where, until = body.get("where"), body.get("until")
@@ -145,6 +160,10 @@ class Endpoints:
             await asyncio.get_running_loop().run_in_executor(self._asking, command)
         finally:
             self._asked -= 1
+
+
+def _probed(good: bool, counts: Counter[str]) -> Response:
+    return JSONResponse({"ok": good, "queries": dict(counts)}, 200 if good else 503)
 
 
 async def _body(request: Request, fields: tuple[str, ...]) -> dict[str, Any]:

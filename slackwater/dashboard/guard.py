@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 ASKS = "x-slackwater"
 #: The name of the cookie, with the port behind it: a browser has one set of cookies for all ports of a machine.
 COOKIE = "slackwater_token"
+#: What a machine that watches over the process may ask under any name and without the token: it has no secrets.
+PROBED = ("/health", "/ready")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SAFE = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -63,7 +65,8 @@ class Guard:
         if self._token is not None and self._given_in_address(request):
             cookie = f"{_cookie_name(request)}={self._token}; Path=/; HttpOnly; SameSite=Lax"
             return Response(status_code=303, headers={"location": "/", "set-cookie": cookie})
-        refused = self._refused(request)
+        probed = request.method in ("GET", "HEAD") and request.url.path in PROBED
+        refused = None if probed else self._refused(request)
         if refused is None:
             return self._app
         status, text = refused

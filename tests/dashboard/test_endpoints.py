@@ -333,3 +333,22 @@ def test_all_that_the_page_loads_is_in_the_package(client: httpx.Client) -> None
             assert not set(re.findall(r"https?://[^\s\"'`/]+", text.text)) - {"http://www.w3.org"}, path
     assert {"/assets/app.js", "/assets/charts.js", "/assets/uplot/uPlot.esm.js", "/assets/style.css"} <= seen
     assert client.get("/assets/app.js").headers["content-type"].startswith("text/javascript")
+
+
+def test_health_and_readiness_say_how_queries_stand(
+    client: httpx.Client, script: WatchedScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(*statuses: str) -> tuple[int, int]:
+        for query, status in zip(script.queries(), statuses, strict=True):
+            monkeypatch.setattr(type(query), "status", property(lambda q: by_name[q.name]))
+            by_name[query.name] = status
+        assert sum(client.get("/health").json()["queries"].values()) == len(statuses)
+        return client.get("/health").status_code, client.get("/ready").status_code
+
+    by_name: dict[str, str] = {}
+    assert answers("running", "running") == (200, 200)
+    assert answers("running", "waiting") == (200, 503)
+    assert answers("running", "failed") == (200, 503)
+    assert answers("stopped", "failed") == (503, 503)
+    script.pause()
+    assert answers("running", "running") == (200, 503)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from slackwater.dashboard import LivePage
+from slackwater.dashboard.guard import PROBED
 from tests.kit.watched import WatchedScript
 
 ASKS = {"x-slackwater": "1"}
@@ -153,3 +154,12 @@ def test_two_pages_of_one_machine_do_not_take_each_others_cookies(
             assert client.get(f"http://127.0.0.1:{page.port}/?token={page.token}").status_code == 303
         for page in (open_page, second):
             assert client.get(f"http://127.0.0.1:{page.port}/state").status_code == 200
+
+
+def test_a_probe_needs_no_token_and_learns_no_names(open_page: LivePage, script: WatchedScript) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{open_page.port}", timeout=20) as probe:
+        for path in PROBED:
+            answer = probe.get(path, headers={"host": "10.1.2.3:8000"})
+            assert answer.status_code == 200
+            assert not any(query.name in answer.text for query in script.queries())
+            assert probe.post(path, headers=ASKS).status_code == 401
