@@ -1,6 +1,9 @@
 """Slackwater: a data stream management system for application time, on Apache Spark."""
 
+from typing import TYPE_CHECKING, Never
+
 from slackwater import papers
+from slackwater.calls import no_word
 from slackwater.dashboard import LivePage
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.engine.enabling import Enabling, on_demand
@@ -23,6 +26,7 @@ from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api.back_test import tune
+from slackwater.spark.api.counterparts import MODULE
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.query import Query, Stream, Windowed
 from slackwater.spark.api.run import Run
@@ -82,3 +86,14 @@ __all__ = [
     "tune",
     "tuples",
 ]
+
+
+def _lacks(name: str) -> Never:
+    """Name what to write instead of a word that the package lacks."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
+    raise no_word("sw", name, __all__, MODULE)
+
+
+if not TYPE_CHECKING:  # with a `__getattr__`, type checkers would accept every attribute
+    __getattr__ = _lacks

@@ -25,6 +25,10 @@ class UnknownTableError(QueryError):
     """A name that no stored relation has."""
 
 
+class UnknownWordError(QueryError, AttributeError):
+    """A method or an attribute that an object lacks."""
+
+
 class SqlError(QueryError):
     """A mistake in a SQL text, with its place: `line` and `column` count from 1."""
 
@@ -49,6 +53,20 @@ class RunError(SlackwaterError):
 
 class RowsGoneError(RunError):
     """A source no longer has rows that are still to be read."""
+
+
+#: Characters of a value that a message shows.
+_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """A value in a message; a long one by its type alone.
+
+    >>> shown("10 seconds"), shown("x" * 100)
+    ("'10 seconds'", 'a str')
+    """
+    text = repr(value)
+    return text if len(text) <= _SHOWN and "\n" not in text else f"a {type(value).__name__}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

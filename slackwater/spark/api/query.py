@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Never
 
 from pyspark.sql import Column, DataFrame
 
+from slackwater.calls import NamesCounterparts, called
 from slackwater.engine.settings import QuerySettings
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import QueryError, shown
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.explain import Format, explain_plan
@@ -18,6 +18,7 @@ from slackwater.plan.node import PlanNode, describe
 from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
+from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, attribute_of, keys_of, pairs_of, text_of
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.sinks.sinks import SinkLike
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Query:
+class Query(NamesCounterparts):
     """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
 
     session: Session
@@ -39,6 +40,21 @@ class Query:
     """When it answers early, where its SQL says so."""
     sideline: Sideline | None = None
     """Whether bursts are set aside, where its SQL says so."""
+
+    _known_as, _words = "query", words.QUERY
+
+    def _advice(self, name: str) -> str | None:
+        """A column is no attribute."""
+        if name not in self.session._analysis.columns(self._logical):
+            return None
+        return f"a column is written as text or with F.col({name!r}), as in where('{name} IS NOT NULL')"
+
+    def __getitem__(self, key: object) -> Never:
+        """Refused: columns are written in Spark SQL."""
+        raise QueryError(
+            f"query[{shown(key)}]: write columns as Spark SQL, as in where('delay > 15') and select('delay'); for "
+            "rows run it: run = query.start(), session.run_available(), run.results()"
+        )
 
     def __repr__(self) -> str:
         return query_line(self)
@@ -57,12 +73,14 @@ class Query:
         self.session._analysis.of(logical)
         return Query(self.session, logical, self.early, self.sideline)
 
+    @called()
     def where(self, condition: str | Column) -> Query:
         """The rows, or results, that meet a Spark SQL condition: text, or a Column. `filter` is the same."""
         return self._step(L.Where((self._logical,), text_of("where", condition)))
 
     filter = where
 
+    @called()
     def withColumn(self, name: str, expression: str | Column) -> Query:
         """The same rows with one more column, or with another value in a column that is there."""
         names = self.session._analysis.of(self._logical).relation.names
@@ -79,6 +97,7 @@ class Query:
         """
         return self._step(L.Select((self._logical,), pairs_of("select", columns, named)))
 
+    @called()
     def map(self, function: Function, schema: str) -> Query:
         """Each row through a Python function, such as a model. Rows keep their time.
 
@@ -110,6 +129,7 @@ class Query:
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
 
+    @called()
     def join(
         self,
         other: Query | Windowed | DataFrame,
@@ -135,6 +155,7 @@ class Query:
         """
         return _join(self.session, (self._logical, None), other, on, how, within)
 
+    @called(words.WINDOW_ARGUMENTS, disorder=words.POLICY)
     def window(
         self,
         size: Span | None = None,
@@ -143,7 +164,6 @@ class Query:
         *,
         on: str | Column | None = None,
         disorder: Disorder | None = None,
-        **unknown: Never,
     ) -> Windowed:
         """The stream cut into windows of its time, or of another attribute of its rows; `agg` is next.
 
@@ -162,14 +182,13 @@ class Query:
             on: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole number
                 or a decimal.
             disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
-            unknown: nothing; other words are refused by name.
         """
-        _check_words(unknown)
         if size is None:
             raise QueryError("window() needs a size, as in window('10 minutes')")
         step = size if slide is None else slide
         return self._windowed(L.Window(size, step, offset, None, attribute_of(on), disorder))
 
+    @called(words.ROLLING_ARGUMENTS, disorder=words.POLICY)
     def rolling(
         self,
         range: Span | None = None,
@@ -195,6 +214,7 @@ class Query:
         analysis.window(analysis.rows_of(self._logical), window)
         return Windowed(self.session, L.Aggregate((self._logical,), window, (), ()))
 
+    @called(words.START_ARGUMENTS, name=words.NAME, hold=words.FLAG, ordered=words.FLAG)
     def start(
         self,
         sink: SinkLike = None,
@@ -242,13 +262,17 @@ class Query:
 class Stream(Query):
     """A declared stream."""
 
+    _known_as = "stream"
+
 
 @dataclass(frozen=True)
-class Windowed:
+class Windowed(NamesCounterparts):
     """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
 
     session: Session
     _logical: L.Aggregate
+
+    _known_as, _words = "window", words.WINDOWED
 
     def group_by(self, *columns: str | Column, **named: str | Column) -> Windowed:
         """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
@@ -332,16 +356,3 @@ def _side_of(windowed: Windowed) -> _Side:
 def _check_plain(windowed: Windowed) -> None:
     if windowed._logical.groups:
         raise QueryError("join() of a grouped window: a join takes rows; leave group_by(…) out, or add agg(…)")
-
-
-def _check_words(unknown: Mapping[str, object]) -> None:
-    """Refuse arguments that `window` does not have."""
-    for word, value in unknown.items():
-        if word in ("range", "rows"):
-            size = repr(value) if word == "range" else "'10 minutes'"
-            raise QueryError(
-                f"window({word}={value!r}): write window({size}) for windows side by side, or "
-                f"rolling({word}={value!r}) for a window that ends with each row"
-            )
-        hint = did_you_mean(word, ["size", "slide", "offset", "on", "disorder"])
-        raise QueryError(f"window({word}={value!r}): there is no {word}={hint}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Column
 
+from slackwater.calls import NamesCounterparts, called
 from slackwater.errors import RunError
 from slackwater.events import event
 from slackwater.operators.prod_request import read_prod
@@ -17,6 +18,7 @@ from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.request import ProdRequest
 from slackwater.scheduling.picture import explain_charts
+from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.metric_types import Metrics
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
     from slackwater.spark.api.running import Running
 
 
-class Run:
+class Run(NamesCounterparts):
     """A query that was started: what `Query.start` gives."""
+
+    _known_as, _words = "run", words.RUN
 
     def __init__(
         self,
@@ -116,6 +120,7 @@ class Run:
         """A figure of matplotlib: the results over time, early ones with their intervals."""
         return plot(self, column)
 
+    @called()
     def results(self, since: pa.Table | None = None, as_: As = "arrow") -> Any:
         """The results in memory, of a query that was started without a sink, in the order they came.
 
@@ -135,6 +140,7 @@ class Run:
             )
         return table_as(self.sink.table(since), as_, self.query.session)
 
+    @called(rows=words.COUNT)
     def show(self, rows: int = 20) -> None:
         """Print the first results as a table, as `DataFrame.show()` does; without results, print why."""
         print(results_text(self, rows))
@@ -154,6 +160,7 @@ class Run:
         now = (running.clock if self._play is None else self._play.clock).now()
         return self._figures.at(running.loop.history.latest, now, running.controls.sources(self._play))
 
+    @called()
     def explain(self, format: Format = "text", chart: bool = False) -> str:
         """The operators of the query, each with its heartbeat, what waits before it and what it costs.
 
@@ -167,6 +174,7 @@ class Run:
             return explain_charts(figures["operators"], format)
         return explain(figures["operators"], self.name, format, figures["strategy"], figures["choices"])
 
+    @called()
     def prod(self, until: object = None, where: str | Column | None = None, at: object = None) -> None:
         """Ask for early answers of the open windows now, from what has arrived (S5). They go to the query's sink.
 
@@ -183,6 +191,7 @@ class Run:
         loop.interrupt(lambda: loop.executor.prod(prod, at_once=True))
         event("query.prodded", query=self.name, until=asked.until, where=asked.where, at=asked.at)
 
+    @called(timeout=words.NUMBER)
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query or all its streams have ended, at most for `timeout` seconds; whether they have.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from slackwater.calls import NamesCounterparts, called
 from slackwater.dashboard import LivePage
 from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.records import History
@@ -25,6 +26,7 @@ from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import Heartbeats, operator_level
 from slackwater.scheduling.strategy import Strategy
+from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.column_sql import unwrapped
@@ -61,7 +63,7 @@ def stop_at_exit() -> None:
             _log.warning("the session could not be stopped at the end of the program: %s", error)
 
 
-class Session(SpeaksSql):
+class Session(SpeaksSql, NamesCounterparts):
     """The place where streams are declared and queries run, on one Spark.
 
     Args:
@@ -83,6 +85,9 @@ class Session(SpeaksSql):
             or in a temporary folder of this machine. On a cluster all machines must see it.
     """
 
+    _known_as, _words = "session", words.SESSION
+
+    @called(words.SESSION_ARGUMENTS, spark=words.SPARK, sync=words.FLAG, batch_pages=words.FLAG)
     def __init__(
         self,
         spark: SparkSession | None = None,
@@ -134,6 +139,7 @@ class Session(SpeaksSql):
 
     # --- streams
 
+    @called(words.STREAM_ARGUMENTS, disorder=words.POLICY)
     def stream(
         self,
         name: str,
@@ -186,6 +192,7 @@ class Session(SpeaksSql):
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
 
+    @called()
     def register_table(self, name: str, df: DataFrame) -> None:
         """Give a static DataFrame a name, so that SQL can join streams with it.
 
@@ -219,10 +226,12 @@ class Session(SpeaksSql):
         if self._stopped:
             raise RunError("the session has been stopped; make a new one")
 
+    @called()
     def forget(self, name: str) -> None:
         """Drop a query from the journal, because it will not be started again."""
         self._running.forget(name)
 
+    @called()
     def run_available(
         self,
         drain: bool = True,
@@ -279,6 +288,7 @@ class Session(SpeaksSql):
         """The figures of all operators: the latest, and those of the last ten minutes."""
         return self._running.loop.history
 
+    @called()
     def serve(self, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> LivePage:
         """A live page of this session in the browser, until the session stops; open its `url`.
 
