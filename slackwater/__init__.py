@@ -8,7 +8,7 @@ from slackwater.dashboard import LivePage
 from slackwater.dashboard.telemetry import export_metrics
 from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.records import History, Snapshot
-from slackwater.errors import JournalError, QueryError, RunError, SinkError, SlackwaterError, SqlError
+from slackwater.errors import JournalError, QueryError, QueryWarning, RunError, SinkError, SlackwaterError, SqlError
 from slackwater.estimates.early import Early, early
 from slackwater.events import log_json
 from slackwater.plan.request import ProdRequest, prod
@@ -50,6 +50,7 @@ __all__ = [
     "ProdRequest",
     "Query",
     "QueryError",
+    "QueryWarning",
     "Report",
     "Run",
     "RunError",

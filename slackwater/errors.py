@@ -21,6 +21,10 @@ class QueryError(SlackwaterError, ValueError):
         """The clause of the innermost node in which the mistake is: "window", "groups" or another one."""
 
 
+class QueryWarning(UserWarning):
+    """A query that can run, but may not do what was meant."""
+
+
 class UnknownTableError(QueryError):
     """A name that no stored relation has."""
 

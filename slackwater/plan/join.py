@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from slackwater.columns import TWIN
-from slackwater.errors import QueryError, did_you_mean
+from slackwater.errors import QueryError, QueryWarning, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.plan.expressions import check_of_one_row
+from slackwater.plan.join_condition import Distance, distance
 from slackwater.plan.join_node import Alive, JoinNode
-from slackwater.plan.node import PlanNode
-from slackwater.plan.nodes import StampNode, StepNode, check_domains
+from slackwater.plan.node import PlanNode, check_domains
+from slackwater.plan.nodes import StampNode, StepNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.steps import JoinTable
 from slackwater.plan.time_kinds import check_latent
@@ -29,9 +31,10 @@ KINDS = {
     **{word: "semi" for word in ("semi", "left semi", "leftsemi", "left_semi")},
     **{word: "anti" for word in ("anti", "left anti", "leftanti", "left_anti")},
 }
+_SIDES = ("left", "right")
 _SAY_WINDOW = (
-    "say how long its rows find partners, as in rolling(range='10 minutes') or [RANGE 10 MINUTES], or how far rows "
-    "may be apart, as in join(…, within='10 minutes')"
+    "say how far rows may be apart, as in join(…, within='10 minutes') or ON b.t BETWEEN a.t AND a.t + INTERVAL "
+    "10 MINUTES, or how long its rows find partners, as in rolling(range='10 minutes') or [RANGE 10 MINUTES]"
 )
 
 
@@ -65,11 +68,12 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     check_latent([part.node for part in parts], "join()")
     # A join needs times: rows that have none yet get them before it.
     left, right = (Analysed(StampNode((p.node,)), p.relation) if p.node.latent else p for p in parts)
-    sides = _sides(left.node, right.node, query)
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
         node = right.projected(matched.right, "join").node
+    times = left.node.time_columns(), node.time_columns()
+    sides = _sides((left.node, node), query, distance(matched.condition, *times, left.node.domain))
     join = JoinNode(
         (left.node, node),
         how,
@@ -78,8 +82,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         matched.columns,
         matched.schema,
         (left.node.schema, node.schema),
-        _written(query.on)
-        + ("" if query.within is None else " within {} before and {} after".format(*query.within)),
+        _written(query.on),
     )
     return Analysed(join, matched.relation)
 
@@ -121,16 +124,41 @@ def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, 
     return [(table.name_of(sql, "join") if name is None else name, sql) for name, sql in columns]
 
 
-def _sides(left: PlanNode, right: PlanNode, query: L.Join) -> tuple[Alive, Alive]:
-    """How long rows of both sides find partners."""
+def _sides(nodes: tuple[PlanNode, PlanNode], query: L.Join, said: Distance) -> tuple[Alive, Alive]:
+    """How long rows of both sides find partners, given what the condition says of their times."""
+    domain, limits = nodes[0].domain, (said.after, said.before)
     if query.within is None:
-        return _alive(left, query.windows[0], "left"), _alive(right, query.windows[1], "right")
-    if any(query.windows):
-        raise QueryError("join(within=…) says how far rows may be apart; leave rolling(…) and window(…) out")
-    before, after = (_distance(left.domain, length) for length in query.within)
-    # A row lives for a half-open range, so one more tick includes the end. An earlier right row must live until
-    # the left one comes, and an earlier left row until the right one comes.
-    return Alive(after + 1, longest=after + 1), Alive(before + 1, longest=before + 1)
+        one_end = (said.after is None) != (said.before is None)
+        left, right = (_alive(*side, one_end) for side in zip(nodes, query.windows, _SIDES, limits, strict=True))
+    else:
+        if any(query.windows):
+            raise QueryError("join(within=…) says how far rows may be apart; leave rolling(…) and window(…) out")
+        # A row must live until its later partner comes.
+        right, left = (_until(_distance(domain, length)) for length in query.within)
+    for side, alive, limit in zip(_SIDES, (left, right), said.certain, strict=True):
+        if alive.rows is None and limit is not None and limit >= alive.longest:
+            _warn(
+                f"ON lets rows be {domain.show_span(limit)} apart, but a row of the {side} side finds partners for "
+                f"{alive.describe(domain)}: pairs that are further apart are lost; leave the windows and within= "
+                "out, then ON says it alone"
+            )
+    for text in said.unread:
+        _warn(
+            f"how far apart {text} lets rows be is not understood: pairs that are further apart than "
+            f"{left.describe(domain)} and {right.describe(domain)} are lost, whatever it says; compare the times "
+            "directly, as in b.t <= a.t + INTERVAL 10 MINUTES"
+        )
+    return left, right
+
+
+def _warn(text: str) -> None:
+    warnings.warn(f"join(): {text}", QueryWarning, stacklevel=2)
+
+
+def _until(distance: int) -> Alive:
+    """A row lives for a half-open range, so one more tick includes the end."""
+    length = max(distance, 0) + 1
+    return Alive(length, longest=length, closed=True)
 
 
 def _distance(domain: TimeDomain, length: Span) -> int:
@@ -145,10 +173,12 @@ def _distance(domain: TimeDomain, length: Span) -> int:
     return ticks
 
 
-def _alive(node: PlanNode, window: L.Window | None, side: str) -> Alive:
-    """How long rows of a side find partners."""
+def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None, one_end: bool) -> Alive:
+    """How long rows of a side find partners; `limit` is how much later the condition lets these be."""
     if window is None:
-        if node.over_results:
+        if limit is not None:
+            return _until(limit)
+        if node.over_results and not one_end:
             return Alive(1, longest=1)  # results of windows that end together
         return Alive(
             longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from slackwater.errors import QueryError
 from slackwater.plan.identifiers import Wanted, only_used, used_columns
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput
 from slackwater.plan.sql_type import sql_type
+from slackwater.plan.time_columns import TimeColumns, earlier, through
 from slackwater.progress.time import TimeDomain
 
 
@@ -26,6 +27,8 @@ class Alive:
     """Or until this number of rows of its side have come after it."""
     longest: int = 0
     """No row lives longer, in ticks."""
+    closed: bool = field(default=False, compare=False)
+    """Whether the user said how far rows may be apart, that distance included: one tick less than `range`."""
 
     @property
     def shortest(self) -> int:
@@ -36,7 +39,9 @@ class Alive:
         """In the user's words."""
         if self.rows is not None:
             return f"{self.rows} rows"
-        return "pairs" if self.range is None else f"range {domain.show_span(self.range)}"
+        if self.range is None:
+            return "pairs"
+        return f"range {domain.show_span(self.range - self.closed)}{' (end included)' * self.closed}"
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,16 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
     def is_source(self, text: str) -> bool:
         """No: a pair comes from two streams, and they share one heartbeat."""
         return False
+
+    def time_columns(self) -> TimeColumns:
+        """The time of a pair is that of its later row."""
+        times = [below.time_columns() for below in self.inputs]
+        if self.how in ("semi", "anti"):
+            return through(self.columns, times[0])
+        if self.by_count:
+            return {}
+        left, right = (earlier(t, side.longest - 1) for t, side in zip(times, self.sides, strict=True))
+        return through(self.columns, {**left, **right})
 
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
         """Not possible: a pair has two rows."""

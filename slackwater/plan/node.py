@@ -8,13 +8,15 @@ operators.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from slackwater.errors import QueryError
 from slackwater.plan.identifiers import Wanted
+from slackwater.plan.time_columns import TimeColumns
 from slackwater.progress.time import TimeDomain
 
 if TYPE_CHECKING:
@@ -83,6 +85,10 @@ class PlanNode(ABC):
     def renamed(self, names: Mapping[str, str]) -> PlanNode | None:
         """A stream under another name; None for what is no stream."""
         return None
+
+    def time_columns(self) -> TimeColumns:
+        """The columns of its rows that tell their time, as far as is known."""
+        return {}
 
     @property
     def latent(self) -> bool:
@@ -232,3 +238,15 @@ def reach_of(plan: PlanNode, stream: StreamNode) -> int | None:
         return 0 if plan == stream else None
     below = [reach for node in plan.inputs if (reach := reach_of(node, stream)) is not None]
     return max(below) + plan.reach if below else None
+
+
+def check_domains(nodes: Sequence[PlanNode], what: str) -> None:
+    """Refuse times that cannot be compared."""
+    for node in nodes[1:]:
+        if node.domain != nodes[0].domain:
+            kinds = " and ".join(f"{_streams(n)} has {n.domain.value}s" for n in (nodes[0], node))
+            raise QueryError(f"{what}: times must be of one kind, but {kinds}; declare both streams with one kind")
+
+
+def _streams(node: PlanNode) -> str:
+    return ", ".join(stream.declared for stream in streams_of(node))

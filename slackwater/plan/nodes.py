@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from slackwater.errors import QueryError
 from slackwater.plan.identifiers import Wanted, bare, named_columns, used_columns
-from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, streams_of
+from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, check_domains
 from slackwater.plan.steps import Map, ResultsAsRows, Step
+from slackwater.plan.time_columns import TimeColumns, common, through
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.time_kinds import Latent
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
-from slackwater.windows.results import early_schema, row_columns, seen
+from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class StreamNode(NeverEarly, PlanNode):
         """By the text of its own source."""
         return self.source is not None and text == bare(self.source)
 
+    def time_columns(self) -> TimeColumns:
+        """The time as the user wrote it, if it is a column."""
+        return through(((name, f"`{name}`") for name, _ in self.columns), {bare(self.written_time): (0, 0)})
+
     def by_attribute(self, written: str, stream: ByAttribute) -> StreamNode:
         """The stream by the other attribute."""
         return stream(self, written)
@@ -136,6 +141,10 @@ class StepNode(TimeOfInput, PlanNode):
     def is_source(self, text: str) -> bool:
         """As the step says."""
         return self.step.is_source(text, self.inputs[0].is_source)
+
+    def time_columns(self) -> TimeColumns:
+        """As the step says."""
+        return self.step.time_columns(self.inputs[0].time_columns())
 
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
         """By what the attribute was before the step."""
@@ -248,6 +257,10 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
         """Unions of the same inputs are the same."""
         return "union"
 
+    def time_columns(self) -> TimeColumns:
+        """Those of all inputs."""
+        return common(below.time_columns() for below in self.inputs)
+
     def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
         """Attributes of one kind of time only."""
         union = super().by_attribute(written, stream)
@@ -339,6 +352,11 @@ class WindowNode(AggregateNode):
         offset = f" offset {show(spec.offset)}" if spec.offset else ""
         return f"range {show(spec.range)} slide {show(spec.slide)}{offset}"
 
+    def time_columns(self) -> TimeColumns:
+        """The time of a result is the last tick of its window."""
+        start = self.end_lag - self.kernel.spec.range
+        return {WINDOW_START: (start, start), WINDOW_END: (self.end_lag, self.end_lag)}
+
     @property
     def reach(self) -> int:
         """The range of a window."""
@@ -375,15 +393,3 @@ def answering_window(plan: PlanNode) -> WindowNode | None:
     """The one window whose results a query gives, if early answers can be asked of it."""
     top = answering(plan)
     return None if top is None else top.as_window()
-
-
-def check_domains(nodes: tuple[PlanNode, ...] | list[PlanNode], what: str) -> None:
-    """Refuse times that cannot be compared."""
-    for node in nodes[1:]:
-        if node.domain != nodes[0].domain:
-            kinds = " and ".join(f"{_streams(n)} has {n.domain.value}s" for n in (nodes[0], node))
-            raise QueryError(f"{what}: times must be of one kind, but {kinds}; declare both streams with one kind")
-
-
-def _streams(node: PlanNode) -> str:
-    return ", ".join(stream.declared for stream in streams_of(node))

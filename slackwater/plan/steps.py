@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slackwater.columns import PLAIN_NAME, TWIN
 from slackwater.plan.identifiers import Wanted, bare, column_text, named_columns, only_used
+from slackwater.plan.time_columns import TimeColumns, through
 
 #: Columns by name, each with its Spark SQL.
 Columns = tuple[tuple[str, str], ...]
@@ -53,6 +54,10 @@ class Step(ABC):
     def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
         """Whether a column after it is the stream's source, given what is known of the columns before it."""
         return below(text)
+
+    def time_columns(self, below: TimeColumns) -> TimeColumns:
+        """The columns after it that tell a row's time, given those before it."""
+        return below
 
     def attribute_before(self, written: str) -> str:
         """A windowing attribute in terms of the columns before it."""
@@ -114,6 +119,10 @@ class Select(Step):
         """Followed through the expression of the column."""
         columns = {column_text(name): sql for name, sql in self.columns}
         return text in columns and below(bare(columns[text]))
+
+    def time_columns(self, below: TimeColumns) -> TimeColumns:
+        """Those that it passes on."""
+        return through(self.columns, below)
 
     def attribute_before(self, written: str) -> str:
         """The expression of the column."""
@@ -191,6 +200,10 @@ class JoinTable(Step):
         """Followed through the expression of the column."""
         found = next((sql for name, sql in self.columns if column_text(name) == text), None)
         return found is not None and below(bare(found))
+
+    def time_columns(self, below: TimeColumns) -> TimeColumns:
+        """Those that it passes on."""
+        return through(self.columns, below)
 
     def attribute_before(self, written: str) -> str:
         """The expression of the column."""

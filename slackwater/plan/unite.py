@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import QueryError
-from slackwater.plan.node import PlanNode, streams_of
-from slackwater.plan.nodes import StepNode, UnionNode, check_domains
+from slackwater.plan.node import PlanNode, check_domains, streams_of
+from slackwater.plan.nodes import StepNode, UnionNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Select

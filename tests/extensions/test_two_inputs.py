@@ -17,8 +17,8 @@ from slackwater.operators.page import Page
 from slackwater.operators.several import Several
 from slackwater.plan import analyse
 from slackwater.plan import logical as L
-from slackwater.plan.node import NeverEarly, PlanNode, TimeOfInput, describe
-from slackwater.plan.nodes import StreamNode, check_domains
+from slackwater.plan.node import NeverEarly, PlanNode, TimeOfInput, check_domains, describe
+from slackwater.plan.nodes import StreamNode
 from slackwater.plan.unite import Analysed
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat

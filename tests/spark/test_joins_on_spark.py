@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import slackwater as sw
 from slackwater.errors import QueryError
@@ -201,6 +202,36 @@ def test_rows_meet_within_a_distance(spark: SparkSession, within: Any, before: i
     assert lone == [n for n, _ in rows[0] if n not in {n for n, _ in near}]
 
 
+def test_on_says_how_far_apart_rows_may_be(spark: SparkSession) -> None:
+    """Timestamps of half a minute, so that many pairs lie on the ends; in SQL, as text and as a Column."""
+    rows = [(n, n % 3) for n in range(0, 40, 2)], [(n, n % 3) for n in range(1, 40)]
+    with sw.Session(spark) as session:
+        one, two = (
+            session.stream(
+                name,
+                spark.createDataFrame(side, "n INT, k INT").selectExpr("*", "timestamp_seconds(30 * n) AS at"),
+                time="at",
+                arrival="at",
+                page="2 minutes",
+                disorder=sw.bounded("30 seconds"),
+            )
+            for name, side in zip("ab", rows, strict=True)
+        )
+        text = "b.at BETWEEN a.at - INTERVAL 90 SECONDS AND a.at + INTERVAL '3' MINUTES"
+        sql = session.sql(f"SELECT a.n, b.n AS m FROM a LEFT JOIN b ON a.k = b.k AND {text}")
+        assert "range 3 minutes (end included) and range 90 seconds (end included)" in sql.explain()
+        others = two.select(j="k", m="n", at2="at")
+        length = (F.col("at2") - F.col("at")) <= F.expr("INTERVAL 3 MINUTES")
+        column = (F.col("k") == F.col("j")) & (F.col("at2") >= F.col("at") - F.expr("INTERVAL 90 SECONDS")) & length
+        runs = [sql.start(), one.join(others, on=column, how="left").select("n", "m").start()]
+        session.run_available()
+        found = [sorted((r["n"], r["m"]) for r in run.results().to_pylist() if r["m"] is not None) for run in runs]
+        alone = [sorted(r["n"] for r in run.results().to_pylist() if r["m"] is None) for run in runs]
+    near = [(n, m) for n, k in rows[0] for m, j in rows[1] if k == j and -3 <= m - n <= 6]
+    assert found == [near, near] and {m - n for n, m in near} >= {-3, 6}, "both ends occur"
+    assert alone == [[n for n, _ in rows[0] if n not in {n for n, _ in near}]] * 2
+
+
 REFUSED = {
     "leave rolling": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k", within=5),
     "write one length, or .before, after.": lambda a, b, s: a.join(b.select("k", w="v"), on="k", within=(1, 2, 3)),
@@ -209,7 +240,9 @@ REFUSED = {
     "its rows have no time; leave within out": lambda a, b, s: a.join(s.range(3).toDF("n"), within=1),
     "both sides have a column 'v'": lambda a, b, s: a.rolling(range=5).join(b.rolling(range=5), on="k"),
     "the left side has no window": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k"),
-    "does not pair the rows of the same window yet": lambda a, b, s: a.window(5).join(b.rolling(range=5)),
+    "does not pair the rows of the same window yet": lambda a, b, s: a.window(5).join(
+        b.select(j="k").rolling(range=5)
+    ),
     "is no kind of join .did you mean 'left'": lambda a, b, s: _apart(a, b, how="lefft"),
     "the left side has no such column .did you mean 'k'": lambda a, b, s: _apart(a, b, on=["kk"]),
     "there is no column 'nothing'": lambda a, b, s: _apart(a, b, on="k2 = nothing"),

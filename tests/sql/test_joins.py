@@ -57,6 +57,12 @@ QUERIES: list[tuple[str, L.Logical]] = [
             ("full outer join", "full"),
         ]
     ),
+    # What ON says of the times of both is how long rows are kept.
+    (
+        "SELECT * FROM trips x JOIN gates y ON x.carrier = y.carrier AND y.ts - x.ts <= INTERVAL 1 HOUR "
+        "AND y.ts > x.ts",
+        pairs("x_carrier = y_carrier AND y_ts - x_ts <= INTERVAL 1 HOUR AND y_ts > x_ts", windows=(None, None)),
+    ),
     # Of a semi join only the left side is shown: its columns keep their names.
     *(
         (f"SELECT * FROM {BOTH.replace('JOIN', words)}", pairs("carrier = y_carrier", how, left=TRIPS))

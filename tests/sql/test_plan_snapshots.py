@@ -59,6 +59,9 @@ FROM trips x [RANGE 1 HOUR] JOIN gates y [RANGE 1 HOUR] USING (carrier)
   JOIN traffic z [RANGE 5 MINUTES] ON z.speed > x.delay AND z.ts > x.ts
 WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]
 GROUP BY carrier""",
+    "a condition on time": """\
+SELECT x.carrier, gate FROM trips x LEFT JOIN gates y
+ON x.carrier = y.carrier AND y.ts BETWEEN x.ts - INTERVAL 5 MINUTES AND x.ts + INTERVAL '1' HOUR""",
     "stored relations": """\
 SELECT c.name, city, count(*) AS n
 FROM trips t JOIN carriers c ON t.carrier = c.code AND t.seats > c.seats LEFT JOIN airports USING (dest)
