@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import polars as pl
@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import Partial
+from slackwater.aggregates.partial import Partial, given
 from slackwater.aggregates.types import NUMBERS, Takes, spoken
 from slackwater.errors import QueryError
 
@@ -30,8 +30,8 @@ class Call:
     function: str
     """In small letters."""
     arguments: tuple[exp.Expression, ...]
-    first: str
-    """The first argument as Spark SQL; a star if there is none."""
+    texts: tuple[str, ...]
+    """The arguments as Spark SQL."""
     type_of: TypeOf
     written: str
     """What the user wrote: the call, or an expression that it is a part of."""
@@ -39,6 +39,11 @@ class Call:
     def error(self, wrong: str) -> QueryError:
         """An error that names what was written and what is wrong with it."""
         return QueryError(f"{self.name}={self.written!r}: {wrong}")
+
+    @property
+    def first(self) -> str:
+        """The first argument as Spark SQL; a star if there is none."""
+        return self.texts[0] if self.texts else "*"
 
     def type(self) -> pa.DataType:
         """The type that Spark gives for the call of one argument."""
@@ -80,15 +85,19 @@ class Aggregate(ABC):
             raise call.error(f"{call.function} takes one expression, as in {call.function}(x)")
 
     @classmethod
-    def type_of_argument(cls, call: Call) -> pa.DataType:
-        """The type of the first argument; refused if it is not what the function takes."""
-        kind = call.type_of(call.first)
-        if not cls.takes.fits(kind):
+    def type_of_argument(cls, call: Call, place: int = 0, takes: Takes | None = None) -> pa.DataType:
+        """The type of an argument, else the first; refused if it is not what the function takes."""
+        takes, text = takes or cls.takes, call.texts[place] if call.texts else call.first
+        kind = call.type_of(text)
+        if not takes.fits(kind):
             raise call.error(
-                f"{call.function} takes {cls.takes.words}; {call.first} is {spoken(kind)}: take a part of it, or "
-                "cast it"
+                f"{call.function} takes {takes.words}; {text} is {spoken(kind)}: take a part of it, or cast it"
             )
         return kind
+
+    def filtered(self, condition: str) -> Self:
+        """The same over the rows that meet a condition of Spark SQL: for the others its argument is null."""
+        return replace(self, argument=given(self.argument, condition))
 
     @abstractmethod
     def partials(self) -> tuple[Partial, ...]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import RunningPartial, Within, given
-from slackwater.aggregates.types import ANYTHING
+from slackwater.aggregates.types import ANYTHING, BOOLEANS
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,17 @@ class CountOf(Single):
     def read(cls, call: Call) -> Self:
         cls.check_single(call)
         return cls(call.name, call.text, call.first, pa.int64())
+
+
+class CountIf(CountOf):
+    """count_if(condition)."""
+
+    functions = ("count_if",)
+    takes = BOOLEANS
+    takes_star = False
+
+    @classmethod
+    def read(cls, call: Call) -> Self:
+        cls.check_single(call)
+        cls.type_of_argument(call)
+        return cls(call.name, call.text, "*", pa.int64()).filtered(call.first)

@@ -1,6 +1,6 @@
-"""first(expression) and last(expression), by application time.
+"""first(expression) and last(expression), by application time; min_by and max_by, by another expression.
 
-All of one SELECT come from one row: rows of one time are ordered by the struct of all these columns.
+All first and last of one SELECT come from one row: rows of one time are ordered by the struct of all these columns.
 """
 
 from __future__ import annotations
@@ -14,51 +14,93 @@ import polars as pl
 
 from slackwater.aggregates.aggregate import Aggregate, Call, Single
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
-from slackwater.aggregates.types import VALUES
+from slackwater.aggregates.partial import PairedPartial, Partial, RunningPartial, Within, given
+from slackwater.aggregates.types import PLAIN, VALUES
 from slackwater.columns import TIME
 
 
 @dataclass(frozen=True)
-class _AtTime(RunningPartial):
-    """A value and its time."""
+class _AtPlace(PairedPartial):
+    """A value and its place in an order: its time, or the value of another expression. Null is no place."""
 
     fields: tuple[str, ...] = ("_t", "_v")
+    by: str = TIME
+    """Spark SQL of the place."""
     extreme: ClassVar[str]
-    """Spark's function that finds the time; with `_by` behind it, the one that finds the value."""
+    """Spark's function that finds the place; with `_by` behind it, the one that finds the value."""
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
-        place = given(f"struct({TIME}, {self.argument})", kept)
-        return f"{self.extreme}({given(TIME, kept)})", f"{self.extreme}_by({given(self.argument, kept)}, {place})"
+        place = given(self._compared(self.by, self.argument), kept)
+        return (
+            f"{self.extreme}({given(self.by, kept)})",
+            f"{self.extreme}_by({given(self.argument, kept)}, {place})",
+        )
 
     def merge_sql(self, *columns: str) -> tuple[str, ...]:
         t, v = columns
-        return f"{self.extreme}({t})", f"{self.extreme}_by({v}, struct({t}, {v}))"
+        return f"{self.extreme}({t})", f"{self.extreme}_by({v}, {self._compared(t, v)})"
+
+    def _compared(self, place: str, value: str) -> str:
+        """Spark SQL of what rows are compared by; null without a place, which every time is."""
+        both = f"struct({place}, {value})"
+        return both if self.by == TIME else f"CASE WHEN {place} IS NOT NULL THEN {both} END"
+
+    @property
+    def row_sql(self) -> str:
+        """The value, and its place if that is not the time of the row."""
+        return self.argument if self.by == TIME else f"named_struct('t', {self.by}, 'v', {self.argument})"
 
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
-        return pl.col(TIME), argument
+        if self.by == TIME:
+            return pl.col(TIME), argument
+        place = argument.struct.field("t")
+        return place, pl.when(place.is_not_null()).then(argument.struct.field("v"))
 
     def pair(
         self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
     ) -> tuple[pl.Expr, ...]:
         (t, v), (u, w) = old, new
-        takes_old = self._takes_old(t, u, _at_most(v, w, kinds[1]) if by_value else pl.lit(True))
+        # Only times say which of two rows came first in a window of rows.
+        in_order = _at_most(v, w, kinds[1]) if by_value or self.by != TIME else pl.lit(True)
+        takes_old = self._takes_old(t, u, in_order)
         return tuple(pl.when(takes_old).then(x).otherwise(y) for x, y in zip(old, new, strict=True))
 
     @abstractmethod
     def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
-        """Whether the older one is taken, given both times and whether values of one time are in order."""
+        """Whether the older one is taken, given both places and whether values of one place are in order."""
 
 
 @dataclass(frozen=True)
-class First(_AtTime):
-    """The value at the smallest time; of simultaneous rows the smallest value, so that order does not matter."""
+class Least(_AtPlace):
+    """The value at the smallest place; of several there the smallest value, so that order does not matter."""
 
     extreme = "min"
 
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         t, v = (pl.col(c) for c in columns)
-        return t.min(), v.sort_by([t, v]).first()
+        return t.min(), v.sort_by([t, v], nulls_last=[True, False]).first()
+
+    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
+        return old.is_not_null() & (new.is_null() | (old < new) | ((old == new) & in_order))
+
+
+@dataclass(frozen=True)
+class Greatest(_AtPlace):
+    """The value at the largest place; of several there the largest value, so that order does not matter."""
+
+    extreme = "max"
+
+    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
+        t, v = (pl.col(c) for c in columns)
+        return t.nan_max(), v.sort_by([t, v]).last()
+
+    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
+        return ~(new.is_not_null() & (old.is_null() | (new > old) | ((old == new) & in_order)))
+
+
+@dataclass(frozen=True)
+class First(Least, RunningPartial):
+    """The value at the smallest time."""
 
     def running(
         self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
@@ -66,28 +108,16 @@ class First(_AtTime):
         t, v = fields
         return (t, v) if reverse else (within(t.first()), within(v.first()))
 
-    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
-        return old.is_not_null() & (new.is_null() | (old < new) | ((old == new) & in_order))
-
 
 @dataclass(frozen=True)
-class Last(_AtTime):
-    """The value at the largest time; of simultaneous rows the largest value, so that order does not matter."""
-
-    extreme = "max"
-
-    def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
-        t, v = (pl.col(c) for c in columns)
-        return t.max(), v.sort_by([t, v]).last()
+class Last(Greatest, RunningPartial):
+    """The value at the largest time."""
 
     def running(
         self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
     ) -> tuple[pl.Expr, ...]:
         t, v = fields
         return (within(t.first()), within(v.first())) if reverse else (t, v)
-
-    def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
-        return ~(new.is_not_null() & (old.is_null() | (new > old) | ((old == new) & in_order)))
 
 
 def _at_most(x: pl.Expr, y: pl.Expr, kind: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
@@ -110,14 +140,20 @@ class _Placed(Single):
 
     growth = Growth.JUMPS
     takes = VALUES
+    by: str = TIME
+    """Spark SQL of the place of a row in the order that the aggregate goes by."""
     row: tuple[str, ...] = ()
     """The arguments of all first and last of the SELECT, if there are several: they come from one row."""
+    in_order: ClassVar[tuple[type[_AtPlace], type[_AtPlace]]]
+    """The partial by time, and that by another place."""
 
     def partials(self) -> tuple[Partial, ...]:
-        if not self.row:
-            return super().partials()
         fields = ", ".join(f"'f{n}', {argument}" for n, argument in enumerate(self.row))
-        return (self.kind(f"named_struct({fields})"),)
+        kind = self.in_order[self.by != TIME]
+        return (kind(f"named_struct({fields})" if self.row else self.argument, by=self.by),)
+
+    def filtered(self, condition: str) -> Self:
+        return replace(self, by=given(self.by, condition))
 
     def value(self, *columns: str) -> pl.Expr:
         value = super().value(*columns)
@@ -138,7 +174,7 @@ class FirstOf(_Placed):
 
     functions = ("first",)
     aliases = ("first_value", "any_value")
-    kind = First
+    in_order = (First, Least)
 
 
 class LastOf(_Placed):
@@ -146,11 +182,39 @@ class LastOf(_Placed):
 
     functions = ("last",)
     aliases = ("last_value",)
-    kind = Last
+    in_order = (Last, Greatest)
+
+
+class MinBy(_Placed):
+    """min_by(expression, place): the value where the place is smallest."""
+
+    functions = ("min_by",)
+    written = "column, place"
+    in_order: ClassVar[tuple[type[_AtPlace], type[_AtPlace]]] = (Least, Least)
+
+    @classmethod
+    def read(cls, call: Call) -> Self:
+        if len(call.texts) != 2:
+            raise call.error(f"{call.function} takes two expressions, as in {call.function}(x, y)")
+        cls.type_of_argument(call, 1, PLAIN)
+        return cls(call.name, call.text, call.first, cls.type_of_argument(call), by=call.texts[1])
+
+
+class MaxBy(MinBy):
+    """max_by(expression, place): the value where the place is largest."""
+
+    functions = ("max_by",)
+    in_order = (Greatest, Greatest)
 
 
 def from_one_row(aggregates: Iterable[Aggregate]) -> list[Aggregate]:
-    """The aggregates of a SELECT, so that all first and last of it come from one row."""
+    """The aggregates of a SELECT, so that all first and last over the same rows come from one row."""
     made = list(aggregates)
-    row = tuple(dict.fromkeys(a.argument for a in made if isinstance(a, _Placed)))
-    return [replace(a, row=row) if isinstance(a, _Placed) and len(row) > 1 else a for a in made]
+    rows: dict[str, dict[str, None]] = {}
+    for a in made:
+        if isinstance(a, (FirstOf, LastOf)):
+            rows.setdefault(a.by, {})[a.argument] = None
+    return [
+        replace(a, row=tuple(rows[a.by])) if isinstance(a, (FirstOf, LastOf)) and len(rows[a.by]) > 1 else a
+        for a in made
+    ]

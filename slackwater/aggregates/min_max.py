@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import polars as pl
 
-from slackwater.aggregates.aggregate import Single
+from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import RunningPartial, Within, given
-from slackwater.aggregates.types import PLAIN
+from slackwater.aggregates.types import BOOLEANS, PLAIN
 
 _NAN = pl.lit(float("nan"))
 
@@ -98,5 +98,34 @@ class MaxOf(Single):
 
     functions = ("max",)
     takes = PLAIN
+    growth = Growth.RISES
+    kind = Max
+
+
+class _OfConditions(Single):
+    """An aggregate of conditions: its type needs no question."""
+
+    takes = BOOLEANS
+
+    @classmethod
+    def read(cls, call: Call) -> Self:
+        cls.check_single(call)
+        return cls(call.name, call.text, call.first, cls.type_of_argument(call))
+
+
+class BoolAnd(_OfConditions):
+    """bool_and(condition): whether it is true in all rows where it is not null, the smallest of its values."""
+
+    functions = ("bool_and",)
+    aliases = ("every",)
+    growth = Growth.FALLS
+    kind = Min
+
+
+class BoolOr(_OfConditions):
+    """bool_or(condition): whether it is true in some row, the largest of its values."""
+
+    functions = ("bool_or",)
+    aliases = ("some", "any")
     growth = Growth.RISES
     kind = Max

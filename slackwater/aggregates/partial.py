@@ -48,26 +48,21 @@ class Partial(ABC):
         """A step after `merge`, where polars alone cannot do it (sketches)."""
         return None
 
+    @property
+    def row_sql(self) -> str:
+        """Spark SQL of what a row brings along for it: one column."""
+        return self.argument
 
-class RunningPartial(Partial):
-    """A partial that windows for each row can have, too: cheap to make of one row and to merge from row to row.
 
-    It is what the block method (van Herk, Gil and Werman) needs. Nothing is ever subtracted, so floats are as good
-    as in a merge from scratch.
+class PairedPartial(Partial):
+    """A partial that windows for each row can have, too: cheap to make of one row and to merge with another one.
+
+    Nothing is ever subtracted, so floats are as good as in a merge from scratch.
     """
 
     @abstractmethod
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
-        """The partial of each single row, given its argument and the type of that; one expression a field."""
-
-    @abstractmethod
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
-        """Each row's partial merged with all before it in its segment.
-
-        With `reverse` the rows lie in the reverse order of time.
-        """
+        """The partial of each single row, given its `row_sql` and the type of that; one expression a field."""
 
     @abstractmethod
     def pair(
@@ -76,6 +71,19 @@ class RunningPartial(Partial):
         """Two partials side by side merged; nulls have nothing to give.
 
         Of simultaneous first (or last) values the smaller (larger) is taken, if they go `by_value`.
+        """
+
+
+class RunningPartial(PairedPartial):
+    """A partial that polars can merge from row to row: then the block method needs no pairs."""
+
+    @abstractmethod
+    def running(
+        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
+    ) -> tuple[pl.Expr, ...]:
+        """Each row's partial merged with all before it in its segment.
+
+        With `reverse` the rows lie in the reverse order of time.
         """
 
 

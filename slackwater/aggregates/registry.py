@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from slackwater.aggregates.aggregate import Aggregate
 from slackwater.aggregates.avg import Avg
-from slackwater.aggregates.count import CountOf
+from slackwater.aggregates.bits import BitsOf
+from slackwater.aggregates.count import CountIf, CountOf
 from slackwater.aggregates.distinct import ApproxDistinct
-from slackwater.aggregates.first_last import FirstOf, LastOf
-from slackwater.aggregates.min_max import MaxOf, MinOf
+from slackwater.aggregates.first_last import FirstOf, LastOf, MaxBy, MinBy
+from slackwater.aggregates.min_max import BoolAnd, BoolOr, MaxOf, MinOf
 from slackwater.aggregates.percentile import ApproxPercentile
 from slackwater.aggregates.spread import Spread
 from slackwater.aggregates.sum import SumOf
@@ -15,6 +16,7 @@ from slackwater.aggregates.sum import SumOf
 #: In the order in which messages name them.
 AGGREGATES: tuple[type[Aggregate], ...] = (
     CountOf,
+    CountIf,
     SumOf,
     Avg,
     MinOf,
@@ -22,6 +24,11 @@ AGGREGATES: tuple[type[Aggregate], ...] = (
     Spread,
     FirstOf,
     LastOf,
+    MinBy,
+    MaxBy,
+    BoolAnd,
+    BoolOr,
+    BitsOf,
     ApproxDistinct,
     ApproxPercentile,
 )

@@ -44,6 +44,8 @@ def is_value(kind: pa.DataType) -> bool:
 
 
 NUMBERS = Takes("numbers", lambda kind: is_number(kind) or is_text(kind))
+WHOLE_NUMBERS = Takes("whole numbers", pa.types.is_integer)
+BOOLEANS = Takes("conditions", pa.types.is_boolean)
 PLAIN = Takes("numbers, texts, bytes, booleans, dates and timestamps", is_plain)
 VALUES = Takes("plain values, and arrays and structs of them", is_value)
 HASHED = Takes("values that are no maps", lambda kind: not pa.types.is_map(kind))

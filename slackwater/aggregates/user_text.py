@@ -6,6 +6,7 @@ What sqlglot writes of a tree is not always what it has read: `parse_json(x)` be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlglot
 from sqlglot import exp
@@ -34,6 +35,69 @@ def arguments(call: str) -> list[str]:
     return [*found, call[start:].strip()]
 
 
+@dataclass(frozen=True)
+class Clauses:
+    """A call, and the clauses that stand behind it."""
+
+    call: str
+    order: str | None = None
+    """What stands in `WITHIN GROUP (…)`."""
+    where: str | None = None
+    """The condition of `FILTER (WHERE …)`."""
+    ignore_nulls: bool = False
+
+
+def clauses(text: str) -> Clauses:
+    """Take the clauses behind a call from it.
+
+    >>> clauses("first(x) IGNORE NULLS FILTER (WHERE y > 1)")
+    Clauses(call='first(x)', order=None, where='y > 1', ignore_nulls=True)
+    """
+    tokens = _tokens(text)
+    opening = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.L_PAREN), None)
+    closing = None if opening is None else closing_bracket(tokens, opening)
+    if closing is None or end_of_clauses(tokens, closing + 1) < len(tokens):
+        return Clauses(text)  # more than a call
+    inside: dict[str, str] = {}
+    at = closing + 1
+    while (end := _end_of_clause(tokens, at)) is not None:
+        bracket = tokens[end - 1].token_type is TokenType.R_PAREN
+        first = next(n for n in range(at, end) if tokens[n].token_type is TokenType.L_PAREN) + 1 if bracket else at
+        begin = first + (tokens[at].text.upper() == "FILTER")
+        inside[tokens[at].text.upper()] = text[tokens[begin].start : tokens[end - 1].start].strip()
+        at = end
+    return Clauses(text[: tokens[closing].end + 1], inside.get("WITHIN"), inside.get("FILTER"), "IGNORE" in inside)
+
+
+#: The words of the clauses that may stand behind a call, and whether something in brackets follows.
+_CLAUSES: tuple[tuple[tuple[str, ...], bool], ...] = (
+    (("IGNORE", "NULLS"), False),
+    (("RESPECT", "NULLS"), False),
+    (("WITHIN", "GROUP"), True),
+    (("FILTER",), True),
+)
+
+
+def _end_of_clause(tokens: Sequence[Token], at: int) -> int | None:
+    for words, bracket in _CLAUSES:
+        end = at + len(words)
+        if tuple(token.text.upper() for token in tokens[at:end]) != words:
+            continue
+        if not bracket:
+            return end
+        opens = end < len(tokens) and tokens[end].token_type is TokenType.L_PAREN
+        closing = closing_bracket(tokens, end) if opens else None
+        return None if closing is None else closing + 1
+    return None
+
+
+def end_of_clauses(tokens: Sequence[Token], at: int) -> int:
+    """Where the clauses end that begin at a token."""
+    while (end := _end_of_clause(tokens, at)) is not None:
+        at = end
+    return at
+
+
 def replace_calls(text: str, wanted: Callable[[exp.Expression], bool], by: Callable[[str], str]) -> str:
     """The text with each wanted call replaced; calls inside of one that is wanted go with it.
 
@@ -50,14 +114,14 @@ def replace_calls(text: str, wanted: Callable[[exp.Expression], bool], by: Calla
 def calls(
     text: str, tokens: Sequence[Token], wanted: Callable[[exp.Expression], bool]
 ) -> Iterator[tuple[int, int]]:
-    """The first token of each wanted call, and one past its last; calls inside of a wanted one are left out."""
+    """The first token of each wanted call, and one past its clauses; calls inside of a wanted one are left out."""
     at = 0
     for n, token in enumerate(tokens[:-1]):
         if n < at or tokens[n + 1].token_type is not TokenType.L_PAREN or not token.text.isidentifier():
             continue
         closing = closing_bracket(tokens, n + 1)
         if closing is not None and _is(text[token.start : tokens[closing].end + 1], wanted):
-            at = closing + 1
+            at = end_of_clauses(tokens, closing + 1)
             yield n, at
 
 

@@ -40,7 +40,7 @@ def split(text: object, names: dict[str, str]) -> Split | None:
         tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.SqlglotError:
         return None  # it is reported where aggregates are parsed
-    if tree is None or is_aggregate(tree) or tree.find(exp.Window, exp.Filter, exp.IgnoreNulls) is not None:
+    if tree is None or is_aggregate(tree) or tree.find(exp.Window) is not None:
         return None
     calls: list[tuple[str, str]] = []
 

@@ -11,7 +11,7 @@ import datasketches as ds
 import polars as pl
 
 from slackwater.aggregates.distinct import HLL_LG_K, Distinct
-from slackwater.aggregates.partial import Partial, RunningPartial
+from slackwater.aggregates.partial import PairedPartial, Partial
 from slackwater.aggregates.percentile import KLL_K, Quantiles
 from slackwater.columns import ROWS, TIME
 from slackwater.testing.expression import expression
@@ -26,7 +26,7 @@ def partials_of(
     lifted, made = list[pl.Expr](), [pl.len().cast(pl.Int64).alias(ROWS)]
     for name, partial in arguments.items():
         fields, argument = columns[partial], pl.col(name)
-        if isinstance(partial, RunningPartial):
+        if isinstance(partial, PairedPartial):
             lifted += _named(fields, partial.lift(argument, frame.schema[name]))
             made += _named(fields, partial.merge(*fields))
         else:
@@ -35,7 +35,7 @@ def partials_of(
 
 
 def _argument(partial: Partial) -> pl.Expr:
-    return pl.lit(1) if partial.argument == "*" else expression(partial.argument)
+    return pl.lit(1) if partial.argument == "*" else expression(partial.row_sql)
 
 
 def _named(names: Sequence[str], expressions: Sequence[pl.Expr]) -> list[pl.Expr]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from slackwater.aggregates.partial import RunningPartial
+from slackwater.aggregates.partial import PairedPartial
 from slackwater.aggregates.sum import CheckedSum, Sum
 from slackwater.columns import PANE, ROWS, WINDOW
 from slackwater.progress.sources import Ints
@@ -69,7 +69,7 @@ def united(kernel: PaneKernel, panes: pl.DataFrame, which: pl.Series) -> pl.Data
 def _can(kernel: PaneKernel, schema: pl.Schema) -> bool:
     nested = any(kind.is_nested() for kind in schema.values())
     # A merge of two decimals may leave its type on the way to a sum that fits.
-    paired = (isinstance(p, RunningPartial) and not isinstance(p, CheckedSum) for p in kernel.columns)
+    paired = (isinstance(p, PairedPartial) and not isinstance(p, CheckedSum) for p in kernel.columns)
     return not nested and all(paired)
 
 
@@ -130,7 +130,7 @@ def _merges(kernel: PaneKernel, schema: pl.Schema) -> list[pl.Expr]:
     made = []
     # A place without rows stays null.
     for partial, names in [(Sum("*"), (ROWS,)), *kernel.columns.items()]:
-        assert isinstance(partial, RunningPartial)
+        assert isinstance(partial, PairedPartial)
         old, new = [pl.col(n) for n in names], [pl.col(n + _OTHER) for n in names]
         merged = partial.pair(old, new, [schema[n] for n in names], by_value=True)
         made += [e.alias(n) for n, e in zip(names, merged, strict=True)]

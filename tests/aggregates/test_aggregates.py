@@ -77,7 +77,6 @@ def test_an_aggregate_inside_an_aggregate_is_refused(text: str) -> None:
         "(sum(x))",
         "sum(x) AS y",
         "sum(x) OVER ()",
-        "sum(x) FILTER (WHERE x > 1)",
         "'x'",
         "1",
     ],
@@ -311,3 +310,36 @@ def test_a_sum_over_results_passes_over_those_that_left_their_type() -> None:
     assert isinstance(inner, WindowNode)
     run = Script(arrow_plan(rows, 30, 30, over=inner, most="sum(total)", n="count(total)")).page(rows).drain()
     assert [(r["most"], r["n"]) for r in run.results] == [(Decimal(7), 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [
+        ("sum(x) FILTER (WHERE y > 1)", "sum(CASE WHEN (y > 1) THEN x END)"),
+        ("count(*) filter(where y)", "count(CASE WHEN (y) THEN 1 END)"),
+        ("avg(x) IGNORE NULLS", "avg(CASE WHEN (x) IS NOT NULL THEN x END)"),
+    ],
+)
+def test_a_filter_makes_the_argument_conditional(text: str, like: str) -> None:
+    assert parse(text).partials() == parse(like).partials()  # type: ignore[attr-defined]
+
+
+def test_first_and_last_come_from_one_row_if_their_filters_are_the_same() -> None:
+    where = "FILTER (WHERE i > 0)"
+    pages = arrow_plan(SAMPLE, 10, 10, a="first(x)", b="first(s)", c=f"last(x) {where}", d=f"last(s) {where}")
+    script = Script(pages).page(
+        frame([[1, "a", 0, 3.0, 0, "p"], [2, "a", 0, 2.0, 1, "q"], [3, "a", 0, 1.0, 0, "r"]])
+    )
+    (row,) = script.drain().results
+    assert [row[name] for name in "abcd"] == [3.0, "p", 2.0, "q"]
+
+
+def test_a_filter_must_be_a_condition_over_single_rows() -> None:
+    with pytest.raises(QueryError, match="an aggregate inside an aggregate"):
+        parse("sum(x) FILTER (WHERE max(x) > 1)")
+    with pytest.raises(QueryError, match="takes no WITHIN GROUP"):
+        parse("sum(x) WITHIN GROUP (ORDER BY x)")
+    with pytest.raises(QueryError, match="bool_and takes conditions; x is a double"):
+        parse("bool_and(x)")
+    with pytest.raises(QueryError, match=r"min_by takes two expressions, as in min_by\(x, y\)"):
+        parse("min_by(x)")

@@ -10,7 +10,8 @@ import polars as pl
 
 from slackwater.windows.spec import WindowSpec
 
-X, T = pl.col("x"), pl.col("t")
+X, T, WHOLE = pl.col("x"), pl.col("t"), pl.col("i")
+OVER = (WHOLE > 0).fill_null(False)
 
 #: An aggregate by polars' own means, or as Python over the values of `x` that are not null.
 Means = pl.Expr | Callable[[list[float]], float | None]
@@ -29,6 +30,16 @@ def _smallest(values: list[float]) -> float | None:
 def _three_tenths(values: list[float]) -> float | None:
     """The smallest value that at least 0.3 of the values do not exceed."""
     return sorted(values)[max(math.ceil(0.3 * len(values)), 1) - 1] if values else None
+
+
+def _sum(values: pl.Expr) -> pl.Expr:
+    return pl.when(values.count() > 0).then(values.sum())
+
+
+def _at(value: pl.Expr, place: pl.Expr) -> pl.Expr:
+    """Values in the order of their places, those without one left out."""
+    there = place.is_not_null()
+    return value.filter(there).sort_by(place.filter(there), value.filter(there))
 
 
 #: Text of each aggregate, and what it is.
@@ -53,6 +64,18 @@ AGGREGATES: dict[str, tuple[str, Means]] = {
     "ends": ("last(x)", X.sort_by(T, X, "s").last()),
     "begins_s": ("first(s)", pl.col("s").sort_by(T, X, "s").first()),
     "ends_s": ("last(s)", pl.col("s").sort_by(T, X, "s").last()),
+    "total_over": ("sum(x) FILTER (WHERE i > 0)", pl.when(OVER & X.is_not_null()).then(X).pipe(_sum)),
+    "n_over": ("count(*) FILTER (WHERE i > 0)", OVER.sum().cast(pl.Int64)),
+    "if_over": ("count_if(i > 0)", OVER.sum().cast(pl.Int64)),
+    "every": ("bool_and(i > 0)", (WHOLE > 0).min()),
+    "some": ("bool_or(i > 0)", (WHOLE > 0).max()),
+    "bits": ("bit_xor(i)", WHOLE.bitwise_xor()),
+    "least_at": ("min_by(x, i)", _at(X, WHOLE).first()),
+    "most_at": ("max_by(s, x)", _at(pl.col("s"), X).last()),
+    "first_over": (
+        "first(s) FILTER (WHERE i > 0)",
+        pl.col("s").filter(OVER).sort_by(T.filter(OVER), pl.col("s").filter(OVER)).first(),
+    ),
     "distinct_s": ("approx_count_distinct(s)", pl.col("s").drop_nulls().n_unique().cast(pl.Int64)),
     "distinct_x": ("approx_count_distinct(x)", X.drop_nulls().n_unique().cast(pl.Int64)),
     "p30": ("approx_percentile(x, 0.3)", _three_tenths),

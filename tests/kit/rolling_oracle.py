@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 Row = dict[str, Any]
@@ -36,6 +38,16 @@ def _most(rows: list[Row], column: str) -> Any:
     return math.nan if any(v != v for v in values) else max(values, default=None)
 
 
+def _over(rows: list[Row]) -> list[Row]:
+    return [r for r in rows if r["i"] is not None and r["i"] > 0]
+
+
+def _at(rows: list[Row], column: str, place: str, extreme: Callable[..., Row]) -> Any:
+    """The value of the row with the extreme place; of equal places the extreme value, null below all others."""
+    there = [r for r in rows if r[place] is not None]
+    return extreme(there, key=lambda r: (r[place], r[column] is not None, r[column]))[column] if there else None
+
+
 def _root(value: float | None) -> float | None:
     return None if value is None else math.sqrt(value)
 
@@ -58,6 +70,12 @@ AGGREGATES: dict[str, tuple[str, Means]] = {
     "begins": ("first(x)", lambda r: _end(r, "x", first=True)),
     "ends": ("last(x)", lambda r: _end(r, "x", first=False)),
     "begins_s": ("first(s)", lambda r: _end(r, "s", first=True)),
+    "total_over": ("sum(x) FILTER (WHERE i > 0)", lambda r: _total(_values(_over(r), "x"))),
+    "n_over": ("count(*) FILTER (WHERE i > 0)", lambda r: len(_over(r))),
+    "every": ("bool_and(i > 0)", lambda r: all(i > 0 for i in _values(r, "i")) if _values(r, "i") else None),
+    "bits": ("bit_or(i)", lambda r: reduce(or_, _values(r, "i")) if _values(r, "i") else None),
+    "least_at": ("min_by(x, i)", lambda r: _at(r, "x", "i", min)),
+    "most_at": ("max_by(s, x)", lambda r: _at(r, "s", "x", max)),
     "ends_s": ("last(s)", lambda r: _end(r, "s", first=False)),
 }
 

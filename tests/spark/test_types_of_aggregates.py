@@ -55,10 +55,15 @@ TAKEN: dict[str, set[str]] = {
     "approx_percentile({}, 0.5)": NUMBERS | TEXTS,
     **{f"{f}({{}})": PLAIN for f in ("min", "max")},
     **{f"{f}({{}})": PLAIN | {"array", "struct"} for f in ("first", "last")},
+    **{f"{f}({{}})": {"boolean"} for f in ("bool_and", "bool_or", "count_if")},
+    **{f"{f}({{}})": {"tinyint", "int", "bigint"} for f in ("bit_and", "bit_or", "bit_xor")},
+    "min_by({}, n)": PLAIN | {"array", "struct"},
+    "max_by(n, {})": PLAIN,
     "approx_count_distinct({})": set(VALUES) - STRANGE - {"map", "collated"},
 }
 #: What Spark itself gives for the same rows.
-AS_SPARK = ("count", "sum", "avg", "stddev", "var_pop", "min", "max")
+AS_SPARK = ("count", "sum", "avg", "stddev", "var_pop", "min", "max", "bool_and", "bool_or", "count_if")
+AS_SPARK += ("bit_and", "bit_or", "bit_xor")
 #: What a window for each row has.
 RUNNING = (*AS_SPARK, "first", "last")
 

@@ -45,6 +45,14 @@ QUERIES: list[tuple[str, L.Logical]] = [
     ),
     (f"SELECT count(*) AS n FROM trips {WINDOW}", aggregate(n="count(*)")),
     (
+        f"SELECT count(*) FILTER (WHERE ok) AS n, first(dest) IGNORE NULLS d FROM trips {WINDOW}",
+        aggregate(n="count(*) FILTER (WHERE ok)", d="first(dest) IGNORE NULLS"),
+    ),
+    (
+        f"SELECT count(*) FILTER (WHERE t.ok) / count(*) AS share FROM trips t {WINDOW}",
+        aggregate(share="count(*) FILTER (WHERE ok) / count(*)"),
+    ),
+    (
         f"SELECT carrier, count(*) AS n FROM trips {WINDOW} WHERE ok GROUP BY carrier",
         aggregate(L.Where((TRIPS,), "ok"), groups=CARRIER, n="count(*)"),
     ),

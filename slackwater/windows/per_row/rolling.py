@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate
-from slackwater.aggregates.partial import RunningPartial
+from slackwater.aggregates.partial import PairedPartial
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
@@ -86,7 +86,7 @@ class RollingKernel(Kernel):
 
     def __post_init__(self) -> None:
         for a in self.aggregates:
-            if not all(isinstance(p, RunningPartial) for p in a.partials()):
+            if not all(isinstance(p, PairedPartial) for p in a.partials()):
                 raise QueryError(
                     f"{a.name}={a.text!r}: one sketch for each row would be too much; give the window a slide, "
                     "as in window('1 minute', slide='1 second')"
@@ -98,14 +98,14 @@ class RollingKernel(Kernel):
                 )
 
     @cached_property
-    def running(self) -> dict[RunningPartial, tuple[str, ...]]:
-        """Every distinct partial with the names of its columns: all have running merges."""
-        return {p: names for p, names in self.columns.items() if isinstance(p, RunningPartial)}
+    def running(self) -> dict[PairedPartial, tuple[str, ...]]:
+        """Every distinct partial with the names of its columns: all can be merged with another one."""
+        return {p: names for p, names in self.columns.items() if isinstance(p, PairedPartial)}
 
     @cached_property
     def arguments(self) -> dict[str, str]:
-        """Every distinct argument of an aggregate, with the name of the column that carries it."""
-        wanted = dict.fromkeys(p.argument for p in self.columns if p.argument != "*")
+        """All that partials need of a row, with the name of the column that carries it."""
+        wanted = dict.fromkeys(p.row_sql for p in self.columns if p.argument != "*")
         return {argument: f"__a{i}" for i, argument in enumerate(wanted)}
 
     def row_sql(self) -> dict[str, str]:

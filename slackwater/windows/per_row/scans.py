@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from slackwater.aggregates.partial import RunningPartial
 from slackwater.columns import TIME
 from slackwater.progress.sources import Ints
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -25,7 +26,7 @@ def lift(kernel: RollingKernel, rows: pl.DataFrame) -> list[pl.Expr]:
     """The partials of each row, and its time as the start of a window."""
     made = [pl.col(TIME).alias(WINDOW_START)]
     for partial, names in kernel.running.items():
-        column = kernel.arguments.get(partial.argument)
+        column = kernel.arguments.get(partial.row_sql)
         argument, kind = (pl.lit(1), pl.Int64()) if column is None else (pl.col(column), rows.schema[column])
         made += [e.alias(n) for n, e in zip(names, partial.lift(argument, kind), strict=True)]
     return made
@@ -47,9 +48,10 @@ def running(kernel: RollingKernel, elements: pl.DataFrame, at: Ints, reverse: bo
     frame = elements.select(partial_columns(kernel))
     lengths = np.diff(at, append=frame.height)
     short = lengths <= _SHORT
-    if np.count_nonzero(short) * _SHORT < frame.height:
+    scans = all(isinstance(partial, RunningPartial) for partial in kernel.columns)
+    if scans and np.count_nonzero(short) * _SHORT < frame.height:
         return _scanned(kernel, frame, lengths, reverse)
-    if short.all():
+    if not scans or short.all():
         return _doubled(kernel, frame, lengths, reverse)
     # A scan has a price for each segment, doubling for each element: each for what it is good at.
     in_short = np.repeat(short, lengths)
@@ -73,6 +75,7 @@ def _scanned(kernel: RollingKernel, frame: pl.DataFrame, lengths: Ints, reverse:
     made = [] if reverse else [within(pl.col(WINDOW_START).first()).alias(WINDOW_START)]
     for partial, names in kernel.running.items():
         fields, kinds = [pl.col(n) for n in names], [frame.schema[n] for n in names]
+        assert isinstance(partial, RunningPartial)
         scanned = partial.running(fields, kinds, within, reverse)
         made += [e.alias(n) for n, e in zip(names, scanned, strict=True)]
     done = frame.with_columns(made).drop(key, strict=False)
