@@ -25,6 +25,7 @@ from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import Heartbeats, memory_aware, operator_level
 from slackwater.scheduling.strategy import Strategy
+from slackwater.spark import sinks
 from slackwater.spark.api.back_test import tune
 from slackwater.spark.api.counterparts import MODULE
 from slackwater.spark.api.metric_types import Metrics
@@ -83,6 +84,7 @@ __all__ = [
     "punctuated",
     "sensors",
     "sideline",
+    "sinks",
     "skew",
     "tune",
     "tuples",

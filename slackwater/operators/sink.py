@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from slackwater.errors import RowsGoneError, RunError
+from slackwater.masking import masked
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
@@ -176,7 +177,7 @@ def output_failed(query: str, rows: str, output: object, error: Exception) -> Ru
     """The error of an output, in words that say whose it is and what to do."""
     about = getattr(output, "about", type(output).__name__)
     advice = getattr(output, "advice", "mend what is wrong there")
-    words = " ".join(line.strip() for line in str(error).splitlines()[:2] if line.strip())
+    words = masked(" ".join(line.strip() for line in str(error).splitlines()[:2] if line.strip()))
     return RunError(
         f"query {query!r} has failed: it cannot give its {rows} to {about}: {type(error).__name__}: {words}; "
         f"{advice}, then start it again"

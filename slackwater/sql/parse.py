@@ -15,9 +15,10 @@ from slackwater.sql.create_stream import read_create_stream, read_create_table
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import read_expression
-from slackwater.sql.functions import read_create_function, read_import
+from slackwater.sql.functions import read_create_function
 from slackwater.sql.scope import Scope
 from slackwater.sql.select import SelectReader
+from slackwater.sql.sink import read_sink
 from slackwater.sql.source import Source
 from slackwater.sql.source_locations import SourceLocations
 from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
@@ -142,20 +143,13 @@ class _Statements:
     def _insert(self) -> S.Insert:
         cursor = self.cursor
         cursor.expect("INTO")
-        sink, late = self._sink(), None
+        memory, late = cursor.accept("MEMORY"), None
+        sink = None if memory else read_sink(cursor, "a folder, MEMORY or FUNCTION 'module:function',")
         if cursor.accept("LATE"):
             cursor.accept("INTO")
-            late = cursor.text("a folder for late rows")
+            late = read_sink(cursor, "a folder for late rows")
         name = cursor.name("a name for the query") if cursor.accept("AS") else None
         return S.Insert(self._query(), sink, late, name)
-
-    def _sink(self) -> str | S.SinkFunction | None:
-        cursor = self.cursor
-        if cursor.accept("MEMORY"):
-            return None
-        if cursor.accept("FUNCTION"):
-            return read_import(cursor, "DataFrame", "commit_id")
-        return cursor.text("a folder, MEMORY or FUNCTION 'module:function',")
 
     def _query(self) -> S.Select:
         if not self.cursor.sees_query():

@@ -11,6 +11,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from slackwater.errors import SqlError
+from slackwater.masking import masked
 from slackwater.plan.spark_sql import SparkSQL
 
 #: A word, or several that the tokenizer takes as one, such as GROUP BY.
@@ -68,11 +69,12 @@ class Source:
         return raw if token.token_type is TokenType.STRING else " ".join(raw.lower().split())
 
     def error(self, span: Span, message: str) -> SqlError:
-        """An error at a stretch of the text, with the line and a caret under it."""
+        """An error at a stretch of the text, with the line and a caret under it, but without passwords."""
         start = min(span.start, len(self.text))
-        before = self.text[:start]
+        text, message = (masked(shown, of=self.text) for shown in (self.text, message))
+        before = text[:start]
         line, begin = before.count("\n") + 1, before.rfind("\n") + 1
-        shown = self.text[begin:].split("\n", 1)[0]
+        shown = text[begin:].split("\n", 1)[0]
         column = start - begin + 1
         width = max(1, min(span.end, begin + len(shown)) - start)
         margin, gap = f"{line} | ", " " * len(str(line)) + " | "

@@ -47,13 +47,22 @@ class Select(ScriptStatement):
 
 
 @dataclass(frozen=True)
+class SinkCall:
+    """`name('where', setting = value, …)`: a table of another kind than a folder."""
+
+    name: str
+    values: tuple[Any, ...]
+    settings: Mapping[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True)
 class Insert(ScriptStatement):
     """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
 
     select: Select
-    sink: str | SinkFunction | None
-    """A folder, a function, or None for memory."""
-    late: str | None
+    sink: str | SinkFunction | SinkCall | None
+    """A folder, a function, a table of another kind, or None for memory."""
+    late: str | SinkFunction | SinkCall | None
     name: str | None
 
 

@@ -40,8 +40,8 @@ from slackwater.spark.storage.journal_files import FileJournal
 ACTS: tuple[tuple[Any, str], ...] = (
     (Disk, "write"),
     (FileJournal, "commit"),
-    (sinks.ParquetSink, "write"),
-    (sinks.ParquetSink, "_show"),
+    (sinks.TableSink, "write"),
+    (sinks.TableSink, "_show"),
     (sinks.CallableSink, "write"),
     (ingest.Ingest, "_batch"),
     (work_module.Work, "fold"),

@@ -41,6 +41,7 @@ _STATEMENTS = (
     "CREATE STREAM OF PRODS asks FROM 'rate' TIME timestamp",
     "CREATE VIEW late AS SELECT * FROM trips WHERE delay > 0; SELECT carrier FROM late",
     "INSERT INTO 'out' LATE INTO 'late' AS q SELECT count(*) AS n FROM trips [ROWS 5]",
+    "INSERT INTO parquet('out', every = 1 MINUTE) LATE INTO t('late', key = ('a', 'b')) SELECT * FROM trips",
     "EXPLAIN FORMAT MERMAID SELECT carrier FROM trips; EXPLAIN q",
     "SHOW STREAMS; SHOW RESULTS OF q; PROD q UNTIL '2013-01-14' WHERE carrier = 'AA'; STOP q; "
     "RUN WITHOUT DRAIN SPEED 60",

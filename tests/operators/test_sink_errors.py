@@ -16,8 +16,9 @@ from slackwater.operators.label import Label
 from slackwater.operators.sink import Sink
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock, ReplayClock, SystemClock
-from slackwater.spark.sinks.parquet_sink import ParquetSink
+from slackwater.spark.sinks.parquet_sink import ParquetFolder
 from slackwater.spark.sinks.sinks import CallableSink
+from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import ListSink, Script, arrow_plan
@@ -72,9 +73,13 @@ class FullDisk:
         return self._files.open_output_stream(path)
 
 
+def sink_for(place: StorageDir) -> TableSink:
+    return TableSink(ParquetFolder(place, "run", False, None), "run", PAGES, None)
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     files: Any = FullDisk()
-    sink = ParquetSink(StorageDir(files, str(tmp_path / "out"), ""), "run", PAGES, None)
+    sink = sink_for(StorageDir(files, str(tmp_path / "out"), ""))
     files.full = True
     with pytest.raises(
         RunError, match=r"results to the folder '.*/out': OSError: .*No space left .*has room"
@@ -85,7 +90,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:
-    sink = ParquetSink(StorageDir.of(tmp_path / "out"), "run", PAGES, None)
+    sink = sink_for(StorageDir.of(tmp_path / "out"))
     (tmp_path / "out").rmdir()
     (tmp_path / "out").write_text("a file in its place")
     with pytest.raises(RunError, match=r"the folder '.*/out': NotADirectoryError: .*can be written") as told:

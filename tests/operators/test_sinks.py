@@ -13,9 +13,10 @@ import pytest
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.errors import QueryError
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.sinks.sinks import CallableSink, make_sink
+from slackwater.spark.sinks.sinks import CallableSink, make_sink, sink_by_name
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import ArrowPages, Script, arrow_plan
@@ -119,3 +120,22 @@ def test_a_filter_of_results_counts_the_rows_that_it_lets_through() -> None:
     assert (where["rows_in"], where["rows_out"]) == (6, 2)
     sink = operators["q/sink"]
     assert (sink["rows_in"], sink["results"], sink["early_results"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "settings", "message"),
+    [
+        ("parket", ["out"], {}, r"there is no sink 'parket' \(did you mean 'parquet'\?\); there are .*parquet"),
+        ("parquet", ["out"], {"evry": "1 s"}, r"parquet\(…\): .*'evry'; its settings are folder, every"),
+        ("parquet", ["out"], {"every": "soon"}, r"parquet\(every='soon'\): write a time"),
+    ],
+)
+def test_a_sink_that_sql_names_must_be_there_with_its_settings(
+    name: str, values: list[str], settings: dict[str, str], message: str
+) -> None:
+    with pytest.raises(QueryError, match=message):
+        sink_by_name(name, values, settings, str)
+
+
+def test_a_relative_folder_in_sql_starts_where_the_text_says() -> None:
+    assert sink_by_name("parquet", ["out"], {}, lambda written: f"/data/{written}") == sw.sinks.parquet("/data/out")

@@ -20,8 +20,9 @@ import slackwater as sw
 from slackwater.errors import QueryError, SinkError
 from slackwater.operators.payload import Payload, Staged
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.spark.sinks import parquet_sink
-from slackwater.spark.sinks.parquet_sink import ParquetSink
+from slackwater.spark.sinks import table_sink
+from slackwater.spark.sinks.parquet_sink import ParquetFolder
+from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -38,11 +39,11 @@ class World:
         self.out, self.journal = folder / "out", folder / "journal"
         self.every, self.now = every, 0.0
 
-    def sink(self, fate: Fate | None = None, run: str = "run") -> ParquetSink:
+    def sink(self, fate: Fate | None = None, run: str = "run") -> TableSink:
         files: Any = fs.LocalFileSystem() if fate is None else MortalFiles(fate)
         out, root = (StorageDir(files, str(p), f"file://{p}") for p in (self.out, self.journal))
         pages: Any = SimpleNamespace(root=root, disk=Disk(root.files, sync=False))
-        return ParquetSink(out, run, pages, None, self.every, lambda: self.now)
+        return TableSink(ParquetFolder(out, run, False, None), run, pages, None, self.every, lambda: self.now)
 
     def shown(self) -> list[int]:
         if not self.out.exists():
@@ -92,7 +93,7 @@ def test_a_day_of_commits_makes_few_files(tmp_path: Path) -> None:
 
 
 def test_much_is_shown_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_sink, "MOST_HELD", 100)
+    monkeypatch.setattr(table_sink, "MOST_HELD", 100)
     world = World(tmp_path)
     sink = world.sink()
     for commit in range(9):
@@ -241,7 +242,7 @@ class Journaled(faults.World):
         journal = FileJournal(files, str(self.folder / "journal"))
         out, root = (StorageDir(files, str(self.folder / name), "") for name in ("out", "journal"))
         pages: Any = SimpleNamespace(root=root, disk=Disk(root.files, sync=False))
-        self.parquet = ParquetSink(out, "run", pages, None, 10.0, self._seconds)
+        self.parquet = TableSink(ParquetFolder(out, "run", False, None), "run", pages, None, 10.0, self._seconds)
         return Script(self.plan, journal, self.parquet, commit_every=2)  # type: ignore[arg-type]
 
     def _seconds(self) -> float:

@@ -111,7 +111,7 @@ def test_a_script_declares_runs_and_shows(spark: SparkSession, tmp_path: Path) -
           CREATE STREAM trips FROM 'parquet' OPTIONS (path '{tmp_path}/trips.parquet') WHERE delay > -1
             TIME ts SOURCE carrier REPLAY BY received PAGE 5 MINUTES DISORDER BOUNDED 1 MINUTE;
           CREATE VIEW late AS SELECT * FROM trips WHERE delay > 2;
-          INSERT INTO '{tmp_path}/out' LATE INTO '{tmp_path}/late' AS totals
+          INSERT INTO parquet('{tmp_path}/out', every = 1 HOUR) LATE INTO parquet('{tmp_path}/late') AS totals
             SELECT carrier, sum(delay) AS total FROM late {WINDOW} GROUP BY carrier;
           INSERT INTO MEMORY AS calls SELECT MAX(delay), window FROM trips
             GROUP BY window(ts, '10 minutes') HAVING count(*) > 1 EMIT EARLY AT 50%;

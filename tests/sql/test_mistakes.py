@@ -143,6 +143,7 @@ MISTAKES = [
     ("CREATE FUNCTION f AS ‸'json:dmps' RETURNS (a INT)", "has no 'dmps' (did you mean 'dump"),
     ("CREATE OR REPLACE ‸STREAM x", "only views can be replaced"),
     ("INSERT INTO ‸out SELECT * FROM trips", "expected a folder, MEMORY or FUNCTION 'module:function', in quotes"),
+    ("INSERT INTO t('out', every = 1 MINUTE, ‸'late') SELECT * FROM trips", "expected a setting with its name"),
     ("INSERT INTO 'out' ‸SELEC * FROM trips", "expected SELECT, found SELEC (did you mean 'SELECT'?)"),
     ("SHOW ‸STREMS", "(did you mean 'STREAMS'?)"),
     ("PROD q UNTIL ‸later", "expected a time in quotes, or a whole number"),
@@ -189,6 +190,18 @@ def test_a_mistake_in_a_view_is_told_where_the_view_is_used() -> None:
     with pytest.raises(SqlError) as caught:
         plan("WITH v AS (SELECT carrier FROM trips) SELECT delay FROM v")
     assert caught.value.column == len("WITH v AS (SELECT carrier FROM trips) SELECT ") + 1
+
+
+def test_passwords_are_masked_in_what_an_error_shows() -> None:
+    text = """CREATE STREAM s FROM 'kafka' OPTIONS (kafka.sasl.password = 'tiger', topic = 'x'
+      'tiger') TIME t DISORDER BOUNDED 1 DAY; INSERT INTO postgres('postgresql://scott:lion@db/x', 'y') SELEC 1"""
+    with pytest.raises(SqlError) as told:
+        parse(text, SCOPE)
+    assert "tiger" not in str(told.value) and "*****" in str(told.value)
+    with pytest.raises(SqlError) as told:
+        parse(text.replace("\n      'tiger'", ""), SCOPE)
+    assert "lion" not in str(told.value) and "scott:****@db/x', 'y') SELEC 1" in str(told.value)
+    assert str(told.value).splitlines()[-1].index("^") == str(told.value).splitlines()[-2].index("SELEC")
 
 
 def test_a_caret_stands_under_its_place_behind_a_tab() -> None:

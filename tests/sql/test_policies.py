@@ -79,6 +79,7 @@ def test_every_policy_of_the_package_has_its_words() -> None:
         "parquet",
         "prod",
         "sideline",
+        "sinks",
         "tune",
         "tuples",
         "internal",

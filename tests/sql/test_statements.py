@@ -139,6 +139,10 @@ def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:
     made = statement("INSERT INTO 'out' LATE INTO 's3://b/late' AS totals SELECT count(*) AS n FROM trips [ROWS 5]")
     assert isinstance(made, S.Insert)
     assert (made.sink, made.late, made.name) == ("out", "s3://b/late", "totals")
+    table = statement("INSERT INTO parquet('out', Every = 1 MINUTE) LATE t(a = ('x', 'y')) SELECT * FROM trips")
+    assert isinstance(table, S.Insert)
+    assert table.sink == S.SinkCall("parquet", ("out",), {"every": "1 minute"})
+    assert table.late == S.SinkCall("t", (), {"a": ["x", "y"]})
     memory = statement("INSERT INTO MEMORY SELECT * FROM trips")
     assert isinstance(memory, S.Insert) and memory.sink is None
     called = statement("INSERT INTO FUNCTION 'json:dump' SELECT * FROM trips")

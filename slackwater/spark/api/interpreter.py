@@ -18,6 +18,7 @@ from slackwater.spark.api.query import Query
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.sql_streams import declare_stream, declare_table
 from slackwater.spark.backend.relation import FrameRelation
+from slackwater.spark.sinks.sinks import SinkLike, sink_by_name
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import Scope
@@ -124,9 +125,13 @@ class Interpreter:
         """Start the query of a SELECT, with its results in memory, or that of an INSERT."""
         insert = statement if isinstance(statement, S.Insert) else S.Insert(statement, None, None, None)
         with at(statement):
-            sink = self._folder(insert.sink) if isinstance(insert.sink, str) else insert.sink
-            late = None if insert.late is None else self._folder(insert.late)
+            sink, late = self._sink(insert.sink), self._sink(insert.late)
             return self.query(insert.select).start(sink, late, insert.name, hold)
+
+    def _sink(self, written: str | S.SinkFunction | S.SinkCall | None) -> SinkLike:
+        if isinstance(written, S.SinkCall):
+            return sink_by_name(written.name, written.values, written.settings, self._folder)
+        return self._folder(written) if isinstance(written, str) else written
 
     def _folder(self, written: str) -> str:
         place = written if "://" in written else str(self.folder / written)

@@ -26,7 +26,7 @@ from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.api.notebook import As, plot, results_text, run_html, run_line, table_as
 from slackwater.spark.api.plays import Play
 from slackwater.spark.sinks.memory_sink import MemorySink
-from slackwater.spark.sinks.parquet_sink import ParquetSink
+from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.storage.spark_errors import briefly
 
 if TYPE_CHECKING:
@@ -218,9 +218,9 @@ class Run(NamesCounterparts):
         self._running.stop_run(self)
 
     def flush(self) -> None:
-        """Write all rows that the Parquet sinks hold; `stop()` and `session.run_available()` do so, too."""
+        """Write all rows that the sinks hold back; `stop()` and `session.run_available()` do so, too."""
         for rows, output in (("results", self.sink), ("late rows", self._late)):
-            if isinstance(output, ParquetSink):
+            if isinstance(output, TableSink):
                 try:
                     output.flush()
                 except Exception as error:

@@ -35,8 +35,8 @@ from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.ingest.replay import Replay, come_to
-from slackwater.spark.sinks.parquet_sink import ParquetSink
 from slackwater.spark.sinks.sinks import SinkLike, make_sink
+from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.state.stores import SparkStores
 from slackwater.spark.storage.journal_files import FileJournal, Noted
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
@@ -185,7 +185,7 @@ class Running:
                 self.read()
             raise
         for run_id in run_ids:
-            ParquetSink.forget(self.pages, run_id)
+            TableSink.forget(self.pages, run_id)
 
     def _input(self, stream: StreamNode) -> Declared:
         """What is read for a source: a declared stream, perhaps by another attribute (S4's WATTR)."""
@@ -222,7 +222,7 @@ class Running:
         self._noted.check_known(name)
         if name in self.runs and self.runs[name].active:
             raise RunError(f"query {name!r} is running; stop it instead")
-        ParquetSink.forget(self.pages, self._run_id(name))
+        TableSink.forget(self.pages, self._run_id(name))
 
         def forget() -> None:
             self._noted.forget(name, self.runs)

@@ -1,1 +1,13 @@
-"""Where results go."""
+"""Where results go. `sw.sinks` is this registry: a function for each kind of table, by its name, also for SQL."""
+
+from collections.abc import Callable
+
+from slackwater.spark.sinks.parquet_sink import parquet
+from slackwater.spark.sinks.table_sink import TableSettings
+
+#: What INSERT INTO name(…) calls.
+SINKS: dict[str, Callable[..., TableSettings]] = {
+    "parquet": parquet,
+}
+
+__all__ = ["SINKS", "parquet"]

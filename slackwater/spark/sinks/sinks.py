@@ -1,16 +1,16 @@
-"""Sinks: in memory, Parquet files, or a function as for Spark's `foreachBatch`. Each takes a commit id once."""
+"""Sinks: in memory, a table, or a function as for Spark's `foreachBatch`. Each takes a commit id once."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, did_you_mean
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import read_prod
@@ -18,19 +18,19 @@ from slackwater.operators.sink import Output
 from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, answering
 from slackwater.plan.request import ProdRequest
-from slackwater.plan.result_keys import result_keys
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.location import source_errors_explained
 from slackwater.spark.backend.opened import reference_of
+from slackwater.spark.sinks import SINKS
 from slackwater.spark.sinks.memory_sink import MemorySink
-from slackwater.spark.sinks.parquet_sink import Parquet, ParquetSink, in_full
-from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.sinks.parquet_sink import Parquet
+from slackwater.spark.sinks.table_sink import ResultColumns, TableSettings, TableSink, in_full
 from slackwater.spark.storage.types import spark_of, spark_schema
 
 _log = logging.getLogger(__name__)
 
 #: What a user may give as a sink.
-SinkLike = str | os.PathLike[str] | Parquet | Callable[[DataFrame, int], object] | None
+SinkLike = str | os.PathLike[str] | TableSettings | Callable[[DataFrame, int], object] | None
 
 
 class CallableSink:
@@ -50,7 +50,7 @@ class CallableSink:
         self._pages = pages
         self._plan = plan
         """The query that may be prodded; None if it is not results that come."""
-        self._schema = _schema(plan)
+        self._schema = None if plan is None else plan.early_schema
         self.refused = 0
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
@@ -86,21 +86,35 @@ class CallableSink:
             return None
 
 
-def _schema(plan: PlanNode | None) -> pa.Schema | None:
-    """The columns of all results of a query, early or final, so that they can be read as one table."""
-    return None if plan is None else plan.early_schema
+def sink_by_name(
+    name: str, values: Sequence[object], settings: Mapping[str, object], folder: Callable[[str], str]
+) -> TableSettings:
+    """The sink that a SQL text names; `folder` says where a relative path starts."""
+    if name not in SINKS:
+        names = ", ".join(sorted(SINKS))
+        raise QueryError(f"there is no sink {name!r}{did_you_mean(name, SINKS)}; there are {names}, and 'a folder'")
+    parameters = inspect.signature(SINKS[name])
+    try:
+        given = parameters.bind(*values, **settings).arguments
+    except TypeError as error:
+        wanted = ", ".join(parameters.parameters)
+        raise QueryError(f"{name}(…): {error}; its settings are {wanted}") from None
+    if isinstance(given.get("folder"), str):
+        given["folder"] = folder(given["folder"])
+    return SINKS[name](**given)
 
 
 def make_sink(sink: SinkLike, run: str, pages: SparkBackend, plan: PlanNode | None = None) -> Output:
     """The sink for what a user gave; `plan` is the query whose results come, None for late rows."""
+    columns = ResultColumns.of(plan)
     if sink is None:
-        return MemorySink(pages, None) if plan is None else MemorySink(pages, plan.schema, result_keys(plan))
+        return MemorySink(pages, None if plan is None else plan.schema, columns.keys)
     if isinstance(sink, (str, os.PathLike)):
         sink = Parquet(sink)
-    if isinstance(sink, Parquet):
-        return ParquetSink(StorageDir.of(sink.folder), run, pages, _schema(plan), sink.every / 1e6)
+    if isinstance(sink, TableSettings):
+        return TableSink(sink.table(run, pages, columns), run, pages, columns.schema, sink.every / 1e6)
     if callable(sink):
         check_function(sink, "a sink function", "DataFrame", "commit_id")
         prodded = plan if plan is not None and answering(plan) is not None else None
         return CallableSink(sink, pages, prodded)
-    raise QueryError(f"sink={sink!r}: give None, a folder, or a function (DataFrame, commit_id)")
+    raise QueryError(f"sink={sink!r}: give None, a folder, one of sw.sinks, or a function (DataFrame, commit_id)")

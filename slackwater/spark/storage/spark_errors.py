@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from slackwater.errors import RunError
+from slackwater.masking import masked
 from slackwater.spark.storage.storage_dir import StorageDir
 
 _FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
@@ -43,7 +44,14 @@ def spark_errors_explained(act: str, place: StorageDir) -> Iterator[None]:
 
 
 def briefly(error: BaseException) -> str:
-    """An error without the places in Java that it came through: Spark's own message, and the first cause of all."""
+    """An error without the places in Java that it came through: Spark's own message, and the first cause of all.
+
+    Passwords in it are masked.
+    """
+    return masked(_briefly(error))
+
+
+def _briefly(error: BaseException) -> str:
     if not isinstance(error, Py4JJavaError):
         return f"{type(error).__name__}: {_BESIDE.split(str(error))[0].strip()}"
     said = [match[1].strip() for match in _SAID.finditer(str(error))]

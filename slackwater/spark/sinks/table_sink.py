@@ -1,0 +1,218 @@
+"""The sink for places that take the rows of some commits at once, all or none: folders, tables, topics.
+
+<journal>/held/<run>/58                        rows of commit 58, which are not written yet
+
+The place knows the last commit that it has taken. So after a crash held rows that have been written are dropped,
+and a commit that comes again is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.errors import QueryError
+from slackwater.operators.payload import Payload, Recipe, Staged
+from slackwater.plan.node import PlanNode
+from slackwater.plan.result_keys import result_keys
+from slackwater.progress.time import Span, microseconds
+from slackwater.spark.backend.backend import SparkBackend
+from slackwater.spark.storage.storage_dir import StorageDir
+
+#: Rows are written at once when so many bytes are held.
+MOST_HELD = 64 * 2**20
+_HELD = "held"
+#: Rows of a file that are in memory at once: some 10 to 50 MB.
+_BATCH_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class ResultColumns:
+    """The columns of the rows that come."""
+
+    schema: pa.Schema | None = None
+    """All of them, if they are known before the first row: those of late rows are not."""
+    early: frozenset[str] = frozenset()
+    """Those that only early rows have a value in."""
+    keys: tuple[str, ...] = ()
+    """Those of the window and the group."""
+
+    @classmethod
+    def of(cls, plan: PlanNode | None) -> ResultColumns:
+        """Those of a query's results; None stands for late rows."""
+        if plan is None:
+            return cls()
+        if plan.early_schema is None:
+            return cls(plan.schema)
+        final = plan.schema.names
+        return cls(plan.early_schema, frozenset(plan.early_schema.names).difference(final), result_keys(plan))
+
+
+class Table(Protocol):
+    """A place that takes the rows of some commits at once: all of them or none, whatever crashes."""
+
+    about: str
+    """What messages call it."""
+    advice: str
+    """What to do when it cannot be written."""
+
+    def open(self) -> int:
+        """Make sure that it can be written; gives the last commit that it has taken, -1 for none."""
+        ...
+
+    def put(self, rows: pa.Table | StorageDir, first: int, last: int) -> None:
+        """Write the rows of these commits; a folder has them as Parquet files, which are those of one commit."""
+        ...
+
+
+class TableSettings(ABC):
+    """A table for results as a user describes it, for `start(sink=…)`."""
+
+    every: int
+    """Microseconds between two writes."""
+
+    @abstractmethod
+    def table(self, run: str, pages: SparkBackend, columns: ResultColumns) -> Table:
+        """The table, for the rows of a run."""
+
+
+def read_every(sink: str, every: Span) -> int:
+    """How long rows may wait for others, in microseconds."""
+    try:
+        wait = microseconds(every)  # type: ignore[arg-type]
+    except (QueryError, TypeError) as error:
+        raise QueryError(f"{sink}(every={every!r}): write a time, as in every='10 seconds'") from error
+    if wait < 0:
+        raise QueryError(f"{sink}(every={every!r}) is negative; write every='0 seconds' to wait for nothing")
+    return wait
+
+
+class TableSink:
+    """Gives the rows of one run to a table. One thread writes; others may ask it to write what it holds."""
+
+    def __init__(
+        self,
+        table: Table,
+        run: str,
+        pages: SparkBackend,
+        schema: pa.Schema | None,
+        every: float = 10.0,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.about = table.about
+        self.advice = table.advice
+        self._table = table
+        self._pages = pages
+        self._schema = schema
+        self._every = every
+        self._seconds = seconds
+        self._due = seconds()
+        """When rows may be written next."""
+        self._held: dict[int, pa.Table] = {}
+        """Rows that are not written yet, by commit."""
+        self._lock = threading.RLock()
+        self._place_held = pages.root.child(_HELD).child(run)
+        self._written = table.open()
+        """The last commit that the table has."""
+        self._recover()
+
+    def _recover(self) -> None:
+        """Take what an earlier process has held back."""
+        for name in self._place_held.names():
+            if not name.isdigit() or int(name) <= self._written:
+                files = self._place_held.files
+                files.delete_file(f"{self._place_held.path}/{name}")
+            else:
+                with self._place_held.files.open_input_file(f"{self._place_held.path}/{name}") as file:
+                    self._held[int(name)] = pa.ipc.open_stream(file.read()).read_all()
+
+    @staticmethod
+    def forget(pages: SparkBackend, run: str) -> None:
+        """Drop what an earlier process has held back for a run, and its late rows, that will not come back."""
+        for name in (run, f"{run}-late"):
+            pages.root.child(_HELD).child(name).delete()
+
+    def write(self, payload: Payload, commit_id: int) -> None:
+        """Take the rows of a commit: hold them in the journal, or write them with those that are held."""
+        with self._lock:
+            if commit_id <= self._written:
+                return
+            if isinstance(payload, Recipe):
+                payload = self._pages.brought(payload)
+            if isinstance(payload, Staged):
+                self._show()
+                self._table.put(self._pages.root.child(payload.location), commit_id, commit_id)
+                self._written = commit_id
+                return
+            self._held[commit_id] = in_full(payload, self._schema)
+            try:
+                if self._seconds() >= self._due or sum(t.nbytes for t in self._held.values()) >= MOST_HELD:
+                    self._show()
+                else:
+                    self._hold(commit_id)
+            except Exception:
+                # It has not been taken: it comes again.
+                self._held.pop(commit_id, None)
+                raise
+
+    def _hold(self, commit_id: int) -> None:
+        rows, buffer = self._held[commit_id], pa.BufferOutputStream()
+        with pa.ipc.new_stream(buffer, rows.schema) as writer:
+            writer.write_table(rows)
+        self._pages.disk.make_folder(self._place_held.path)
+        self._pages.disk.write(f"{self._place_held.path}/{commit_id}", buffer.getvalue())
+
+    def due_in(self) -> float | None:
+        """In how many seconds held rows may be written; None if there are none."""
+        return max(self._due - self._seconds(), 0.0) if self._held else None
+
+    def flush_due(self) -> None:
+        """Write what is held if it is time."""
+        with self._lock:
+            if self.due_in() == 0:
+                self._show()
+
+    def flush(self) -> None:
+        """Write all that is held."""
+        with self._lock:
+            self._show()
+
+    def _show(self) -> None:
+        if not self._held:
+            return
+        commits = sorted(self._held)
+        self._table.put(pa.concat_tables([self._held[c] for c in commits]), commits[0], commits[-1])
+        # From here on the rows are out. What follows may happen or not.
+        self._written, self._due, self._held = commits[-1], self._seconds() + self._every, {}
+        held = self._place_held
+        for name in held.names():
+            held.files.delete_file(f"{held.path}/{name}")
+
+
+def in_full(rows: pa.Table, schema: pa.Schema | None) -> pa.Table:
+    """Rows with all columns; those of early results are null in final ones."""
+    if schema is None or rows.num_columns == len(schema):
+        return rows
+    for field in schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
+
+
+def batches(rows: pa.Table | StorageDir, schema: pa.Schema | None) -> Iterator[pa.Table]:
+    """Rows with all columns, never many in memory beside those that are there already."""
+    if isinstance(rows, pa.Table):
+        yield in_full(rows, schema)
+        return
+    for name in rows.names():
+        if name.endswith(".parquet"):
+            with rows.files.open_input_file(f"{rows.path}/{name}") as file:
+                for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS):
+                    yield in_full(pa.Table.from_batches([batch]), schema)
