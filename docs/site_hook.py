@@ -43,7 +43,7 @@ def on_files(files: Files, config: Any) -> Files:
 def _examples() -> str:
     parts = ["# Examples\n\nEach is a whole program, in the folder `examples` of the repository."]
     for path in sorted((ROOT / "examples").iterdir()):
-        language = {".py": "python", ".sql": "sql"}.get(path.suffix)
+        language = {".py": "python", ".sql": "sql", ".Dockerfile": "dockerfile"}.get(path.suffix)
         if language is not None:
             parts.append(f"## {path.name}\n\n```{language}\n{path.read_text(encoding='utf-8')}```")
     return "\n\n".join(parts) + "\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import polars as pl
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -106,3 +107,34 @@ def test_a_driver_that_is_lost_goes_on_elsewhere_from_the_journal(cluster: Clust
     assert lost.returncode == -signal.SIGKILL, lost.stderr[-3000:]
     subprocess.run([*command, "moved"], cwd=ROOT, check=True, capture_output=True, timeout=300)
     check(tmp_path)
+
+
+JOB = """
+import sys
+import slackwater as sw
+
+with sw.Session(storage=sys.argv[1]) as s:
+    frame = s.spark.range(1_000).selectExpr("id AS t", "timestamp_seconds(id) AS came")
+    rows = s.stream("rows", frame, time="t", arrival="came", disorder=sw.bounded(0))
+    run = rows.window(100).agg(n="count(*)").start()
+    s.run_available()
+    print(s.spark.sparkContext.master, run.results()["n"].to_pylist())
+"""
+
+
+def test_a_submitted_job_runs_on_the_master_that_spark_submit_names(cluster: Cluster, tmp_path: Path) -> None:
+    (job := tmp_path / "job.py").write_text(JOB)
+    home = Path(pyspark.__file__).parent
+    settings = ("spark.driver.host=127.0.0.1", "spark.cores.max=2", "spark.executor.memory=512m")
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [home / "bin" / "spark-submit", "--master", cluster.master]
+        + [part for setting in settings for part in ("--conf", setting)]
+        + [job, cluster.shared / "storage"],
+        env={**environment, "PYSPARK_PYTHON": sys.executable},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert f"{cluster.master} {[100] * 10}" in done.stdout, done.stderr[-3000:]

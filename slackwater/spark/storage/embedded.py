@@ -65,7 +65,10 @@ _CLASSES = (
 
 
 def embedded(master: str = "local[*]", driver_memory: str = "2g") -> SparkSession:
-    """A local Spark session with defaults for streams; the running one, if there is one."""
+    """A local Spark session with defaults for streams; the running one or spark-submit's, if there is one."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started Java, with its master and settings
+        with own_interrupts():
+            return SparkSession.builder.getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
