@@ -29,6 +29,7 @@ from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rows_join import RowsJoin
+from slackwater.operators.session_aggregate import SessionAggregate
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
@@ -50,6 +51,7 @@ from slackwater.plan.nodes import (
     WindowNode,
     answering_window,
 )
+from slackwater.plan.session_node import SessionNode
 from slackwater.plan.steps import Columns
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
@@ -303,6 +305,12 @@ class QueryBuild:
             self._built[id(node)] = self.label_of(node), MAIN
         return self._built[id(node)]
 
+    def sessions(self, node: SessionNode, above: Above) -> Feed:
+        """Sessions, over rows or results."""
+        late, inner = self._settings.late is not None, bool(above)
+        label = self.label_of(node)
+        return self.aggregate(node, above, lambda *_: SessionAggregate(label, node, self.clock, late, inner))
+
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
         settings = self._settings
         late = settings.late is not None
@@ -378,6 +386,7 @@ _BUILDERS: dict[type[PlanNode], Builder] = {
     JoinNode: QueryBuild.join,
     WindowNode: QueryBuild.window,
     RollingNode: QueryBuild.rolling,
+    SessionNode: QueryBuild.sessions,
 }
 
 

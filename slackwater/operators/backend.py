@@ -13,12 +13,13 @@ from typing import Generic, Protocol, TypeVar
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import SOURCE
 from slackwater.operators.page import Location, Origin, Page
 from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode
 from slackwater.progress.arrival import Arrival
-from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.kernel import Group, PaneKernel
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -55,8 +56,10 @@ class LateTimes:
 
     before: int
     within: tuple[tuple[int, int], ...] = ()
-    by_source: pl.DataFrame | None = None
-    """Sources (SOURCE) whose rows from SINCE to below BEFORE are late too; the stretches of a source lie apart."""
+    by_group: pl.DataFrame | None = None
+    """Groups whose rows from SINCE to below BEFORE are late too; the stretches of a group lie apart."""
+    groups: tuple[Group, ...] = (Group(SOURCE, SOURCE),)
+    """The columns of these groups: by default they are the sources."""
 
 
 class Backend(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -52,10 +53,26 @@ class LateCounts:
             by_source = partial(_by_source, counts, self._lost_of, self._spec)
         else:
             lost = self._count_lost(counts, closed) + self._count_ahead(counts, closed)
-        self.pairs += lost
         if len(self._by_window) > MOST:
             for window in sorted(self._by_window)[:-MOST]:
                 del self._by_window[window]
+        return self._report(counts, lost, label, page, by_source)
+
+    def count_late(self, counts: pl.DataFrame, late: pl.DataFrame, label: str, page: int) -> WindowLosses:
+        """The same where each row has one window: all rows of a page by pane, and those that are lost."""
+        lost, by_source = int(late[ROWS].sum()), None
+        if lost:
+            self._count_rows(late)
+        if SOURCE in late.columns:
+            entries = pl.concat([counts.select(late.columns), late.with_columns(pl.col(ROWS) * 0)])
+            lost_of = np.concatenate([np.zeros(counts.height, np.int64), late[ROWS].to_numpy()])
+            by_source = partial(_by_source, entries, lost_of, self._spec)
+        return self._report(counts, lost, label, page, by_source)
+
+    def _report(
+        self, counts: pl.DataFrame, lost: int, label: str, page: int, by_source: Callable[[], RowsBySource] | None
+    ) -> WindowLosses:
+        self.pairs += lost
         panes = counts.group_by(PANE).agg(pl.col(ROWS).sum()) if SOURCE in counts.columns else counts
         last_ticks, pairs = self._spec.rows_by_window(panes[PANE].to_numpy(), panes[ROWS].to_numpy())
         self.all_pairs += int(pairs.sum())

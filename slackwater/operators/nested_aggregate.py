@@ -7,14 +7,12 @@ final ones do not know of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from slackwater.columns import WINDOW
 from slackwater.estimates.no_estimates import NoEstimates
-from slackwater.operators.element import is_early
-from slackwater.operators.operator import Emit, Input
+from slackwater.operators.early_rows import EarlyRows
+from slackwater.operators.operator import Emit
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
@@ -25,7 +23,7 @@ from slackwater.windows.closed import Closed
 from slackwater.windows.panes import PaneRing
 
 
-class NestedAggregate(WindowAggregate):
+class NestedAggregate(EarlyRows, WindowAggregate):
     """A window aggregate over the results of another, or over a join that has rows for a prod."""
 
     def __init__(
@@ -46,17 +44,6 @@ class NestedAggregate(WindowAggregate):
         """A stream's policy learns from the rows of the stream, and not from results."""
         reports = super().report()
         return [] if self._node.over_results else reports
-
-    def has_work(self, inputs: Sequence[Input]) -> bool:
-        """Whether something can be taken; early rows wait on the arc for their prod, so that they are journaled."""
-        (arc,) = inputs
-        return len(arc) > 0 and (not is_early(arc.peek()) or arc.prods > 0)
-
-    def run(self, inputs: Sequence[Input], emit: Emit) -> None:
-        """Take one element; early rows together with all up to their prod."""
-        while is_early(inputs[0].peek()):
-            super().run(inputs, emit)
-        super().run(inputs, emit)
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold rows in; keep early ones for the prod that comes behind them."""

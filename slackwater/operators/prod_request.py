@@ -56,6 +56,14 @@ def check_late(plan: PlanNode) -> None:
 def check_early(plan: PlanNode, early: Early) -> None:
     """Refuse early answers where there can be none."""
     top = prodded_window(plan, "early=")
+    if not top.ends_known:
+        by_end = ("accuracy", "measure", "season", "at")
+        for word in (word for word in by_end if getattr(early, word) is not None):
+            raise QueryError(
+                f"early({word}=…): nobody knows when a session will end; write when to ask instead, as in "
+                "early(every='10 seconds')"
+            )
+        return
     early.offset(top.kernel.spec, top.domain)
     if early.season is not None and top.domain is not TimeDomain.TIMESTAMP:
         raise QueryError(
@@ -104,6 +112,10 @@ def check_sideline(plan: PlanNode) -> None:
         )
     if answering_window(plan) is None:
         raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
+    if not all(node.ends_known for node in aggregates_of(plan)):
+        raise QueryError(
+            "sideline=: nobody knows when a session will end, so no page can wait for it; leave it out"
+        )
     if not any(node.runs_function for node in walk(plan)):
         raise QueryError(
             "sideline=: pages wait behind an expensive operator; this query has no map(), leave it out"
@@ -122,6 +134,8 @@ def read_prod(plan: PlanNode, asked: ProdRequest, backend: Backend) -> Prod:
                 f"prod(until={until!r}, at={at!r}): until= is for windows that end by a time, at= for windows that "
                 "contain one; write one of them"
             )
+        if not top.ends_known:
+            raise QueryError(f"prod(at={at!r}): sessions have no fixed bounds; leave at= out, or write until=")
         return Prod.at(_tick(top.domain, at, "at"), top.kernel.spec, where)
     return Prod(None if until is None else _tick(top.domain, until, "until"), None, where)
 

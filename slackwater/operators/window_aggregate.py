@@ -272,12 +272,10 @@ class WindowAggregate(Unary):
         learned = self._estimates.table(whole)
         if learned is not None:
             kept.tables["estimates"] = learned
-        named, known = self._closed.named, self._kept_closed
-        if named is not None and (whole or named is not known):
-            # Only what has changed: there may be a hundred thousand sources.
-            news = named if whole or known is None else named.join(known, on=named.columns, how="anti")
+        news = self._closed.news(None if whole else self._kept_closed)
+        if news is not None:
             kept.tables["closed"] = news.to_arrow()
-        self._kept_closed = named
+        self._kept_closed = self._closed.named
         given = None if self._closed.given is None else self._closed.given.table(whole)
         if given is not None:
             kept.tables["given"] = given.to_arrow()
@@ -291,7 +289,10 @@ class WindowAggregate(Unary):
         self._estimates.restore(values["estimates"], learned)
         self._late.restore(values["late"])
         ahead = tuple((first, last) for first, last in values.get("ahead", ()))
-        self._closed = replace(self._closed, emitted_through=values["closed"], named=_named(states), ahead=ahead)
+        self._closed = replace(self._closed, emitted_through=values["closed"], ahead=ahead)
+        tables = [frame_of(s.tables["closed"]) for s in states if "closed" in s.tables]
+        if tables:
+            self._closed = self._closed.with_news(pl.concat(tables))
         self._kept_closed = self._closed.named
         if self._closed.given is not None:
             self._closed.given.load([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
@@ -318,11 +319,3 @@ class WindowAggregate(Unary):
             "store": self._panes.kind,
             **self._panes.size,
         }
-
-
-def _named(states: Sequence[State]) -> pl.DataFrame | None:
-    """The sources' windows: a whole table, then the changes since."""
-    tables = [frame_of(s.tables["closed"]) for s in states if "closed" in s.tables]
-    if not tables:
-        return None
-    return pl.concat(tables).group_by(SOURCE, maintain_order=True).max()

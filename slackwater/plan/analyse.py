@@ -29,6 +29,7 @@ from slackwater.plan.nodes import AggregateNode, MapNode, RollingNode, StampNode
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.select_results import results_select
+from slackwater.plan.session_node import SessionNode
 from slackwater.plan.sources import source_group
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_kinds import check_time_kinds
@@ -37,6 +38,7 @@ from slackwater.progress.policies import best_effort
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, result_schema, row_columns
+from slackwater.windows.sessions import SessionSpec
 from slackwater.windows.spec import WindowSpec
 
 
@@ -177,6 +179,8 @@ class Analysis:
         kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
         plan: AggregateNode = WindowNode((node,), kernel, schema, own)
+        if isinstance(spec, SessionSpec):
+            plan = SessionNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
             plan = RollingNode((node,), RollingKernel(spec, groups, aggregates, source), schema, own)
         _check_early_names(plan)
@@ -298,6 +302,13 @@ def register(kind: type[Any], analyser: Analyser) -> None:
 
 
 def _spec(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
+    if window.gap is not None:
+        lengths = (window.range, window.slide, window.offset, window.rows)
+        if any(length is not None for length in lengths):
+            raise QueryError(
+                f"gap={window.gap!r}: sessions have a gap and no other length; leave range, slide and offset out"
+            )
+        return SessionSpec.of_gap(node.domain, window.gap)
     return window_spec(node.domain, window.range, window.slide, window.offset, window.rows)
 
 

@@ -183,6 +183,12 @@ def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None
         return Alive(
             longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))
         )
+    if window.gap is not None:
+        raise QueryError(
+            "join() does not pair the rows of sessions: sessions of two streams have bounds of their own; write "
+            "agg(…) behind each side and join the results, or say how far rows may be apart, as in "
+            "join(…, within='10 minutes')"
+        )
     if window.slide is not None:
         raise QueryError(
             "join() does not pair the rows of the same window yet; say how far rows may be apart, as in "

@@ -102,6 +102,8 @@ class Window:
     rows: int | None = None
     wattr: str | None = None
     disorder: Disorder | None = None
+    gap: Span | None = None
+    """Of sessions: instead of all lengths."""
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,8 @@ class AggregateNode(TimeOfInput, PlanNode):
 
     end_lag: ClassVar[int] = 0
     """How many ticks the time of a result is before its `window_end`."""
+    ends_known: ClassVar[bool] = True
+    """Whether it is known from the start when a window ends."""
     inputs: tuple[PlanNode, ...]
     kernel: PaneKernel | RollingKernel
     schema: pa.Schema

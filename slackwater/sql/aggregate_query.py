@@ -13,7 +13,7 @@ from slackwater.sql.items import Item
 from slackwater.sql.source import Source, Span
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery
-from slackwater.sql.window import WindowClause, spark_window
+from slackwater.sql.window import SPARK_WINDOWS, WindowClause, spark_window
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
 
 #: Spark's struct of a window, in terms of the columns of every result.
@@ -66,6 +66,7 @@ class WindowQuery:
         written = [g for g in clauses.groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
         self._group_span = _covering(clauses.groups)
         self._groups = [self._group(g) for g in written]
+        self._check_partition(written)
 
     def logical(self, rows: L.Logical) -> L.Logical:
         """The nodes."""
@@ -103,6 +104,23 @@ class WindowQuery:
         return Span(self._items[0].span.start, self._items[-1].span.end)
 
     # --- groups
+
+    def _check_partition(self, written: Sequence[Expression]) -> None:
+        """Refuse groups that are not those of PARTITION BY: sessions are sessions of a group."""
+        partition = self._window.partition
+        if partition is None:
+            return
+        names = ", ".join(group.expression.text for group in self._groups)
+        for one, others in (
+            (partition, [g.expression for g in self._groups]),
+            ([g.expression for g in self._groups], partition),
+        ):
+            if any(not any(self._same(column, other) for other in others) for column in one):
+                raise self._source.error(
+                    self._window.span,
+                    "each group has sessions of its own here, so PARTITION BY and GROUP BY name the same columns; "
+                    + (f"write PARTITION BY {names}" if names else "leave PARTITION BY out, or add GROUP BY"),
+                )
 
     def _group(self, written: Expression) -> _Group:
         if written.aggregates:
@@ -159,7 +177,7 @@ class WindowQuery:
         if column in RESULT_COLUMNS:
             return None if item.alias in (None, column) else (name, column)
         if self._is_window(expression):
-            return item.alias or "window", _STRUCT
+            return item.alias or (expression.column or "window").lower(), _STRUCT
         for group in self._groups:
             if self._same(group.expression, expression):
                 return (name, None) if name == group.result else (name, _quoted(group.result))
@@ -170,7 +188,7 @@ class WindowQuery:
 
     def _is_window(self, expression: Expression) -> bool:
         """Whether it is Spark's struct of a window: the word `window`, or the same `window(…)` as in GROUP BY."""
-        if (expression.column or "").lower() == "window":
+        if (expression.column or "").upper() in SPARK_WINDOWS:
             return True
         window = spark_window(expression)
         return window is not None and window.window == self._window.window
@@ -211,7 +229,7 @@ class WindowQuery:
         for n in range(len(words) - 2):
             bound = _BOUNDS.get(words[n + 2])
             dotted = self._source.raw(expression.tokens[n + 1]) == "."
-            if words[n] == "WINDOW" and dotted and bound is not None:
+            if words[n] in SPARK_WINDOWS and dotted and bound is not None:
                 expression = expression.edited(n, n + 3, bound)
         return expression
 

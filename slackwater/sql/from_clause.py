@@ -169,7 +169,7 @@ def _one_name(cursor: Cursor) -> Expression:
 
 def _refuse_bracket(cursor: Cursor) -> None:
     """Refuse a bracket after a condition: the window of the pairs is written in the WINDOW clause."""
-    if cursor.sees_symbol("[") and cursor.word_at(1) in ("RANGE", "ROWS", "NOW"):
+    if cursor.sees_symbol("[") and cursor.word_at(1) in ("RANGE", "ROWS", "NOW", "SESSION"):
         raise cursor.error(
             "a bracket stands behind each side of a join; for an aggregate over the pairs write "
             "WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]"
@@ -258,7 +258,7 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     word = cursor.word
     name = cursor.name("a table function")
     token = cursor.tokens[begin]
-    if word in ("SESSION", "CUMULATE"):
+    if word == "CUMULATE":
         raise cursor.error(f"{word} windows are not supported yet; write TUMBLE or HOP", [token])
     function = scope.function(name)
     if word not in TABLE_FUNCTIONS and function is None:

@@ -18,13 +18,15 @@ from slackwater.sql.policies import policy_sql, read_policy
 from slackwater.sql.source import Source, Span
 from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
-_NOT_YET = ("UNBOUNDED", "PARTITION", "SESSION", "CUMULATE")
+_NOT_YET = ("UNBOUNDED", "PARTITION", "PARTITION BY", "CUMULATE")
 #: Words behind a number of rows.
 _ROWS = ("TUPLES", "TUPLE", "ROWS", "ROW")
 #: The name of the time of a result in Spark and in Flink.
-_RESULT_TIMES = ("window", "window_time")
+_RESULT_TIMES = ("window", "session_window", "window_time")
 #: Flink's table functions.
-TABLE_FUNCTIONS = ("TUMBLE", "HOP")
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
+#: Spark's functions, which are also the names of their structs.
+SPARK_WINDOWS = ("WINDOW", "SESSION_WINDOW")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class WindowClause:
 
     window: L.Window
     span: Span
+    partition: tuple[Expression, ...] | None = None
+    """The columns of Flink's PARTITION BY, which the groups must be; None where any groups will do."""
 
 
 def read_bracket(cursor: Cursor) -> WindowClause:
@@ -99,6 +103,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
     "ROWS": ("rows", lambda cursor: read_count(cursor, "how many rows, as in ROWS 100")),
     "NOW": ("range", lambda cursor: L.NOW),
     "SLIDE": ("slide", _length("SLIDE")),
+    "SESSION": ("gap", _length("SESSION")),
     "OFFSET": ("offset", _length("OFFSET")),
     "WATTR": ("wattr", lambda cursor: read_expression(cursor, "the attribute that windows go by").text),
     "DRATIO": ("disorder", _dratio),
@@ -121,7 +126,12 @@ def window_sql(window: L.Window) -> str:
 
 
 def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClause:
-    """Read the arguments after the table in `TUMBLE(TABLE s, DESCRIPTOR(ts), size)` and `HOP(…, slide, size)`."""
+    """Read what follows the table in `TUMBLE(TABLE s, DESCRIPTOR(ts), size)`, `HOP(…, slide, size)` and others."""
+    partition = list[Expression]()
+    if function == "SESSION" and cursor.accept("PARTITION BY"):
+        partition.append(read_expression(cursor, "a column to partition by"))
+        while cursor.word_at(1) != "DESCRIPTOR" and cursor.accept_symbol(","):
+            partition.append(read_expression(cursor, "a column to partition by"))
     cursor.expect_symbol(",")
     cursor.expect("DESCRIPTOR")
     cursor.expect_symbol("(")
@@ -130,6 +140,9 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClau
     cursor.expect_symbol(")")
     cursor.expect_symbol(",")
     first = read_span(cursor, "a length, as in INTERVAL '10' MINUTES")
+    if function == "SESSION":
+        cursor.expect_symbol(")")
+        return WindowClause(L.Window(gap=first, wattr=wattr), cursor.span(begin), tuple(partition))
     window = L.Window(first, first, wattr=wattr)
     if function == "HOP":
         cursor.expect_symbol(",")
@@ -141,13 +154,15 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClau
 
 
 def spark_window(expression: Expression) -> WindowClause | None:
-    """The window of Spark's `window(ts, '10 minutes', '2 minutes', '1 minute')`; None for another expression."""
+    """The window of Spark's `window(ts, '10 minutes', '2 minutes')` or `session_window(ts, '5 minutes')`.
+
+    None for another expression.
+    """
     cursor = Cursor(expression.source, expression.tokens)
-    if cursor.sees("SESSION_WINDOW") and cursor.raw_at(1) == "(":
-        raise cursor.error("session windows are not supported yet; write window(ts, '10 minutes')")
-    if not (cursor.accept("WINDOW") and cursor.accept_symbol("(")):
+    function = cursor.word
+    if function not in SPARK_WINDOWS or cursor.raw_at(1) != "(":
         return None
-    begin = cursor.at
+    cursor.at = begin = 2
     read_expression(cursor, "the time column")
     column = expression.part(begin, cursor.at).text
     wattr = None if column.lower() in _RESULT_TIMES else column
@@ -155,10 +170,16 @@ def spark_window(expression: Expression) -> WindowClause | None:
     if cursor.accept_symbol(","):
         lengths = cursor.listed(lambda: read_span(cursor, "a length, as in '10 minutes'"))
     cursor.expect_symbol(")")
-    if cursor.token is not None or not 1 <= len(lengths) <= 3:
-        raise expression.source.error(
-            expression.span, "write window(time, length), with a slide and a start if you like, by itself"
+    sessions = function == "SESSION_WINDOW"
+    if cursor.token is not None or not 1 <= len(lengths) <= (1 if sessions else 3):
+        forms = (
+            "session_window(time, gap)"
+            if sessions
+            else "window(time, length), with a slide and a start if you like,"
         )
+        raise expression.source.error(expression.span, f"write {forms} by itself")
+    if sessions:
+        return WindowClause(L.Window(gap=lengths[0], wattr=wattr), expression.span)
     size, slide, offset = lengths[0], (lengths[1:] or lengths)[0], lengths[2:]
     return WindowClause(L.Window(size, slide, offset[0] if offset else None, wattr=wattr), expression.span)
 

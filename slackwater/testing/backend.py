@@ -183,9 +183,14 @@ class ArrowBackend:
         missed = pl.col(TIME).is_null() | (pl.col(TIME) < times.before)
         for low, high in times.within:
             missed |= pl.col(TIME).is_between(low, high, closed="left")
-        if times.by_source is not None and SOURCE in frame.columns:
-            for source, low, high in times.by_source.select(SOURCE, SINCE, BEFORE).iter_rows():
-                missed |= (pl.col(SOURCE) == source) & pl.col(TIME).is_between(low, high, closed="left")
+        of_group = [expression(group.sql) for group in times.groups]
+        if times.by_group is not None and (SOURCE in frame.columns or [g.sql for g in times.groups] != [SOURCE]):
+            names = [group.name for group in times.groups]
+            for *group, low, high in times.by_group.select(*names, SINCE, BEFORE).iter_rows():
+                within = pl.col(TIME).is_between(low, high, closed="left")
+                for column, value in zip(of_group, group, strict=True):
+                    within &= column.eq_missing(pl.lit(value))
+                missed |= within
         late = frame.filter(missed)
         found = page_of_rows(late, page.origin.part("late"), page.at) if late.height else None
         return Done(found, self.arrival(page))

@@ -78,6 +78,7 @@ def arrow_plan(
     own_disorder: Disorder | None = None,
     over: WindowNode | None = None,
     having: str | None = None,
+    gap: Span | None = None,
     **aggregates: str,
 ) -> Any:
     """The plan of a query over rows like those of a sample (one row at least), or over results.
@@ -100,7 +101,7 @@ def arrow_plan(
     if select is not None:
         query = L.Select((query,), tuple(select.items()))
     if aggregates:
-        window = L.Window(range, slide, offset, rows, None, own_disorder)
+        window = L.Window(range, slide, offset, rows, None, own_disorder, gap)
         groups = tuple((g, g) for g in group_by)
         query = L.Aggregate((query,), window, groups, tuple(aggregates.items()))
     if having is not None:

@@ -131,6 +131,20 @@ class Closed:
             return self
         return replace(self, emitted_through=through, named=named)
 
+    def news(self, known: pl.DataFrame | None) -> pl.DataFrame | None:
+        """The sources whose windows have changed since `known`; None if there are none.
+
+        There may be a hundred thousand sources: a journal gets only these.
+        """
+        if self.named is None or self.named is known:
+            return None
+        return self.named if known is None else self.named.join(known, on=self.named.columns, how="anti")
+
+    def with_news(self, news: pl.DataFrame) -> Closed:
+        """With what `news` gave."""
+        known = [] if self.named is None else [self.named]
+        return replace(self, named=pl.concat([*known, news]).group_by(SOURCE, maintain_order=True).max())
+
     def _emitted_reaches(self, window: int) -> bool:
         return self.emitted_through is not None and self.emitted_through >= window
 

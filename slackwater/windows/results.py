@@ -65,20 +65,28 @@ def ordered_values(kernel: PaneKernel, merged: pl.DataFrame) -> pl.DataFrame:
 
 def result_rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
     """Final results of windows with these values."""
-    return _rows(kernel, values, schema, emitted_at, "final")
+    return bounded_rows(values, *_bounds(kernel, values), schema, emitted_at, "final")
 
 
 def early_rows(kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
     """Early results of windows with these values, estimates and intervals."""
-    return _rows(kernel, estimated, early_schema(schema, kernel), emitted_at, "early")
+    wide = early_schema(schema, kernel)
+    return bounded_rows(estimated, *_bounds(kernel, estimated), wide, emitted_at, "early")
 
 
-def _rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int, kind: Kind) -> pa.Table:
-    # Columns, not queries of polars: those would take longer than all else that is done to a few rows.
+def _bounds(kernel: PaneKernel, values: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
     start = values[WINDOW].cast(pl.Int64) * kernel.spec.slide + kernel.spec.offset
+    return start, start + kernel.spec.range
+
+
+def bounded_rows(
+    values: pl.DataFrame, start: pl.Series, end: pl.Series, schema: pa.Schema, emitted_at: int, kind: Kind
+) -> pa.Table:
+    """Results of windows with these values and bounds."""
+    # Columns, not queries of polars: those would take longer than all else that is done to a few rows.
     made = [
         start.alias(WINDOW_START),
-        (start + kernel.spec.range).alias(WINDOW_END),
+        end.alias(WINDOW_END),
         _constant(KIND, kind, pl.String, values.height),
         _constant(EMITTED_AT, emitted_at, pl.Int64, values.height),
     ]

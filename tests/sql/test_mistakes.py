@@ -85,7 +85,25 @@ MISTAKES = [
     ("SELECT carrier FROM trips [NOW] WHERE EXISTS (SELECT 1 FROM gates [NOW] WHERE‸)", "expected a condition"),
     ("SELECT carrier FROM trips [NOW] WHERE dest IN (SELECT ‸gat FROM gates [NOW])", "there is no column 'gat'"),
     ("SELECT count(*) AS n FROM trips [‸PARTITION BY carrier ROWS 5]", None),
-    ("SELECT count(*) AS n FROM ‸SESSION(TABLE trips, 5)", "SESSION windows are not supported yet"),
+    ("SELECT count(*) AS n FROM SESSION(TABLE trips, ‸5)", "expected DESCRIPTOR"),
+    (
+        "SELECT count(*) AS n FROM ‸SESSION(TABLE trips PARTITION BY dest, DESCRIPTOR(ts), 5 MINUTES)",
+        "PARTITION BY and GROUP BY name the same columns; leave PARTITION BY out, or add GROUP BY",
+    ),
+    (
+        "SELECT count(*) AS n FROM ‸SESSION(TABLE trips, DESCRIPTOR(ts), 5 MINUTES) GROUP BY dest, carrier",
+        "write PARTITION BY dest, carrier",
+    ),
+    ("SELECT count(*) AS n FROM trips ‸[SESSION 5 MINUTES, SLIDE 1 MINUTE]", "sessions have a gap and no other"),
+    ("SELECT count(*) AS n FROM trips ‸[SESSION 0 MINUTES]", "gap='0 minutes' must be positive"),
+    (
+        "SELECT count(*) AS n FROM trips GROUP BY ‸session_window(ts, '5 minutes', '1 minute')",
+        "write session_window(time, gap) by itself",
+    ),
+    (
+        "SELECT * FROM trips [SESSION 5 MINUTES] ‸JOIN gates [NOW] USING (carrier)",
+        "join() does not pair the rows of sess",
+    ),
     ("SELECT carrier FROM trips ‸ORDER BY carrier", "a stream has no end, so it cannot be sorted"),
     ("SELECT carrier FROM trips ‸LIMIT 5", "a stream has no end; stop the query"),
     ("SELECT count(*) AS n FROM TABLE(‸", "expected a table function, found the end"),

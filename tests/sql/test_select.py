@@ -206,13 +206,40 @@ def test_a_text_becomes_the_nodes_of_the_fluent_api(text: str, nodes: L.Logical)
             "FROM TUMBLE(TABLE trips, DESCRIPTOR(ts), INTERVAL '10' MINUTES, INTERVAL '1' MINUTE)",
             L.Window("10 minutes", "10 minutes", "1 minute", wattr="ts"),
         ),
+        ("FROM trips [SESSION 5 MINUTES]", L.Window(gap="5 minutes")),
+        (
+            "FROM trips GROUP BY dest WINDOW [SESSION = 5 MINUTES, WATTR ts, DRATIO 1%]",
+            L.Window(gap="5 minutes", wattr="ts", disorder=drop_ratio(0.01)),
+        ),
+        ("FROM trips GROUP BY session_window(ts, '5 minutes')", L.Window(gap="5 minutes", wattr="ts")),
+        (
+            "FROM SESSION(TABLE trips, DESCRIPTOR(ts), INTERVAL '5' MINUTES) GROUP BY window_start, window_end",
+            L.Window(gap="5 minutes", wattr="ts"),
+        ),
+        (
+            "FROM TABLE(SESSION(TABLE trips PARTITION BY dest, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) "
+            "GROUP BY dest, window_start, window_end",
+            L.Window(gap="5 minutes", wattr="ts"),
+        ),
     ],
 )
 def test_windows_can_be_written_in_many_ways(written: str, window: L.Window) -> None:
     node = logical(f"SELECT count(*) AS n {written}")
-    assert isinstance(node, L.Aggregate)
-    assert node.window == window
+    assert logical(to_sql(node, SCOPE)) == node
+    aggregate = node.inputs[0] if isinstance(node, L.Select) else node
+    assert isinstance(aggregate, L.Aggregate)
+    assert aggregate.window == window
     plan(f"SELECT count(*) AS n {written}")
+
+
+def test_sparks_struct_of_a_session_is_made_of_the_bounds() -> None:
+    node = logical(
+        "SELECT session_window.start AS since, session_window, count(*) AS n FROM trips "
+        "GROUP BY session_window(ts, '5 minutes'), dest"
+    )
+    assert isinstance(node, L.Select)
+    struct = "named_struct('start', window_start, 'end', window_end)"
+    assert node.columns == (("since", "window_start"), ("session_window", struct), (None, "n"))
 
 
 def test_sequences_have_plain_numbers() -> None:

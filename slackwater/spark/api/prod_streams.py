@@ -119,6 +119,9 @@ def _prod(control: Control, run: Run, asked: Asked, backend: Backend) -> Prod | 
     times = {UNTIL: asked.until, AT: asked.at}
     if any(tick is not None and control.domains[name] != top.domain for name, tick in times.items()):
         return None
+    if asked.at is not None and not top.ends_known:
+        decision("prod.refused", query=run.name, at=asked.at, error="sessions have no fixed bounds")
+        return None
     try:
         if asked.where is not None:
             check_condition(top, asked.where, backend)

@@ -209,6 +209,19 @@ class Query(NamesCounterparts):
         """
         return self._windowed(L.Window(range, None, None, rows, attribute_of(on), disorder))
 
+    def sessions(self, gap: Span, *, on: str | Column | None = None, disorder: Disorder | None = None) -> Windowed:
+        """The stream cut into sessions, which go on while rows are at most a gap apart; `agg` is next.
+
+        Grouped, each group has sessions of its own. A session of rows from `first` to `last` is
+        [first, last + gap), as in Spark's `session_window`. A late row joins the open sessions that it connects.
+
+        Args:
+            gap: how long a session goes on without a row, as in "5 minutes".
+            on: the attribute that windows go by instead of the stream's time, as in `window`.
+            disorder: a policy for this query alone, instead of the stream's.
+        """
+        return self._windowed(L.Window(wattr=attribute_of(on), disorder=disorder, gap=gap))
+
     def _windowed(self, window: L.Window) -> Windowed:
         analysis = self.session._analysis
         analysis.window(analysis.rows_of(self._logical), window)

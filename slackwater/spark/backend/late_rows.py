@@ -15,15 +15,17 @@ _OF = "__of"
 
 def late_rows(rows: DataFrame, times: LateTimes) -> DataFrame:
     """Those with late times, or without one."""
-    before, by_source = times.before, times.by_source
+    before, limits = times.before, times.by_group
     missed = [f"{TIME} IS NULL OR {TIME} < {before}L"] if before > MIN_TICK else [f"{TIME} IS NULL"]
     missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in times.within]
-    if by_source is not None and by_source.height:
-        limits = rows.sparkSession.createDataFrame(by_source.rename({SOURCE: _OF}).to_arrow())
-        inside = F.expr(f"{SOURCE} = {_OF} AND {TIME} >= {SINCE} AND {TIME} < {BEFORE}")
-        rows = rows.join(F.broadcast(limits), on=inside, how="left")
-        missed.append(f"{_OF} IS NOT NULL")
-    return rows.where(" OR ".join(missed)).drop(_OF, SINCE, BEFORE)
+    if limits is not None and limits.height:
+        of = {group.name: f"{_OF}{n}" for n, group in enumerate(times.groups)}
+        same = [f"({group.sql}) <=> {of[group.name]}" for group in times.groups]
+        inside = " AND ".join([*same, f"{TIME} >= {SINCE} AND {TIME} < {BEFORE}"])
+        stretches = rows.sparkSession.createDataFrame(limits.select(*of, SINCE, BEFORE).rename(of).to_arrow())
+        rows = rows.join(F.broadcast(stretches), on=F.expr(inside), how="left").drop(*of.values())
+        missed.append(f"{SINCE} IS NOT NULL")
+    return rows.where(" OR ".join(missed)).drop(SINCE, BEFORE)
 
 
 def rows_behind(rows: DataFrame, heartbeat: int, by_source: pl.DataFrame | None) -> DataFrame:

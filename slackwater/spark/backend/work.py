@@ -123,7 +123,8 @@ class Work(PageRows):
     def late(self, times: LateTimes) -> Page | None:
         """The late rows; to the driver if they are few enough. Runs only for pages that have some."""
         started = time.perf_counter()
-        rows = late_rows(self.compiled.passed(), times if self.many_sources else replace(times, by_source=None))
+        known = self.many_sources or all(group.sql != SOURCE for group in times.groups)
+        rows = late_rows(self.compiled.passed(), times if known else replace(times, by_group=None))
         payload = few(rows.drop(*self.rows.hidden), self.backend)
         self.backend.spent(time.perf_counter() - started)
         return of_payload(self.page.origin.part("late"), payload, self.page.at) if payload_rows(payload) else None
