@@ -43,6 +43,7 @@ FIGURES: dict[Subject, list[Figure]] = {
         Figure("stream_rows", "counter", "Rows that have come.", "rows"),
         Figure("stream_pages", "counter", "Pages that have come.", "pages"),
         Figure("stream_missing_time_rows", "counter", "Rows without a time that could be read.", "missing_time"),
+        Figure("stream_far_ahead_rows", "counter", "Rows with a time too far ahead to believe.", "far_ahead"),
         Figure("stream_lag_seconds", "gauge", "From the heartbeat to the clock.", "lag_seconds", "seconds"),
         Figure("stream_wait", "gauge", "By how much the heartbeat is behind the largest time seen.", "wait"),
     ],

@@ -53,6 +53,7 @@ from slackwater.plan.nodes import (
 )
 from slackwater.plan.session_node import SessionNode
 from slackwater.plan.steps import Columns
+from slackwater.progress.ahead import read_ahead
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.spec import WindowSpec
@@ -331,9 +332,8 @@ class QueryBuild:
         """The stream's source, made if it is not there, and the port of the query's policy."""
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
-            source = Source(
-                label, stream.disorder.tracker(stream.domain), stream.disorder.needs, self._executor.taking()
-            )
+            tracker, ahead = stream.disorder.tracker(stream.domain), read_ahead(stream.ahead, stream.domain)
+            source = Source(label, tracker, stream.disorder.needs, executor.taking(), ahead)
             executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)

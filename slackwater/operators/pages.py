@@ -8,20 +8,23 @@ of an origin, any more, what belongs to that is let go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 import pyarrow as pa
 
+from slackwater.events import decision
 from slackwater.operators.backend import Backend, Done, Folded, LateTimes, PartialsTooLarge
 from slackwater.operators.page import Location, Origin, Page
 from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Stamp, Step
+from slackwater.plan.steps import Credible, Stamp, Step
+from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.sources import Floats
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -37,6 +40,12 @@ class _Shared:
     """What the pages of one arrival share."""
 
     arrival: Arrival | None = None
+    judged: bool = False
+    """Whether the guard against times far ahead has seen the arrival."""
+    credible: Credible | None = None
+    """What takes away the times that are too far ahead, where there are some."""
+    unguarded: Arrival | None = None
+    """The arrival with these times."""
     folded: dict[tuple[object, tuple[Step, ...]], dict[PaneKernel, Folded]] = field(default_factory=dict)
     """What they came down to, for windows that share the work: by what folds them, and the steps."""
 
@@ -49,6 +58,8 @@ class Pages:
         self._backend = backend
         self._stores = None if stores is None else stores(self)
         self._shared: dict[Origin, _Shared] = {}
+        self.guards: dict[str, AheadGuard] = {}
+        """What judges times far ahead, by the label of a source."""
         self._origins = Counter[Origin]()
         self._locations = Counter[Location]()
         self._taken: list[Page] = []
@@ -76,15 +87,50 @@ class Pages:
     def arrival(self, page: Page) -> Arrival | None:
         """Arrival statistics before any filter; None until something has run."""
         shared = self._shared.get(page.origin)
-        if shared is None or shared.arrival is None:
+        if shared is None or (shared.arrival is None and shared.credible is None):
             return page.arrival
+        if shared.arrival is None:
+            return None
         stamp = next((step.at for step in page.steps if isinstance(step, Stamp)), None)
         return shared.arrival if stamp is None else shared.arrival.stamped(stamp)
 
     def known(self, page: Page) -> Page:
-        """The page with what is known of its arrival."""
-        arrival = self.arrival(page)
+        """The page with what is known of its arrival; without times that are too far ahead."""
+        arrival, shared = self.arrival(page), self._shared.get(page.origin)
+        if shared is not None and shared.credible is not None and shared.credible not in page.steps:
+            return replace(page, arrival=arrival, steps=(shared.credible, *page.steps))
         return page if arrival is page.arrival else replace(page, arrival=arrival)
+
+    def attempts(self, page: Page) -> Iterator[Page]:
+        """The page for a job, and once more where the first one shows times that are too far ahead.
+
+        That is rare; so a job need not know the limit, which changes from page to page.
+        """
+        self._judge(page)
+        yield self.known(page)
+        if self._judge(page):
+            yield self.known(page)
+
+    def _judge(self, page: Page) -> bool:
+        """Whether times of the page are too far ahead, if its arrival is known, and was not yet judged."""
+        guard, arrival = self.guards.get(page.origin.stream), self.arrival(page)
+        if guard is None or arrival is None:
+            return False
+        shared = self._shared.setdefault(page.origin, _Shared())
+        if shared.judged:
+            return False
+        shared.judged, limit = True, guard.limit(arrival, lambda: self._spread(page))
+        if limit is None:
+            guard.note(arrival)
+            return False
+        shared.credible, shared.unguarded, shared.arrival = Credible(limit), arrival, None
+        return True
+
+    def _spread(self, page: Page) -> Floats:
+        """Run: some times of the page, which stand for equal shares of its rows."""
+        done = self.backend.measure(replace(page, arrival=None, needs=page.needs | {"sketch"}))
+        assert done.arrival is not None
+        return done.arrival.spread()
 
     def rows(self, page: Page) -> int | None:
         """How many rows the page had on arrival, or has left where somebody has counted them."""
@@ -93,8 +139,17 @@ class Pages:
 
     def learn(self, page: Page, arrival: Arrival | None) -> None:
         """A job on a page has brought the statistics of its arrival along."""
-        if arrival is not None:
-            self._shared.setdefault(page.origin, _Shared()).arrival = arrival
+        if arrival is None:
+            return
+        shared = self._shared.setdefault(page.origin, _Shared())
+        if shared.unguarded is not None:
+            ahead, shared.unguarded = arrival.missing - shared.unguarded.missing, None
+            arrival = replace(arrival, ahead=ahead)
+            decision(
+                "source.far_ahead", page=page.number, rows=ahead, beyond=shared.credible and shared.credible.limit
+            )
+            self.guards[page.origin.stream].note(arrival)
+        shared.arrival = arrival
 
     def folded(
         self, page: Page, by: object, fold: Callable[[], dict[PaneKernel, Folded]]
@@ -136,9 +191,11 @@ class Pages:
 
     # --- the verbs
 
-    def did(self, page: Page, done: Done[T]) -> T:
-        """What a verb has given; what it has learnt is noted."""
-        self.learn(page, done.arrival)
+    def _run(self, page: Page, verb: Callable[[Page], Done[T]]) -> T:
+        """What a verb gives; what it has learnt is noted."""
+        for known in self.attempts(page):
+            done = verb(known)
+            self.learn(page, done.arrival)
         return done.value
 
     def fold(self, page: Page, kernel: PaneKernel) -> Folded:
@@ -148,7 +205,7 @@ class Pages:
     def fold_all(self, page: Page, kernels: Sequence[PaneKernel]) -> Mapping[PaneKernel, Folded]:
         """Run: the same for several kernels, but for those that are better folded each by itself."""
         try:
-            return self.did(page, self.backend.fold(self.known(page), kernels))
+            return self._run(page, lambda known: self.backend.fold(known, kernels))
         except PartialsTooLarge as error:
             self._learn_at_least(page, error)
             raise
@@ -159,7 +216,7 @@ class Pages:
         Raises PartialsTooLarge.
         """
         try:
-            return frame_of(self.did(page, self.backend.collect(self.known(page), kernel.row_sql())))
+            return frame_of(self._run(page, lambda known: self.backend.collect(known, kernel.row_sql())))
         except PartialsTooLarge as error:
             self._learn_at_least(page, error)
             raise
@@ -171,40 +228,40 @@ class Pages:
 
     def sample(self, page: Page, rows: int) -> pa.Table:
         """Run: at most so many of its rows, with the hidden columns."""
-        return self.did(page, self.backend.collect(self.known(page), limit=rows))
+        return self._run(page, lambda known: self.backend.collect(known, limit=rows))
 
     def payload(self, page: Page, about: int | None = None) -> MaterializedRows:
         """Run: the rows for a sink; `about` is how many to expect, if known."""
-        return self.did(page, self.backend.payload(self.known(page), about))
+        return self._run(page, lambda known: self.backend.payload(known, about))
 
     def recipe(self, page: Page) -> Recipe | None:
         """Run: the same without making the rows; None if they could not be made again."""
-        return self.did(page, self.backend.repeatable(self.known(page)))
+        return self._run(page, self.backend.repeatable)
 
     def count(self, page: Page, heartbeat: int, by_source: pl.DataFrame | None = None) -> int:
         """Run: how many rows have a time at or below a heartbeat, or below that of their own source."""
-        return self.did(page, self.backend.count(self.known(page), heartbeat, by_source))
+        return self._run(page, lambda known: self.backend.count(known, heartbeat, by_source))
 
     def late(self, page: Page, times: LateTimes) -> Page | None:
         """Run: the late rows; None if there are none."""
-        return self.did(page, self.backend.late(self.known(page), times))
+        return self._run(page, lambda known: self.backend.late(known, times))
 
     def measure(self, page: Page) -> Arrival:
         """Run, if nothing has: the arrival statistics."""
+        self._judge(page)
+        if self.arrival(page) is None:
+            self._run(page, self.backend.measure)
         arrival = self.arrival(page)
-        if arrival is None:
-            self.did(page, self.backend.measure(page))
-            arrival = self.arrival(page)
         assert arrival is not None
         return arrival
 
     def materialize(self, page: Page) -> Page:
         """Run the steps, if there are any: so the rows take only the room of what is left."""
-        return self.did(page, self.backend.materialize(self.known(page))) if page.steps else page
+        return self._run(page, self.backend.materialize) if page.steps else page
 
     def write(self, page: Page) -> Page:
         """Run, and make the rows durable."""
-        return self.did(page, self.backend.write(self.known(page)))
+        return self._run(page, self.backend.write)
 
     def merge(self, page: Page, following: Page) -> Page | None:
         """Two pages of a stream as one, of which nothing is known; None if they do not fit."""

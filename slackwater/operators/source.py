@@ -20,6 +20,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.promise import Follower, Promise
 from slackwater.operators.taking import OneByOne, Taking
+from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
@@ -42,9 +43,15 @@ class Source(Unary):
     """
 
     def __init__(
-        self, label: str, tracker: Tracker, needs: frozenset[str] = frozenset(), taking: Taking | None = None
+        self,
+        label: str,
+        tracker: Tracker,
+        needs: frozenset[str] = frozenset(),
+        taking: Taking | None = None,
+        ahead: int | None = None,
     ) -> None:
         super().__init__(label)
+        self._guard = None if ahead is None else AheadGuard(ahead)
         self._taking = taking or OneByOne()
         self._promises = {MAIN: Promise(tracker)}
         self._needs = self.asked = needs
@@ -60,7 +67,7 @@ class Source(Unary):
         """The same the other way round."""
         self._heard: list[tuple[Label, Arrival]] = []
         """What came to sources that a policy goes by, while pages of this one may wait."""
-        self._announced = self._pages = self._rows = self._missing = self._behind = 0
+        self._announced = self._pages = self._rows = self._missing = self._behind = self._far_ahead = 0
         self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen = 0, MIN_TICK
@@ -165,6 +172,8 @@ class Source(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
+        if self._guard is not None:
+            self.pages.guards[self.label] = self._guard
         for promise in self._promises.values():
             promise.idle = False
         self._say(emit)
@@ -287,7 +296,8 @@ class Source(Unary):
 
     def _count(self, page: Page, arrival: Arrival) -> None:
         self._rows += arrival.rows
-        self._missing += arrival.missing
+        self._missing += arrival.missing - arrival.ahead
+        self._far_ahead += arrival.ahead
         if not isinstance(self._promises[MAIN].tracker, LatentTracker):
             self._lateness.arrive(page.number, arrival)
         if any(p.tracker.promised_by_sender for p in self._promises.values()):
@@ -326,7 +336,8 @@ class Source(Unary):
         return State(
             {
                 "policies": policies,
-                "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
+                "counts": [self._announced, self._pages, self._rows, self._missing, self._behind, self._far_ahead],
+                "guard": None if self._guard is None else self._guard.state(),
                 "clock": [self._away, self._seen, self._quiet_since],
                 "highest": self._highest,
                 "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
@@ -348,7 +359,9 @@ class Source(Unary):
         for port, promise in self._promises.items():
             if port in self._kept:
                 promise.tracker.restore(self._kept.pop(port))
-        self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
+        self._announced, self._pages, self._rows, self._missing, self._behind, self._far_ahead = values["counts"]
+        if self._guard is not None and values["guard"] is not None:
+            self._guard.restore(values["guard"])
         self._away, self._seen, self._quiet_since = values["clock"]
         self._highest = values["highest"]
         self._to_come_back = set(values["under_way"])
@@ -359,6 +372,7 @@ class Source(Unary):
         """Nobody reads it: it need not be told of others any more."""
         for other in self._told_by.values():
             other._listeners.pop(self.label, None)
+        self.pages.guards.pop(self.label, None)
         for page in self._under_way:
             self.pages.release(page)
 
@@ -374,6 +388,7 @@ class Source(Unary):
             "rows_in": self._rows,
             "rows_out": self._rows,
             "missing_time": self._missing,
+            "far_ahead": self._far_ahead,
             "idle": own.idle,
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),

@@ -16,7 +16,7 @@ from slackwater.plan.steps import Map, ResultsAsRows, Step
 from slackwater.plan.time_columns import TimeColumns, common, through
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import Span, TimeDomain
 from slackwater.progress.time_kinds import Latent
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -43,6 +43,8 @@ class StreamNode(NeverEarly, PlanNode):
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     of: str = ""
     """The declared stream, if this node reads it by another time attribute."""
+    ahead: Span | None = None
+    """How far ahead of the clock the times of rows are believed, as written; see `read_ahead`."""
     live: bool = False
     """Whether it goes on for ever, unlike a replay: then each policy has a timeout, or needs none."""
 
@@ -67,7 +69,9 @@ class StreamNode(NeverEarly, PlanNode):
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
         return (
             f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}] "
-            f"disorder {self.disorder.describe()}" + (f" source {self.source}" if self.source else "")
+            f"disorder {self.disorder.describe()}"
+            + (f" source {self.source}" if self.source else "")
+            + (f" ahead {self.ahead}" if self.ahead is not None else "")
         )
 
     def used_columns(self, wanted: Wanted) -> set[str]:

@@ -40,6 +40,8 @@ class Step(ABC):
     """Whether fewer rows may come out; then time has to be known before or counted along."""
     keeps_rows: ClassVar[bool] = False
     """Whether a durable page is so with this step, too: it costs nothing, and gives the same at any time."""
+    sets_time: ClassVar[bool] = False
+    """Whether it changes the times of rows, so that arrival statistics are taken after it."""
     fuses: ClassVar[bool] = True
     """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
 
@@ -216,11 +218,29 @@ class Stamp(Step):
 
     kind: ClassVar[str] = "stamp"
     keeps_rows: ClassVar[bool] = True
+    sets_time: ClassVar[bool] = True
     at: int
 
     def describe(self) -> str:
         """The time."""
         return f"stamp {self.at}"
+
+
+@dataclass(frozen=True)
+class Credible(Step):
+    """Takes away the time of each row that lies beyond this one, and the punctuation that it carries.
+
+    `slackwater/progress/ahead.py` chooses the limit.
+    """
+
+    kind: ClassVar[str] = "credible"
+    keeps_rows: ClassVar[bool] = True
+    sets_time: ClassVar[bool] = True
+    limit: int
+
+    def describe(self) -> str:
+        """The limit."""
+        return f"no time beyond {self.limit}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +277,9 @@ class Map(Step):
 
 
 #: The steps that a journal can keep, by their words.
-_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable, Stamp)}
+_KINDS: dict[str, type[Step]] = {
+    kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable, Stamp, Credible)
+}
 
 
 def step_from_json(values: Mapping[str, Any]) -> Step:

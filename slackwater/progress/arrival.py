@@ -88,21 +88,23 @@ class Arrival:
     """The largest punctuation on a row of the page, in a stream that has them."""
     sources: SourceArrivals | None = None
     """The same by source, in a stream that has a source column."""
+    ahead: int = 0
+    """Rows whose time was too far ahead to be believed; they are among the missing ones."""
 
     def saved(self) -> list[Any]:
         """As JSON values."""
         sketch = None if self.sketch is None else base64.b64encode(self.sketch).decode()
         by = None if self.sources is None else self.sources.saved()
         plain = [self.rows, self.missing, self.lowest, self.highest, self.at, self.total]
-        return [*plain, sketch, self.punctuation, by]
+        return [*plain, sketch, self.punctuation, by, self.ahead]
 
     @staticmethod
     def load(saved: list[Any]) -> Arrival:
         """From what `saved` gave."""
-        rows, missing, lowest, highest, at, total, sketch, punctuation, by = saved
+        rows, missing, lowest, highest, at, total, sketch, punctuation, by, ahead = saved
         read = None if sketch is None else base64.b64decode(sketch)
         sources = None if by is None else SourceArrivals.load(by)
-        return Arrival(rows, missing, lowest, highest, at, total, read, punctuation, sources)
+        return Arrival(rows, missing, lowest, highest, at, total, read, punctuation, sources, ahead)
 
     def stamped(self, at: int) -> Arrival:
         """The same rows, each that has a time with this one; the sketch of their times is left out."""
@@ -111,6 +113,14 @@ class Arrival:
             by = replace(by, lowest=np.full_like(by.lowest, at), highest=np.full_like(by.highest, at))
         total = None if self.total is None else at * self.timed
         return replace(self, lowest=stamp, highest=stamp, total=total, sketch=None, sources=by)
+
+    def spread(self) -> NDArray[np.float64]:
+        """Up to 100 increasing times, for equal shares of the rows each; without a sketch, the largest alone."""
+        if self.sketch is None:
+            return np.full(1, float(self.highest or 0))
+        entries = min(self.timed, 100)
+        ranks = (np.arange(entries) + 0.5) / entries
+        return np.asarray(kll_doubles_sketch.deserialize(self.sketch).get_quantiles(ranks), dtype=np.float64)
 
     @property
     def timed(self) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import numpy as np
-from datasketches import kll_doubles_sketch
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.restorable import Restorable
@@ -157,16 +156,7 @@ class CredibleTime(Restorable):
         """
         if arrival.highest is None:
             return False
-        sketch = arrival.sketch
-
-        def times() -> Floats:
-            if sketch is None:
-                return np.full(1, float(arrival.highest or 0))
-            entries = min(arrival.timed, 100)
-            ranks = (np.arange(entries) + 0.5) / entries
-            return np.asarray(kll_doubles_sketch.deserialize(sketch).get_quantiles(ranks), dtype=np.float64)
-
-        return self.pass_page(arrival.highest, arrival.timed, times, at)
+        return self.pass_page(arrival.highest, arrival.timed, arrival.spread, at)
 
     def _begin(self, highest: int, rows: int, times: Callable[[], Floats] | None, at: int | None) -> None:
         """At the start a page of some rows is its own measure; a first time that nothing reaches is dropped."""

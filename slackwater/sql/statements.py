@@ -97,6 +97,8 @@ class CreateStream(CreateTable):
     """The column of arrival, for a replay."""
     page: str | None = None
     trigger: str | None = None
+    ahead: str | None = None
+    """How far ahead of the clock rows may be."""
     prods: bool = False
 
     @property

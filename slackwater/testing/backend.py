@@ -21,7 +21,7 @@ from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import JoinTable, Map, Select, Stamp, Step, Where
+from slackwater.plan.steps import Credible, JoinTable, Map, Select, Stamp, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
@@ -115,6 +115,12 @@ class ArrowBackend:
         at = pl.lit(step.at, pl.Int64)
         return frame.with_columns(pl.when(pl.col(TIME).is_not_null()).then(at).alias(TIME))
 
+    def credible(self, frame: pl.DataFrame, step: Credible) -> pl.DataFrame:
+        """No time, and no punctuation, for rows beyond the limit."""
+        believed = pl.col(TIME).is_null() | (pl.col(TIME) <= step.limit)
+        hidden = [c for c in (TIME, PUNCTUATION) if c in frame.columns]
+        return frame.with_columns(pl.when(believed).then(pl.col(c)).alias(c) for c in hidden)
+
     def join(self, frame: pl.DataFrame, step: JoinTable) -> pl.DataFrame:
         """The pairs with the rows of a table; every pair is tried."""
         return with_stored(frame, self._tables[step.table], step)
@@ -138,7 +144,7 @@ class ArrowBackend:
 
     def _arrived(self, page: Page) -> pl.DataFrame:
         """The rows before any filter."""
-        return self.frame(replace(page, steps=tuple(step for step in page.steps if isinstance(step, Stamp))))
+        return self.frame(replace(page, steps=tuple(step for step in page.steps if step.sets_time)))
 
     # --- the verbs
 
@@ -257,6 +263,7 @@ _STEPS: dict[type[Step], Callable[..., pl.DataFrame]] = {
     Where: ArrowBackend.where,
     Select: ArrowBackend.select,
     Stamp: ArrowBackend.stamp,
+    Credible: ArrowBackend.credible,
     JoinTable: ArrowBackend.join,
     Map: ArrowBackend.map,
 }

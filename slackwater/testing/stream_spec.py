@@ -15,7 +15,7 @@ from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import Span, TimeDomain
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import Scope
@@ -37,6 +37,9 @@ class StreamSpec:
     live: bool = False
     """Whether it goes on for ever, as a streaming DataFrame does: then its policy has the default timeout."""
 
+    ahead: Span | None = None
+    """How far ahead of the clock rows are believed; one day if left out, where time is a timestamp."""
+
     @property
     def time_column(self) -> str:
         """The column of the time."""
@@ -54,7 +57,9 @@ class StreamSpec:
         disorder = with_default_timeout(self.disorder) if self.live else self.disorder
         punctuation, time = getattr(disorder, "column", None), self.time_column
         node = StreamNode(
-            name, columns, time, time, domain, disorder, self.source, punctuation, relation.schema, live=self.live
+            *(name, columns, time, time, domain, disorder, self.source, punctuation, relation.schema),
+            ahead=self.ahead,
+            live=self.live,
         )
         return node, relation
 

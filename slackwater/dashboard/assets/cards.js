@@ -215,6 +215,7 @@ export class StreamCard {
       ["rows", "rows", stream.rows, number(stream.rows)],
       ["pages", "pages", stream.pages, number(stream.pages)],
       ["missing_time", "without a time", stream.missing_time, number(stream.missing_time)],
+      ["far_ahead", "time far ahead", stream.far_ahead, number(stream.far_ahead)],
       ...["p50", "p99", "max"].filter((name) => name in stream.lateness)
         .map((name) => [`lateness.${name}`, `late, ${name}`, stream.lateness[name], text(stream.lateness[name])]),
     ]);

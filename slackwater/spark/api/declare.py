@@ -9,10 +9,11 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import StreamNode
+from slackwater.progress.ahead import read_ahead
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import Span, TimeDomain
 from slackwater.progress.time_kinds import UNSTAMPED, Internal, Latent, is_stamped
 from slackwater.spark.backend.relation import FrameRelation, columns_of, time_in_ticks
 
@@ -62,13 +63,15 @@ def stream_node(
     source: str | None,
     disorder: Disorder | None,
     what: str = "time",
+    ahead: Span | None = None,
 ) -> StreamNode:
     """The node of a stream, or an error that says what to write."""
     if isinstance(time, (Internal, Latent)):
-        if disorder is not None:
+        given = "disorder=" if disorder is not None else "ahead=" if ahead is not None else None
+        if given is not None:
             raise QueryError(
                 f"stream {name!r}: time=sw.{time.describe()} stamps rows as they come, so none is out of order; "
-                "leave out disorder="
+                f"leave out {given}"
             )
         disorder = time
     elif disorder is not None and is_stamped(disorder):
@@ -114,9 +117,11 @@ def stream_node(
         source,
         punctuation,
         rows.schema(),
+        ahead=ahead,
         live=df.isStreaming,
     )
     check_policy(node)
+    read_ahead(ahead, domain)
     return node
 
 

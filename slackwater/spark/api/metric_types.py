@@ -69,6 +69,8 @@ class StreamMetrics(TypedDict, total=False):
     """Rows that have come."""
     missing_time: int
     """Rows whose time is null or cannot be read."""
+    far_ahead: int
+    """Rows whose time was too far ahead to be believed; see `ahead=` of `Session.stream`."""
     idle: bool
     """Whether nothing has come for as long as the timeout: unions and joins do not wait for the stream."""
     ungrammatical_rows: int

@@ -27,7 +27,7 @@ _OF_ENGINE = frozenset(EngineFigures.__annotations__)
 _SHOWN = frozenset(ShownFigures.__annotations__)
 _COMMIT = Act.COMMIT.value
 #: What has come by a stream.
-_COUNTS = ("pages", "rows", "missing_time", "ungrammatical_rows", "idle")
+_COUNTS = ("pages", "rows", "missing_time", "far_ahead", "ungrammatical_rows", "idle")
 #: Figures that speak of the rows of the stream.
 _LATE = frozenset(("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window", "losses"))
 

@@ -152,6 +152,7 @@ class Session(SpeaksSql, NamesCounterparts):
         page: str = "10 seconds",
         trigger: str | None = None,
         role: str | None = None,
+        ahead: str | None = None,
     ) -> Stream:
         """A declared stream, on which queries are written.
 
@@ -169,6 +170,10 @@ class Session(SpeaksSql, NamesCounterparts):
             arrival: of a replay: the column that says when each row came.
             page: of a replay: how much arrival time comes at once, as a micro-batch.
             trigger: of a live stream: how often it is read, as in "5 seconds".
+            ahead: how far ahead of the clock the time of a row is believed, as in "5 minutes"; "never" to believe
+                all. One day if left out. A row beyond that makes nobody late: it counts as one without a time, in
+                `far_ahead` of the metrics, and goes where `late=` says. Where the stream itself is ahead of the
+                clock, its recent rows stand for the clock.
             role: with "prods" each row asks for early answers (S5 section 3.2) of the windows that end by the
                 column `until`, or by the row's time if there is no such column. Where `until` is null, it asks for
                 all open windows. If there is a column `at` (other than the time or arrival column), it asks for
@@ -181,13 +186,13 @@ class Session(SpeaksSql, NamesCounterparts):
         clock: str | Internal | Latent = unwrapped("time", time)
         source, arrival = unwrapped("source", source), unwrapped("arrival", arrival)
         rows = moved_to(self._running.pages.spark, df)
-        if check_role(name, role, {"disorder": disorder, "source": source}):
+        if check_role(name, role, {"disorder": disorder, "source": source, "ahead": ahead}):
             control = read_control(name, rows, clock, arrival)
             declared = Declared(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
             self._catalogue.declare(declared)
             self._running.control(control, declared)
         else:
-            node = stream_node(name, rows, clock, source, disorder)
+            node = stream_node(name, rows, clock, source, disorder, ahead=ahead)
             self._catalogue.check_behind(node, not df.isStreaming)
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Which clause a message is about, by its first word.
 _CLAUSES = {"time": "TIME", "source": "SOURCE", "arrival": "REPLAY", "page": "REPLAY", "where": "WHERE"}
-_CLAUSES |= {"punctuated": "DISORDER", "punctuated(": "DISORDER"}
+_CLAUSES |= {"punctuated": "DISORDER", "punctuated(": "DISORDER", "ahead": "AHEAD"}
 
 
 def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stream:
@@ -40,6 +40,7 @@ def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stre
             arrival=stream.arrival,
             page=stream.page or "10 seconds",
             trigger=stream.trigger,
+            ahead=stream.ahead,
             role="prods" if stream.prods else None,
         )
     except QueryError as error:

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.columns import TIME
+from slackwater.columns import PUNCTUATION, TIME
 from slackwater.plan.function import checked
-from slackwater.plan.steps import JoinTable, Map, Select, Stamp, Step, Where
+from slackwater.plan.steps import Credible, JoinTable, Map, Select, Stamp, Step, Where
 from slackwater.spark.storage.types import spark_schema
 
 #: Hidden column that says whether the filters so far have let a row pass.
@@ -93,6 +93,12 @@ class Compiler:
         """Another time."""
         return Compiled(before.frame.withColumn(TIME, F.expr(stamp_sql(step.at))), before.marked)
 
+    def credible(self, before: Compiled, step: Credible) -> Compiled:
+        """No time, and no punctuation, for rows beyond the limit."""
+        believed = f"{TIME} IS NULL OR {TIME} <= {_not_in_code(step.limit)}"
+        hidden = {c: F.expr(f"CASE WHEN {believed} THEN {c} END") for c in (TIME, PUNCTUATION) if c in self.hidden}
+        return Compiled(before.frame.withColumns(hidden), before.marked)
+
     def join(self, before: Compiled, step: JoinTable) -> Compiled:
         """Rows without a partner go, so the arrival must be known before."""
         assert not self.mark, "the arrival of a page is measured before it is joined with a table"
@@ -106,17 +112,23 @@ _STEPS: dict[type[Step], Callable[..., Compiled]] = {
     Where: Compiler.where,
     Select: Compiler.select,
     Stamp: Compiler.stamp,
+    Credible: Compiler.credible,
     JoinTable: Compiler.join,
 }
 
 
 def stamp_sql(at: int) -> str:
-    """A time that is the same for all rows that have one, in Spark SQL, as no part of Spark's generated code (D2).
+    """A time that is the same for all rows that have one, in Spark SQL."""
+    return f"CASE WHEN {TIME} IS NOT NULL THEN {_not_in_code(at)} END"
 
-    A number would be written into the code, which Spark then compiles for each page. Of an array the code has only
-    a reference, as long as the place in it is not known before the job runs.
+
+def _not_in_code(number: int) -> str:
+    """A number in Spark SQL that is no part of Spark's generated code (D2).
+
+    A plain number would be written into the code, which Spark then compiles for each page. Of an array the code has
+    only a reference, as long as the place in it is not known before the job runs.
     """
-    return f"CASE WHEN {TIME} IS NOT NULL THEN get(array({at}L), spark_partition_id() * 0) END"
+    return f"get(array({number}L), spark_partition_id() * 0)"
 
 
 def _guarded(sql: str, marked: bool) -> str:

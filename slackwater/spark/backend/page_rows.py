@@ -17,7 +17,7 @@ from slackwater.errors import RowsGoneError
 from slackwater.events import decision
 from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.page import Page
-from slackwater.plan.steps import Stamp, Step
+from slackwater.plan.steps import Step
 from slackwater.progress.arrival import merged_sketch
 from slackwater.spark.backend.compile import Compiled, Compiler
 from slackwater.spark.backend.layout import TaskLayout
@@ -88,7 +88,7 @@ class PageRows:
     @property
     def source(self) -> DataFrame:
         """The rows before any filter, with their time."""
-        return self._compiled(tuple(step for step in self.steps if isinstance(step, Stamp))).frame
+        return self._compiled(tuple(step for step in self.steps if step.sets_time)).frame
 
     @property
     def files(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
@@ -19,10 +18,13 @@ class SparkPages(Pages):
         self.spark = spark
         super().__init__(spark, None if stores is None else lambda pages: stores(self))
 
-    @contextmanager
-    def at_work(self, page: Page) -> Iterator[Work]:
-        """What runs on a page; what it learns of the arrival is noted at the end."""
-        work = self.spark.work(self.known(page))
-        yield work
-        if work.arrival is not work.page.arrival:
-            self.learn(page, work.arrival)
+    def works(self, page: Page) -> Iterator[Work]:
+        """What runs on a page, mostly one; a second one is to do the same again (`Pages.attempts`).
+
+        What each learns of the arrival is noted at its end.
+        """
+        for known in self.attempts(page):
+            work = self.spark.work(known)
+            yield work
+            if work.arrival is not known.arrival:
+                self.learn(page, work.arrival)

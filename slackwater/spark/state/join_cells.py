@@ -44,8 +44,9 @@ class JoinCells(TwoSides):
         cells = self._sides[side]
         self._came += 1
         came = [F.lit(self._came).cast("bigint").alias(CAME), F.lit(after).cast("bigint").alias(PAST)]
-        with self._pages.at_work(page) as work, work.rows_with_time() as frame:
-            files = self._added[side] = cells.write(self._kept(side, frame).select("*", *came))
+        for work in self._pages.works(page):
+            with work.rows_with_time() as frame:
+                files = self._added[side] = cells.write(self._kept(side, frame).select("*", *came))
         return cells.rows_until(files, after)
 
     def pairs(self, side: int, at: int) -> Page | None:

@@ -45,9 +45,10 @@ class OrderedCells(TwoSides):
         """One job writes the page's rows; another one only where some of them are late."""
         cells = self._sides[side]
         self._came += 1
-        with self._pages.at_work(page) as work, work.rows_with_time() as frame:
-            place = [F.lit(self._came).alias(_PAGE), F.monotonically_increasing_id().alias(PLACE)]
-            files = cells.write(frame.select(*self._made.visible(side), TIME, *place))
+        for work in self._pages.works(page):
+            with work.rows_with_time() as frame:
+                place = [F.lit(self._came).alias(_PAGE), F.monotonically_increasing_id().alias(PLACE)]
+                files = cells.write(frame.select(*self._made.visible(side), TIME, *place))
         files, late = cells.without_late(files, after)
         cells.add(files)
         return late

@@ -40,9 +40,10 @@ class SortedCells:
     def add(self, page: Page, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
         self._came += 1
-        with self._pages.at_work(page) as work, work.rows_with_time() as frame:
-            place = [F.lit(self._came).alias(PAGE), F.monotonically_increasing_id().alias(PLACE)]
-            files = self._cells.write(frame.select(*self._visible, TIME, *place))
+        for work in self._pages.works(page):
+            with work.rows_with_time() as frame:
+                place = [F.lit(self._came).alias(PAGE), F.monotonically_increasing_id().alias(PLACE)]
+                files = self._cells.write(frame.select(*self._visible, TIME, *place))
         files, late = self._cells.without_late(files, after)
         self._cells.add(files)
         return late

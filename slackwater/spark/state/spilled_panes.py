@@ -65,8 +65,8 @@ class SpilledPanes:
 
     def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
         """One Spark job writes the page's partials; their rows are counted from the files."""
-        _, place = self._files.new_piece()
-        with self._pages.at_work(page) as work:
+        for work in self._pages.works(page):
+            _, place = self._files.new_piece()
             work.spill(self._kernel, place)
         return self._add(self._files.written(place))
 

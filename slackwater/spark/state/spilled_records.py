@@ -72,7 +72,7 @@ class SpilledRecords:
 
     def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
         """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
-        with self._pages.at_work(page) as work:
+        for work in self._pages.works(page):
             width, (piece, place) = self._fit(work), self._files.new_piece()
             self._rows_schema = work.spill_rows(self._kernel, width, place)
         cells = self._add(self._files.written(place), piece, width)
