@@ -29,8 +29,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
-from slackwater.operators.source import needs_at
-from slackwater.operators.taking import OneByOne, Taking, Together
+from slackwater.operators.taking import OneByOne, Taking, Together, needs_at
 from slackwater.progress.clock import Clock
 from slackwater.scheduling.strategy import Act
 

@@ -19,7 +19,7 @@ from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wante
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.promise import Follower, Promise
-from slackwater.operators.taking import OneByOne, Taking
+from slackwater.operators.taking import OneByOne, Taking, needs_at
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
@@ -30,9 +30,6 @@ from slackwater.progress.restorable import parted
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
 from slackwater.progress.window_losses import WindowLosses
-
-#: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
-SKETCH_EVERY = 16
 
 
 class Source(Unary):
@@ -51,7 +48,7 @@ class Source(Unary):
         ahead: int | None = None,
     ) -> None:
         super().__init__(label)
-        self._guard = None if ahead is None else AheadGuard(ahead)
+        self._guard = AheadGuard(ahead)
         self._taking = taking or OneByOne()
         self._promises = {MAIN: Promise(tracker)}
         self._needs = self.asked = needs
@@ -67,7 +64,7 @@ class Source(Unary):
         """The same the other way round."""
         self._heard: list[tuple[Label, Arrival]] = []
         """What came to sources that a policy goes by, while pages of this one may wait."""
-        self._announced = self._pages = self._rows = self._missing = self._behind = self._far_ahead = 0
+        self._announced = self._pages = self._rows = self._missing = self._behind = 0
         self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen = 0, MIN_TICK
@@ -154,6 +151,7 @@ class Source(Unary):
     def _send(self, page: Page) -> None:
         """A page is under way until it has been worked on."""
         self.pages.hold(page)
+        self.pages.guards[self.label] = self._guard
         self._under_way.append(page)
 
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
@@ -172,8 +170,6 @@ class Source(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
-        if self._guard is not None:
-            self.pages.guards[self.label] = self._guard
         for promise in self._promises.values():
             promise.idle = False
         self._say(emit)
@@ -297,7 +293,6 @@ class Source(Unary):
     def _count(self, page: Page, arrival: Arrival) -> None:
         self._rows += arrival.rows
         self._missing += arrival.missing - arrival.ahead
-        self._far_ahead += arrival.ahead
         if not isinstance(self._promises[MAIN].tracker, LatentTracker):
             self._lateness.arrive(page.number, arrival)
         if any(p.tracker.promised_by_sender for p in self._promises.values()):
@@ -336,8 +331,8 @@ class Source(Unary):
         return State(
             {
                 "policies": policies,
-                "counts": [self._announced, self._pages, self._rows, self._missing, self._behind, self._far_ahead],
-                "guard": None if self._guard is None else self._guard.state(),
+                "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
+                "guard": self._guard.state(),
                 "clock": [self._away, self._seen, self._quiet_since],
                 "highest": self._highest,
                 "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
@@ -359,9 +354,8 @@ class Source(Unary):
         for port, promise in self._promises.items():
             if port in self._kept:
                 promise.tracker.restore(self._kept.pop(port))
-        self._announced, self._pages, self._rows, self._missing, self._behind, self._far_ahead = values["counts"]
-        if self._guard is not None and values["guard"] is not None:
-            self._guard.restore(values["guard"])
+        self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
+        self._guard.restore(values["guard"])
         self._away, self._seen, self._quiet_since = values["clock"]
         self._highest = values["highest"]
         self._to_come_back = set(values["under_way"])
@@ -388,7 +382,7 @@ class Source(Unary):
             "rows_in": self._rows,
             "rows_out": self._rows,
             "missing_time": self._missing,
-            "far_ahead": self._far_ahead,
+            "far_ahead": self._guard.rows,
             "idle": own.idle,
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),
@@ -400,8 +394,3 @@ class Source(Unary):
         if own.tracker.promised_by_sender:
             figures["ungrammatical_rows"] = self._behind
         return figures
-
-
-def needs_at(asked: frozenset[str], place: int) -> frozenset[str]:
-    """What is asked of the page at this place of a stream: for people, a glance at the times now and then."""
-    return asked | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in asked else asked

@@ -18,6 +18,14 @@ from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 
+#: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
+SKETCH_EVERY = 16
+
+
+def needs_at(asked: frozenset[str], place: int) -> frozenset[str]:
+    """What is asked of the page at this place of a stream: for people, a glance at the times now and then."""
+    return asked | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in asked else asked
+
 
 class Taking(Protocol):
     """Takes pages from the inbox of a source."""

@@ -5,7 +5,7 @@ The guard stands before every disorder policy: a row beyond its limit counts as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.sources import Floats
-from slackwater.progress.time import MIN_TICK, Span, TimeDomain
+from slackwater.progress.time import LONGEST_SPAN, MIN_TICK, Span, TimeDomain
 
 #: How far ahead rows may be where the user does not say. Clocks in a wrong time zone are within 14 hours; a corrupt
 #: time is mostly years away.
 DEFAULT_AHEAD = "1 day"
-#: Rows: the bulk of a stream is that of its newest pages with at least so many rows. With fewer than three the half
-#: of them may be a single corrupt row; with hundreds the bulk of a stream of small pages is old.
+#: Rows: a page with fewer does not say by itself where the bulk of its stream is; its last pages do so, too. A page
+#: with more has it in its own median.
 RECENT = 20
 #: Of a stream that lies wholly in the future, times are believed up to this many times the distance between its
 #: 5 % quantile and its median beyond the median. Even times reach 1.1 times as far; the rest is for gaps.
@@ -62,10 +62,13 @@ class AheadGuard(Restorable):
     >>> AheadGuard(60).limit(page, lambda: np.array([8_990.0, 8_995.0, 9_000.0]))      # all of it is in the future
     """
 
-    STATE = ("_recent",)
+    STATE = ("rows", "_recent")
 
-    def __init__(self, ahead: int) -> None:
-        self._ahead = ahead
+    def __init__(self, ahead: int | None) -> None:
+        """`ahead` in ticks; None believes all."""
+        self._ahead = LONGEST_SPAN if ahead is None else ahead
+        self.rows = 0
+        """Rows that were not believed."""
         self._recent: list[list[int]] = []
         """Smallest time, largest time and rows of the newest pages."""
 
@@ -74,13 +77,16 @@ class AheadGuard(Restorable):
 
         `times` gives, if asked, increasing times that stand for equal shares of the page's rows.
         """
-        if arrival.highest is None or arrival.highest <= max(arrival.at, self._middle()) + self._ahead:
+        if self._ahead == LONGEST_SPAN or arrival.highest is None:
+            return None
+        if arrival.highest <= max(arrival.at, self._middle()) + self._ahead:
             return None
         limit = self._measured(times(), arrival)
         return limit if arrival.highest > limit else None
 
     def note(self, arrival: Arrival) -> None:
         """Take a page, without the rows that are not believed."""
+        self.rows += arrival.ahead
         if arrival.lowest is None or arrival.highest is None:
             return
         self._recent.append([arrival.lowest, arrival.highest, arrival.timed])
@@ -98,19 +104,27 @@ class AheadGuard(Restorable):
         return MIN_TICK
 
     def _measured(self, times: Floats, arrival: Arrival) -> int:
-        """The limit by the recent rows and those of the page."""
-        values, weights = list(times), [arrival.timed / len(times)] * len(times)
+        """The limit, by the recent rows and those of the page."""
+        values, weights = [*times], [arrival.timed / len(times)] * len(times)
         if arrival.timed < RECENT:
             for low, high, rows in self._recent:
-                values += [low + (high - low) * share for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+                values += np.linspace(low, high, 5).tolist()
                 weights += [rows / 5] * 5
-        order = np.argsort(values)
-        sorted_values, upto = np.array(values)[order], np.cumsum(np.array(weights)[order])
-        # Of an even number of rows the upper one is the median: of two, the second may well be right.
-        early, middle = (
-            int(sorted_values[min(np.searchsorted(upto, q * upto[-1], side="right"), len(upto) - 1)])
-            for q in (0.05, 0.5)
-        )
+        middle = max(arrival.at, _quantile(values, weights, 0.5))
         if middle <= arrival.at + self._ahead:
-            return max(arrival.at, middle) + self._ahead
+            return middle + self._ahead
+        # The stream is in the future, and only its page says how far. Few rows cannot: all of them are believed.
+        early, middle = (_quantile(times, np.ones(len(times)), share) for share in (0.05, 0.5))
         return middle + max(self._ahead, int(SPREAD * (middle - early)))
+
+
+def _quantile(values: Sequence[float] | Floats, weights: Sequence[float] | Floats, share: float) -> int:
+    """The value that this share of the weight lies below; the median of two is the second.
+
+    >>> _quantile([9.0, 5.0], [1.0, 1.0], 0.5)
+    9
+    """
+    order = np.argsort(values)
+    upto = np.cumsum(np.asarray(weights)[order])
+    place = int(np.searchsorted(upto, share * upto[-1], side="right"))
+    return int(np.asarray(values)[order][min(place, len(upto) - 1)])

@@ -27,4 +27,4 @@ class ArrowPages(Pages):
     def timed(self, page: Page) -> pl.DataFrame:
         """Those that have a time."""
         self.measure(page)
-        return self.here.timed(page)
+        return self.here.timed(self.known(page))

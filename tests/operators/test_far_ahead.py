@@ -239,9 +239,7 @@ def test_rows_near_the_clock_are_always_believed_and_a_minority_far_ahead_never(
 @given(
     st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=30), min_size=1, max_size=20), st.integers(1, 100)
 )
-def test_a_steady_stream_in_the_future_is_believed_whatever_its_pages_are(
-    pages: list[list[int]], step: int
-) -> None:
+def test_a_steady_stream_in_the_future_is_believed(pages: list[list[int]], step: int) -> None:
     guard = AheadGuard(50)
     for number, times in enumerate(pages):
         page = arrival([10**12 + number * step + t for t in times], at=number)
