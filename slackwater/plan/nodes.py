@@ -67,12 +67,10 @@ class StreamNode(NeverEarly, PlanNode):
     def describe(self) -> str:
         """Its columns, time, policy and source."""
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
-        return (
-            f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}] "
-            f"disorder {self.disorder.describe()}"
-            + (f" source {self.source}" if self.source else "")
-            + (f" ahead {self.ahead}" if self.ahead is not None else "")
-        )
+        options = (("source", self.source), ("ahead", self.ahead))
+        said = "".join(f" {name} {value}" for name, value in options if value)
+        time = f"time {self.written_time} [{self.domain.value}]"
+        return f"stream {self.name} ({columns}) {time} disorder {self.disorder.describe()}{said}"
 
     def used_columns(self, wanted: Wanted) -> set[str]:
         """The columns to read: what is wanted, and what gives the time, the source and punctuations."""
