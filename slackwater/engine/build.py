@@ -39,10 +39,10 @@ from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.columns import columns_of_joins, narrowed
 from slackwater.plan.join_node import JoinNode
+from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
-    MapNode,
     RollingNode,
     StampNode,
     StepNode,

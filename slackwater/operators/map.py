@@ -17,7 +17,7 @@ from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.sidelined_pages import SidelinedPages
-from slackwater.plan.nodes import MapNode
+from slackwater.plan.map_node import MapNode
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.windows.prodded_windows import ProddedWindows

@@ -127,6 +127,11 @@ def read_prod(plan: PlanNode, asked: ProdRequest, backend: Backend) -> Prod:
     until, where, at = asked.until, asked.where, asked.at
     top = prodded_window(plan, "prod()")
     if where is not None:
+        if plan.compares_rows:
+            raise QueryError(
+                f"prod(where={where!r}): this query compares the groups of a window with one another, so it "
+                "needs all of them; leave where= out"
+            )
         check_condition(top, where, backend)
     if at is not None:
         if until is not None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate
 from slackwater.aggregates.first_last import from_one_row
+from slackwater.aggregates.over import has_over, taken_out
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.types import is_value, spoken
 from slackwater.columns import unquoted
@@ -24,16 +25,17 @@ from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart
 from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
 from slackwater.plan.join import joined, joined_stored
+from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
-from slackwater.plan.nodes import AggregateNode, MapNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
+from slackwater.plan.nodes import AggregateNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
-from slackwater.plan.select_results import results_select
 from slackwater.plan.session_node import SessionNode
 from slackwater.plan.sources import source_group
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
+from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
 from slackwater.progress.policies import best_effort
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
@@ -95,6 +97,8 @@ class Analysis:
 
     def _where(self, query: L.Where, as_rows: bool) -> Analysed:
         below = self.of(query.inputs[0], as_rows)
+        if has_over(query.condition):
+            return qualified(below, query.condition)
         where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
         return Analysed(where, below.relation.where(query.condition))
 
@@ -104,11 +108,14 @@ class Analysis:
         if not pairs:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
         _check_names([name for name, _ in pairs], "select")
-        for pair in pairs:
-            check_of_one_row(*pair, "select")
-        if below.node.answers():
-            return Analysed(*results_select(below.node, below.relation, pairs))
-        return below.projected(pairs, "select")
+        for name, sql in pairs:
+            check_of_one_row(name, taken_out(sql, "x")[0], "select")
+        if any(has_over(sql) for _, sql in pairs):
+            return with_over(below, pairs, "select")
+        return projection(below, pairs, "select")
+
+    def _sort(self, query: L.Sort, as_rows: bool) -> Analysed:
+        return sorted_results(self.of(query.inputs[0], as_rows), query)
 
     def _map(self, query: L.Map, as_rows: bool) -> Analysed:
         below = self.of(query.inputs[0], as_rows)
@@ -239,10 +246,9 @@ class Analysis:
                 _try(relation, plan, name, written, expressions[name])
         names = [g.name for g in groups] + [name for name, _ in query.aggregates]
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
-        if node.answers():
-            return Analysed(*results_select(node, relation, pairs, "agg"))
-        pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
-        return Analysed(node, relation).projected(pairs, "agg")
+        if not node.answers():
+            pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
+        return projection(Analysed(node, relation), pairs, "agg")
 
     def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
         """The same rows over streams whose time is another attribute (S4's WATTR), with a heartbeat of its own."""
@@ -288,6 +294,7 @@ _ANALYSERS: dict[type[Any], Analyser] = {
     L.Scan: Analysis._scan,
     L.Where: Analysis._where,
     L.Select: Analysis._select,
+    L.Sort: Analysis._sort,
     L.Map: Analysis._map,
     L.Union: Analysis._union,
     L.Join: Analysis._join,

@@ -6,7 +6,7 @@ They hold the user's words. `analyse` checks them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,6 +32,10 @@ class Logical:
     def written_names(self) -> list[str] | None:
         """The names that the user has given the columns, in small letters; None for a star or a function."""
         return None
+
+    def limited(self, limit: int) -> Sort:
+        """The first results of each window, by their columns or by the order that they are in."""
+        return Sort((self,), (), limit)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,25 @@ class Select(Logical):
         """Those of the columns."""
         names = _names(self.columns)
         return None if "*" in names else names
+
+
+@dataclass(frozen=True)
+class Sort(Logical):
+    """The results of each window in order, or the first of them; see `Query.order_by`."""
+
+    inputs: tuple[Logical, ...]
+    order: tuple[str, ...]
+    """Spark SQL each, perhaps with ASC, DESC, NULLS FIRST or NULLS LAST."""
+    limit: int | None = None
+    """How many results of each window are kept."""
+
+    def limited(self, limit: int) -> Sort:
+        """The first in this order."""
+        return replace(self, limit=limit) if self.limit is None else super().limited(limit)
+
+    def written_names(self) -> list[str] | None:
+        """Those of the results."""
+        return self.inputs[0].written_names()
 
 
 @dataclass(frozen=True, eq=False)

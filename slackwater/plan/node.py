@@ -111,6 +111,11 @@ class PlanNode(ABC):
         return any(below.gives_pairs for below in self.inputs)
 
     @property
+    def compares_rows(self) -> bool:
+        """Whether the results of the topmost window are compared with one another."""
+        return any(below.compares_rows for below in self.inputs)
+
+    @property
     def looks_ahead(self) -> bool:
         """Whether its rows up to some time may depend on later rows of its inputs."""
         return False
@@ -135,6 +140,13 @@ class PlanNode(ABC):
     def group_names(self, names: list[str]) -> list[str]:
         """The names of group columns in its rows, given those in its input."""
         return names
+
+    def whole_windows(self) -> PlanNode | None:
+        """The same node, with all results of a window in one page; None where that cannot be.
+
+        Then a window closes for all groups at once, though they may contain the source (D4).
+        """
+        return None
 
     @property
     def reach(self) -> int:

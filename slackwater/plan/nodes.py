@@ -9,10 +9,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from slackwater.errors import QueryError
 from slackwater.plan.identifiers import Wanted, bare, named_columns, used_columns
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, check_domains
-from slackwater.plan.steps import Map, ResultsAsRows, Step
+from slackwater.plan.steps import ResultsAsRows, Step
 from slackwater.plan.time_columns import TimeColumns, common, through
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
@@ -166,50 +165,20 @@ class StepNode(TimeOfInput, PlanNode):
         """Those before it, if they are still answers."""
         return self.inputs[0].answers() if self.step.keeps_answers else []
 
+    def whole_windows(self) -> PlanNode | None:
+        """As the node before it."""
+        below = self.inputs[0].whole_windows()
+        step = replace(self.step, source=None) if isinstance(self.step, ResultsAsRows) else self.step
+        return None if below is None else replace(self, inputs=(below,), step=step)
+
     def group_names(self, names: list[str]) -> list[str]:
         """As the step says."""
         return self.step.group_names(names)
 
-    def lifetime(self, missing: Callable[[], Exception]) -> int:
-        """That of the rows before it."""
-        return self.inputs[0].lifetime(missing)
-
-
-@dataclass(frozen=True, eq=False)
-class MapNode(TimeOfInput, NeverEarly, PlanNode):
-    """A Python function on the rows of each page: S5's Expensive operator. It is equal only to itself."""
-
-    runs_function: ClassVar[bool] = True
-    inputs: tuple[PlanNode, ...]
-    step: Map
-
     @property
-    def schema(self) -> pa.Schema:
-        """The columns that the function gives."""
-        return self.step.schema
-
-    def describe(self) -> str:
-        """The function."""
-        return self.step.describe()
-
-    def same_work(self) -> object:
-        """The same function for the same columns."""
-        return "map", id(self.step.function), self.step.columns
-
-    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
-        """All columns."""
-        return self.step.wants(wanted)
-
-    def is_source(self, text: str) -> bool:
+    def compares_rows(self) -> bool:
         """As the step says."""
-        return self.step.is_source(text, self.inputs[0].is_source)
-
-    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
-        """Not possible: the function may have changed the attribute."""
-        raise QueryError(
-            f"window on={written!r}: rows have their place in time before map(); write the window's attribute as a "
-            "column of the stream, or before the map"
-        )
+        return self.step.compares_rows or super().compares_rows
 
     def lifetime(self, missing: Callable[[], Exception]) -> int:
         """That of the rows before it."""
@@ -329,6 +298,11 @@ class AggregateNode(TimeOfInput, PlanNode):
         """Its results say whether they are early."""
         return False
 
+    @property
+    def compares_rows(self) -> bool:
+        """Only what comes after it matters."""
+        return False
+
     def as_rows(self) -> PlanNode:
         """Its results as rows of another query. Results for each row stay answers."""
         return self
@@ -369,6 +343,10 @@ class WindowNode(AggregateNode):
     def as_window(self) -> WindowNode:
         """Itself."""
         return self
+
+    def whole_windows(self) -> WindowNode | None:
+        """Without a source."""
+        return replace(self, kernel=replace(self.kernel, source=None))
 
     def as_rows(self) -> StepNode:
         """Its results as rows of another query."""

@@ -18,9 +18,9 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def results_select(
-    node: PlanNode, relation: Relation, columns: Pairs, what: str = "select"
+    node: PlanNode, relation: Relation, columns: Pairs, what: str = "select", kind: type[Select] = Select
 ) -> tuple[StepNode, Relation]:
-    """A projection of results, and the rows that it gives."""
+    """A projection of results by this kind of step, and the rows that it gives."""
     pairs = tuple((name, sql) for name, sql in columns if not _is_column(name, sql))
     for name, _ in pairs:
         if name.lower() in RESULT_COLUMNS:
@@ -38,7 +38,7 @@ def results_select(
                 raise QueryError(f"{what}: {name!r} is a column of early results; choose another name")
         early = (*pairs, *carried, *((name, sql) for name, sql, _ in extra))
         early_schema = pa.schema([*fields, *(pa.field(name, kind) for name, _, kind in extra)])
-    step = Select((*pairs, *carried), early)
+    step = kind((*pairs, *carried), early)
     return StepNode((node,), step, pa.schema(fields), early_schema), selected
 
 

@@ -17,3 +17,7 @@ class SessionNode(WindowNode):
     def window_text(self) -> str:
         """The gap."""
         return f"sessions gap {self.domain.show_span(self.kernel.spec.range)}"
+
+    def whole_windows(self) -> None:
+        """Each group has sessions of its own."""
+        return None

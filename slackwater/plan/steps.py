@@ -45,6 +45,9 @@ class Step(ABC):
     fuses: ClassVar[bool] = True
     """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
 
+    compares_rows: ClassVar[bool] = False
+    """Whether it compares the results of a window with one another, so that a page must have all of them."""
+
     @abstractmethod
     def describe(self) -> str:
         """What it does, for a person."""
@@ -169,6 +172,45 @@ class ResultsAsRows(Select):
 
 
 @dataclass(frozen=True)
+class Over(Select):
+    """Columns of which some compare the results of a window with one another, by OVER (…)."""
+
+    kind: ClassVar[str] = "over"
+    fuses: ClassVar[bool] = False
+    compares_rows: ClassVar[bool] = True
+
+    def on(self, early: bool) -> Over:
+        """The columns for the page."""
+        return Over(super().on(early).columns)
+
+
+@dataclass(frozen=True)
+class Sort(Step):
+    """Puts the results of each window in order, and may keep the first of them only."""
+
+    kind: ClassVar[str] = "sort"
+    keeps_answers: ClassVar[bool] = True
+    drops_rows: ClassVar[bool] = True
+    fuses: ClassVar[bool] = False
+    compares_rows: ClassVar[bool] = True
+    order: tuple[tuple[str, bool, bool], ...]
+    """Spark SQL, whether it descends, and whether nulls come last. The order is total."""
+    limit: int | None = None
+    """How many results of each window are kept."""
+    written: str = field(default="", compare=False)
+    """The order as the user wrote it."""
+
+    def describe(self) -> str:
+        """The order and the number."""
+        first = "" if self.limit is None else f" first {self.limit}"
+        return f"in each window{first} order by {self.written}"
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """What it goes by, too."""
+        return None if wanted is None else [*wanted, *(sql for sql, _, _ in self.order)]
+
+
+@dataclass(frozen=True)
 class JoinTable(Step):
     """Joins rows with those of a stored table; they keep their time."""
 
@@ -276,10 +318,9 @@ class Map(Step):
         return text in {column_text(name) for name, _ in self.columns} and below(text)
 
 
+_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Stamp, Credible)
 #: The steps that a journal can keep, by their words.
-_KINDS: dict[str, type[Step]] = {
-    kind.kind: kind for kind in (Where, Select, ResultsAsRows, JoinTable, Stamp, Credible)
-}
+_KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in _JOURNALED}
 
 
 def step_from_json(values: Mapping[str, Any]) -> Step:

@@ -22,11 +22,11 @@ class Analysed:
     node: PlanNode
     relation: Relation
 
-    def projected(self, columns: Pairs, what: str) -> Analysed:
-        """The rows with these columns, by name and Spark SQL."""
+    def projected(self, columns: Pairs, what: str, kind: type[Select] = Select) -> Analysed:
+        """The rows with these columns, by name and Spark SQL, by this kind of step."""
         relation = self.relation.select(columns, what)
         schema = schema_of(relation, [name for name, _ in columns])
-        return Analysed(StepNode((self.node,), Select(columns), schema), relation)
+        return Analysed(StepNode((self.node,), kind(columns), schema), relation)
 
 
 def united(parts: Sequence[Analysed]) -> Analysed:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from slackwater.aggregates.user_text import replace_columns
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
 from slackwater.sql.from_clause import From
 from slackwater.sql.items import Item
+from slackwater.sql.order_by import Comparison
 from slackwater.sql.source import Source, Span
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery
@@ -45,6 +47,7 @@ class Clauses:
     groups: Sequence[Expression]
     having: Expression | None
     window: WindowClause | None
+    comparison: Comparison | None = None
 
 
 class WindowQuery:
@@ -59,6 +62,7 @@ class WindowQuery:
         self._items = clauses.items
         self._window = window
         self._having = clauses.having
+        self._comparison = clauses.comparison
         self._locations = locations
         self._source: Source = locations.source
         self._aggregates: list[tuple[str, Expression]] = []
@@ -71,18 +75,28 @@ class WindowQuery:
     def logical(self, rows: L.Logical) -> L.Logical:
         """The nodes."""
         shown = [column for item in self._items if (column := self._shown(item)) is not None]
-        if not self._aggregates:
+        if not self._aggregates and not self._hidden:
             raise self._source.error(
                 self._window.span,
                 "a window is for aggregates, and there is none in SELECT; add one, as in count(*)",
             )
         having = None if self._having is None else self._over_results(self._having)
+        compared = [] if self._comparison is None else self._comparison.expressions
+        texts = {id(expression): self._over_results(expression) for expression in compared}
         node = self._aggregate(rows)
         if having is not None and self._having is not None:
             node = self._locations.put(L.Where((node,), having), SourceLocation(self._having.span))
         natural = [g.result for g in self._groups] + [name for name, _ in self._aggregates]
-        if shown == [(name, None) for name in natural] and not self._hidden:
-            return node
+        names = {name.lower() for name, _ in shown}
+        more = [(n, None) for n in (*natural, *(n for n, _ in self._hidden)) if n.lower() not in names]
+        more = [column for column in more if any(_names(text, column[0]) for text in texts.values())]
+        if shown != [(name, None) for name in natural] or self._hidden:
+            node = self._select(node, [*shown, *more])
+        if self._comparison is not None:
+            node = self._comparison.over(node, lambda expression: texts[id(expression)], self._locations)
+        return self._select(node, [(name, None) for name, _ in shown]) if more else node
+
+    def _select(self, node: L.Logical, shown: Sequence[tuple[str, str | None]]) -> L.Logical:
         columns = tuple(_column(name, text) for name, text in shown)
         return self._locations.put(L.Select((node,), columns), SourceLocation(self._list_span))
 
@@ -181,7 +195,7 @@ class WindowQuery:
         for group in self._groups:
             if self._same(group.expression, expression):
                 return (name, None) if name == group.result else (name, _quoted(group.result))
-        if expression.aggregates:
+        if expression.aggregates and not expression.has_over:
             self._aggregates.append((name, self._with_bounds(expression)))
             return name, None
         return name, self._over_results(expression)
@@ -235,6 +249,11 @@ class WindowQuery:
 
     def _same(self, one: Expression, other: Expression) -> bool:
         return one.text == other.text or self._source.same_words(one.tokens, other.tokens)
+
+
+def _names(text: str, column: str) -> bool:
+    """Whether an expression names a column."""
+    return replace_columns(text, {column.lower(): ""}) != text
 
 
 def _covering(expressions: Iterable[Expression]) -> Span | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError
 
+from slackwater.aggregates.over import over_places
 from slackwater.aggregates.parse import is_aggregate
 from slackwater.aggregates.user_text import calls
 from slackwater.columns import PLAIN_NAME
@@ -22,7 +23,7 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = {close: open for open, close in _OPEN.items()}
 #: Words that always end an expression, except inside of parentheses.
 _RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION", "INTERSECT", "MINUS", "EXCEPT"))
-_RESERVED |= {"ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
+_RESERVED |= {"QUALIFY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 #: Words that end an expression only before these words or symbols; else they may name columns.
 _FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
@@ -88,8 +89,24 @@ class Expression:
 
     @cached_property
     def aggregates(self) -> list[tuple[int, int]]:
-        """The aggregate calls, without those inside others: the first token of each, and one past its last."""
-        return list(calls(self.source.text, self.tokens, is_aggregate))
+        """The aggregate calls, without those inside others: the first token of each, and one past its last.
+
+        A call with OVER behind it is none, but there may be some inside of it.
+        """
+        return list(self._aggregates(0, len(self.tokens)))
+
+    def _aggregates(self, begin: int, stop: int) -> Iterator[tuple[int, int]]:
+        over = over_places(self.tokens)
+        for at, end in calls(self.source.text, self.tokens[begin:stop], is_aggregate):
+            if begin + end in over:
+                yield from self._aggregates(begin + at + 2, begin + end - 1)
+            else:
+                yield begin + at, begin + end
+
+    @property
+    def has_over(self) -> bool:
+        """Whether it has a call with OVER (…)."""
+        return bool(over_places(self.tokens))
 
     def find(self, words: Sequence[Token]) -> list[tuple[int, int]]:
         """Where these tokens stand in it."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from sqlglot import Token
+
 from slackwater.errors import SqlError
 from slackwater.plan import logical as L
 from slackwater.sql.aggregate_query import Clauses, WindowQuery
@@ -18,6 +20,7 @@ from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.from_clause import STORED_ALONE, JoinClause, Side, StoredRelation, Test, read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
+from slackwater.sql.order_by import read_comparison
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
@@ -28,11 +31,8 @@ from slackwater.sql.window import WindowClause, read_bracket, spark_window, two_
 _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
 _NEVER = {
-    "ORDER BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
     "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
-    "LIMIT": "a stream has no end; stop the query when you have enough",
     "LATERAL": "a row stays one row; explode it before the stream",
-    "QUALIFY": "windows for each row are written [RANGE 30 SECONDS] or [ROWS 100]; filter them with HAVING",
 }
 _NEEDS_WINDOW = (
     "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
@@ -48,6 +48,8 @@ class SelectReader:
         self._locations = locations
         self._depth = depth
         self._first_items: list[Item] = []
+        self._ordered = False
+        """Whether the last SELECT without parentheses had clauses that compare its results."""
 
     def read(self) -> L.Logical:
         """Read `[WITH …] SELECT … [UNION ALL SELECT …]`."""
@@ -72,15 +74,26 @@ class SelectReader:
             return first
         sides = [self._of_stream(first, begin)]
         while cursor.sees("UNION"):
+            self._refuse_ordered(cursor.since(begin))
             if not cursor.accept("UNION", "ALL"):
                 raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
             at = cursor.at
             sides.append(self._of_stream(self._one(), at))
             check_order(sides[0], sides[-1], cursor.source, cursor.span(at))
+        self._refuse_ordered(cursor.since(begin))
         return self._locations.put(L.Union(tuple(sides)), SourceLocation(cursor.span(begin)))
+
+    def _refuse_ordered(self, tokens: Sequence[Token]) -> None:
+        if self._ordered:
+            raise self._cursor.error(
+                "QUALIFY, ORDER BY and LIMIT beside UNION ALL: the results of several windows come at different "
+                "times; put the SELECT that they belong to in parentheses",
+                tokens,
+            )
 
     def _one(self) -> L.Logical | StoredRelation:
         """A SELECT, or a query in parentheses."""
+        self._ordered = False
         if not (self._cursor.sees_symbol("(") and self._cursor.sees_query()):
             return self._select()
         self._cursor.at += 1
@@ -127,7 +140,10 @@ class SelectReader:
         window = self._window(window)
         groups = self._groups() if cursor.accept("GROUP BY") else []
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
-        return Clauses(items, relations, where, subqueries, groups, having, self._window(window))
+        window = self._window(window)
+        comparison = read_comparison(cursor)
+        self._ordered = comparison is not None
+        return Clauses(items, relations, where, subqueries, groups, having, window, comparison)
 
     def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | StoredRelation]:
         """The clauses in terms of the rows, and the rows."""
@@ -142,7 +158,7 @@ class SelectReader:
         window, plain = self._spark_window(self._only_window(query.window, clauses.window), groups)
         having = None if clauses.having is None else query.resolved(clauses.having, aliases=aliases)
         where = [query.resolved(condition) for condition in where]
-        return Clauses(items, relations, where, (), plain, having, window), rows
+        return Clauses(items, relations, where, (), plain, having, window, clauses.comparison), rows
 
     # --- sub-queries in WHERE
 
@@ -173,7 +189,8 @@ class SelectReader:
         clauses = self._clauses()
         aggregates = [a for i in clauses.items if i.expression is not None for a in i.expression.aggregates]
         more = [*clauses.relations.joins, *clauses.subqueries, *clauses.groups, *aggregates]
-        whole = clauses.having is None and clauses.window is None and self._cursor.token is None
+        ends = clauses.having or clauses.window or clauses.comparison
+        whole = ends is None and self._cursor.token is None
         return clauses if whole and not more else None
 
     def _groups(self) -> list[Expression]:
@@ -241,14 +258,18 @@ class SelectReader:
             return WindowQuery(clauses, clauses.window, self._locations).logical(rows)
         self._refuse_without_window(clauses)
         items = clauses.items
-        if len(items) == 1 and items[0].expression is None:
+        if len(items) > 1 or items[0].expression is not None:
+            select = L.Select((rows,), tuple(item.column for item in items))
+            span = Span(items[0].span.start, items[-1].span.end)
+            rows = self._locations.put(select, SourceLocation(span))
+        if clauses.comparison is None:
             return rows
-        select = L.Select((rows,), tuple(item.column for item in items))
-        return self._locations.put(select, SourceLocation(Span(items[0].span.start, items[-1].span.end)))
+        return clauses.comparison.over(rows, lambda expression: expression.text, self._locations)
 
     def _stored(self, rows: StoredRelation, clauses: Clauses) -> StoredRelation:
         """Columns of a stored relation, for a join."""
-        if clauses.where or clauses.groups or clauses.having is not None or clauses.window is not None:
+        others = clauses.having or clauses.window or clauses.comparison
+        if clauses.where or clauses.groups or others is not None:
             raise self._cursor.error(
                 "of a stored relation a query in FROM names columns only; put a condition into ON, or make a view "
                 "of it with Spark",

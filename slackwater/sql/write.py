@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from slackwater.aggregates.over import has_over
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
@@ -104,14 +105,20 @@ class _Writer:
     def _over(self, query: L.Logical, filtered: bool) -> _Select:
         """The SELECT of a query's input, to be filled; `filtered`: it may have a WHERE."""
         select = self.select(query.inputs[0])
-        plain = replace(select, where="") if filtered else select
+        plain = replace(select, where="") if filtered and select.where.startswith(" WHERE") else select
         return select if plain.is_plain else _Select(lambda window: select.relation_in(window))
 
     def _scan(self, query: L.Scan) -> _Select:
         return _Select(lambda window: quoted(query.stream) + _bracket(window), scans=frozenset((query,)))
 
     def _where(self, query: L.Where) -> _Select:
-        return replace(self._over(query, filtered=False), where=f" WHERE {query.condition}")
+        clause = "QUALIFY" if has_over(query.condition) else "WHERE"
+        return replace(self._over(query, filtered=False), where=f" {clause} {query.condition}")
+
+    def _sort(self, query: L.Sort) -> _Select:
+        order = f" ORDER BY {', '.join(query.order)}" if query.order else ""
+        limit = "" if query.limit is None else f" LIMIT {query.limit}"
+        return replace(self._over(query, filtered=False), where=order + limit)
 
     def _columns(self, query: L.Select) -> _Select:
         return replace(self._over(query, filtered=True), columns=", ".join(map(_column, query.columns)))
@@ -189,6 +196,7 @@ _WRITERS: dict[type[L.Logical], NodeWriter] = {
     L.Scan: _Writer._scan,
     L.Where: _Writer._where,
     L.Select: _Writer._columns,
+    L.Sort: _Writer._sort,
     L.Map: _Writer._map,
     L.Union: _Writer._union,
     L.Join: _Writer._join,

@@ -21,7 +21,7 @@ from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Credible, JoinTable, Map, Select, Stamp, Step, Where
+from slackwater.plan.steps import Credible, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
@@ -29,7 +29,7 @@ from slackwater.testing.expression import expression
 from slackwater.testing.pairs import with_stored
 from slackwater.testing.types import matching_rows
 from slackwater.windows.kernel import PaneKernel, source_text
-from slackwater.windows.results import WINDOW_END
+from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 _HIDDEN = (TIME, UNTIL, SOURCE, PUNCTUATION)
 
@@ -109,6 +109,17 @@ class ArrowBackend:
     def select(self, frame: pl.DataFrame, step: Select) -> pl.DataFrame:
         """Other columns."""
         return frame.select(*(expression(sql).alias(name) for name, sql in step.columns), *hidden_of(frame))
+
+    def sort(self, frame: pl.DataFrame, step: Sort) -> pl.DataFrame:
+        """In the order of windows, then in that of the step; lists have no order here."""
+        windows = [pl.col(WINDOW_START), pl.col(WINDOW_END)]
+        keys = [(expression(sql), down, last) for sql, down, last in step.order]
+        keys = [key for key in keys if not isinstance(frame.select(key[0]).dtypes[0], pl.List)]
+        by, descending, last = zip(*[*((w, False, False) for w in windows), *keys], strict=True)
+        rows = frame.sort(*by, descending=list(descending), nulls_last=list(last), maintain_order=True)
+        if step.limit is None:
+            return rows
+        return rows.filter(pl.int_range(pl.len()).over(windows) < step.limit)
 
     def stamp(self, frame: pl.DataFrame, step: Stamp) -> pl.DataFrame:
         """Another time."""
@@ -262,6 +273,8 @@ class ArrowBackend:
 _STEPS: dict[type[Step], Callable[..., pl.DataFrame]] = {
     Where: ArrowBackend.where,
     Select: ArrowBackend.select,
+    Over: ArrowBackend.select,
+    Sort: ArrowBackend.sort,
     Stamp: ArrowBackend.stamp,
     Credible: ArrowBackend.credible,
     JoinTable: ArrowBackend.join,

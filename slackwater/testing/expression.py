@@ -9,7 +9,9 @@ import polars as pl
 import sqlglot
 from sqlglot import exp
 
+from slackwater.aggregates.over import has_over
 from slackwater.aggregates.user_text import arguments
+from slackwater.errors import QueryError
 
 #: Functions that give whole numbers on Spark, and floating-point ones in polars.
 _WHOLE = re.compile(r"\b(floor|ceil|ceiling)\s*\(", re.IGNORECASE)
@@ -37,13 +39,41 @@ def with_spark_types(sql: str) -> str:
     >>> with_spark_types("floor(t / 10)"), with_spark_types("t / 10")
     ('CAST(FLOOR(t / 10) AS BIGINT)', 't / 10')
     """
-    if not _WHOLE.search(sql):
+    over = has_over(sql)
+    if not over and not _WHOLE.search(sql):
         return sql
     try:
         tree = sqlglot.parse_one(sql, dialect="spark")
     except sqlglot.errors.SqlglotError:
         return sql
-    return tree.transform(_cast).sql(dialect="spark")
+    return (tree.transform(_over) if over else tree).transform(_cast).sql(dialect="spark")
+
+
+#: Window functions that work here: those that number rows, those that look at others, and those of whole windows.
+_NUMBERS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+_NEIGHBOURS = (exp.Lag, exp.Lead)
+_TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
+
+
+def _over(node: exp.Expression) -> exp.Expression:
+    """A window function as polars understands it: where nulls come is a key of its own."""
+    if not isinstance(node, exp.Window):
+        return node
+    order, function = node.args.get("order"), node.this
+    known = isinstance(function, (*_NUMBERS, *_NEIGHBOURS)) or (order is None and isinstance(function, _TOTALS))
+    if not known or node.args.get("spec") is not None:
+        raise QueryError(
+            f"{node.sql(dialect='spark')}: in process OVER has row_number, rank, dense_rank, lag, lead, and "
+            "sum, avg, min, max and count without ORDER BY; run the query on Spark"
+        )
+    keys = []
+    for key in [] if order is None else order.expressions:
+        empty = exp.paren(exp.Is(this=exp.paren(key.this.copy()), expression=exp.Null()))
+        first = key.args.get("nulls_first")
+        keys += [exp.Ordered(this=exp.paren(exp.not_(empty)) if first else empty, nulls_first=True), key]
+    if order is not None:
+        order.set("expressions", keys)
+    return exp.cast(node, "INT") if isinstance(function, _NUMBERS) else node
 
 
 def _cast(node: exp.Expression) -> exp.Expression:

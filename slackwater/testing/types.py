@@ -14,6 +14,7 @@ import sqlglot
 from polars.exceptions import PanicException
 from sqlglot import exp
 
+from slackwater.aggregates.over import has_over
 from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
@@ -96,7 +97,7 @@ class SampleRelation:
 
     def type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
         """Arrow type; those of counts, sums and averages are Spark's, not polars'."""
-        call = _CALL.match(sql)
+        call = None if has_over(sql) else _CALL.match(sql)
         if call is not None:
             return self._type_of_call(call[1].lower(), call[2], what)
         asked = sql, *self.frame.schema.items()

@@ -14,7 +14,7 @@ from tests.kit import doc_pages as pages
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["../README.md", "index.md", "coming-from.md", "tutorial.md"])
+@pytest.mark.parametrize("page", ["../README.md", "index.md", "coming-from.md", "tutorial.md", "top-n.md"])
 def test_a_page_prints_what_it_says(page: str, spark: SparkSession) -> None:
     kept = {key: spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")}
     try:

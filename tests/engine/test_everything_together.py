@@ -24,8 +24,9 @@ from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.operators.map import Map
 from slackwater.operators.prod import Prod
 from slackwater.plan import steps
+from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode
-from slackwater.plan.nodes import MapNode, WindowNode
+from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.clock import ManualClock

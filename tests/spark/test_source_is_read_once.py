@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.operators.page import Page
-from slackwater.plan.nodes import MapNode, RollingNode, StreamNode, WindowNode
+from slackwater.plan.map_node import MapNode
+from slackwater.plan.nodes import RollingNode, StreamNode, WindowNode
 from slackwater.plan.steps import Where
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.backend.backend import SparkBackend

@@ -12,6 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from slackwater.errors import QueryError
+from slackwater.plan.within_window import directed
 from slackwater.sql.values import quoted
 
 V = TypeVar("V")
@@ -46,6 +47,14 @@ def pairs_of(
         sql_of(column, step) if isinstance(column, Column) else (None, text_of(step, column)) for column in columns
     ]
     return (*pairs, *((name, text_of(step, value, name)) for name, value in named.items()))
+
+
+def order_of(step: str, columns: Sequence[str | Column], descending: bool) -> tuple[str, ...]:
+    """What to order by, as Spark SQL; a column without a direction gets this one."""
+    if not columns:
+        raise QueryError(f"{step}() needs a column, as in {step}('revenue')")
+    texts = [text_of(step, column) for column in columns]
+    return tuple(f"{text} DESC" if descending and not directed(text) else text for text in texts)
 
 
 def unwrapped(step: str, value: V | Column) -> V | str:
@@ -170,6 +179,20 @@ class _Text:
     def _UnresolvedExtractValue(self, node: Any) -> str:
         return f"{self.of(node.child())}[{self.of(node.extraction())}]"
 
+    def _SortOrder(self, node: Any) -> str:
+        direction, nulls = node.sortDirection().sql(), node.nullOrdering().sql()
+        return f"{self.of(node.child())} {direction} {nulls}"
+
+    def _Window(self, node: Any) -> str:
+        spec = node.windowSpec()
+        parts = [self.of(column) for column in _items(spec.partitionColumns())]
+        order = [self.of(column) for column in _items(spec.sortColumns())]
+        if spec.frame().isDefined():
+            raise self._no("its frame has no text here")
+        partition = f"PARTITION BY {', '.join(parts)}" if parts else ""
+        ordered = f"ORDER BY {', '.join(order)}" if order else ""
+        return f"{self.of(node.windowFunction())} OVER ({' '.join(p for p in (partition, ordered) if p)})"
+
     def _LambdaFunction(self, node: Any) -> str:
         names = [self.of(argument) for argument in _items(node.arguments())]
         before = names[0] if len(names) == 1 else f"({', '.join(names)})"
@@ -192,8 +215,6 @@ class _Text:
 _REGISTER = "a function has no text; register it, as in spark.udf.register('f', f), and call it by its name"
 #: Why a node has no text, by its kind.
 _WHY = {
-    "Window": "OVER (…) would see one page at a time; write rolling(range=…) or rolling(rows=…)",
-    "SortOrder": "the rows of a stream are not sorted",
     "PythonUDF": _REGISTER,
     "InvokeInlineUserDefinedFunction": _REGISTER,
 }

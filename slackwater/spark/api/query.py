@@ -21,6 +21,7 @@ from slackwater.progress.time import Span
 from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, attribute_of, keys_of, pairs_of, text_of
 from slackwater.spark.api.notebook import query_html, query_line
+from slackwater.spark.api.ordering import InOrder
 from slackwater.spark.sinks.sinks import SinkLike
 from slackwater.sql.write import to_sql
 from slackwater.windows.sideline import Sideline
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Query(NamesCounterparts):
+class Query(InOrder, NamesCounterparts):
     """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
 
     session: Session

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from slackwater.columns import PUNCTUATION, TIME
+from slackwater.columns import PLACE, PUNCTUATION, TIME
 from slackwater.plan.function import checked
-from slackwater.plan.steps import Credible, JoinTable, Map, Select, Stamp, Step, Where
+from slackwater.plan.steps import Credible, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
 from slackwater.spark.storage.types import spark_schema
+from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"
@@ -89,6 +90,19 @@ class Compiler:
         hidden = [*self.hidden, *([KEEP] if before.marked else [])]
         return Compiled(before.frame.select(*columns, *hidden), before.marked)
 
+    def over(self, before: Compiled, step: Over) -> Compiled:
+        """Rows that a filter has dropped are compared with none."""
+        return self.select(Compiled(before.passed()), step)
+
+    def sort(self, before: Compiled, step: Sort) -> Compiled:
+        """In the order of windows, then in that of the step."""
+        rows, order = before.passed(), [_ordered(*key) for key in step.order]
+        windows = [F.col(WINDOW_START), F.col(WINDOW_END)]
+        if step.limit is not None:
+            place = F.row_number().over(Window.partitionBy(*windows).orderBy(*order))
+            rows = rows.withColumn(PLACE, place).where(F.col(PLACE) <= step.limit).drop(PLACE)
+        return Compiled(rows.orderBy(*windows, *order))
+
     def stamp(self, before: Compiled, step: Stamp) -> Compiled:
         """Another time."""
         return Compiled(before.frame.withColumn(TIME, F.expr(stamp_sql(step.at))), before.marked)
@@ -113,8 +127,17 @@ _STEPS: dict[type[Step], Callable[..., Compiled]] = {
     Select: Compiler.select,
     Stamp: Compiler.stamp,
     Credible: Compiler.credible,
+    Over: Compiler.over,
+    Sort: Compiler.sort,
     JoinTable: Compiler.join,
 }
+
+
+def _ordered(sql: str, descending: bool, nulls_last: bool) -> Column:
+    key = column(sql)
+    if descending:
+        return key.desc_nulls_last() if nulls_last else key.desc_nulls_first()
+    return key.asc_nulls_last() if nulls_last else key.asc_nulls_first()
 
 
 def stamp_sql(at: int) -> str:
