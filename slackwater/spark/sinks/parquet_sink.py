@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from slackwater.errors import SinkError
 from slackwater.progress.time import Span
 from slackwater.spark.backend.backend import SparkBackend
-from slackwater.spark.sinks.table_sink import ResultColumns, Table, TableSettings, in_full, read_every
+from slackwater.spark.sinks.result_rows import ResultColumns, files_of, in_full
+from slackwater.spark.sinks.table_sink import Table, TableSettings, read_every
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.storage_dir import StorageDir
 
@@ -83,19 +83,18 @@ class ParquetFolder:
     def put(self, rows: pa.Table | StorageDir, first: int, last: int) -> None:
         """Rows become one file. Files are shown one by one; a commit of files that comes again replaces itself."""
         if isinstance(rows, StorageDir):
-            for part in rows.names():
-                if part.endswith(".parquet"):
-                    self._put_file(rows, part, f"{self.place.path}/{self._name(first)}-{part}")
+            for part in files_of(rows):
+                self._put_file(rows, part, f"{self.place.path}/{self._name(first)}-{part}")
             return
         buffer = pa.BufferOutputStream()
         pq.write_table(rows, buffer)
         self._write(buffer.getvalue(), f"{self.place.path}/{self._name(first)}-{last:06d}.parquet")
 
     def _put_file(self, staged: StorageDir, part: str, target: str) -> None:
-        hidden, source = f"{self.place.path}/{self._half}", f"{staged.path}/{part}"
+        source = f"{staged.path}/{part}"
         whole = self._schema is None or len(pq.read_schema(source, filesystem=staged.files)) == len(self._schema)
         if whole:
-            fs.copy_files(source, hidden, source_filesystem=staged.files, destination_filesystem=self.place.files)
+            staged.copy_file(part, self.place, self._half)
             self._show_half(target)
             return
         buffer = pa.BufferOutputStream()

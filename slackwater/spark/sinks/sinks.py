@@ -24,7 +24,8 @@ from slackwater.spark.backend.opened import reference_of
 from slackwater.spark.sinks import SINKS
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.parquet_sink import Parquet
-from slackwater.spark.sinks.table_sink import ResultColumns, TableSettings, TableSink, in_full
+from slackwater.spark.sinks.result_rows import ResultColumns, in_full
+from slackwater.spark.sinks.table_sink import TableSettings, TableSink
 from slackwater.spark.storage.types import spark_of, spark_schema
 
 _log = logging.getLogger(__name__)

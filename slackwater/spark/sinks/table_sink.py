@@ -11,48 +11,21 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from slackwater.errors import QueryError
 from slackwater.operators.payload import Payload, Recipe, Staged
-from slackwater.plan.node import PlanNode
-from slackwater.plan.result_keys import result_keys
 from slackwater.progress.time import Span, microseconds
 from slackwater.spark.backend.backend import SparkBackend
+from slackwater.spark.sinks.result_rows import ResultColumns, in_full
 from slackwater.spark.storage.storage_dir import StorageDir
 
 #: Rows are written at once when so many bytes are held.
 MOST_HELD = 64 * 2**20
 _HELD = "held"
-#: Rows of a file that are in memory at once: some 10 to 50 MB.
-_BATCH_ROWS = 100_000
-
-
-@dataclass(frozen=True)
-class ResultColumns:
-    """The columns of the rows that come."""
-
-    schema: pa.Schema | None = None
-    """All of them, if they are known before the first row: those of late rows are not."""
-    early: frozenset[str] = frozenset()
-    """Those that only early rows have a value in."""
-    keys: tuple[str, ...] = ()
-    """Those of the window and the group."""
-
-    @classmethod
-    def of(cls, plan: PlanNode | None) -> ResultColumns:
-        """Those of a query's results; None stands for late rows."""
-        if plan is None:
-            return cls()
-        if plan.early_schema is None:
-            return cls(plan.schema)
-        final = plan.schema.names
-        return cls(plan.early_schema, frozenset(plan.early_schema.names).difference(final), result_keys(plan))
 
 
 class Table(Protocol):
@@ -194,25 +167,3 @@ class TableSink:
         held = self._place_held
         for name in held.names():
             held.files.delete_file(f"{held.path}/{name}")
-
-
-def in_full(rows: pa.Table, schema: pa.Schema | None) -> pa.Table:
-    """Rows with all columns; those of early results are null in final ones."""
-    if schema is None or rows.num_columns == len(schema):
-        return rows
-    for field in schema:
-        if field.name not in rows.schema.names:
-            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows
-
-
-def batches(rows: pa.Table | StorageDir, schema: pa.Schema | None) -> Iterator[pa.Table]:
-    """Rows with all columns, never many in memory beside those that are there already."""
-    if isinstance(rows, pa.Table):
-        yield in_full(rows, schema)
-        return
-    for name in rows.names():
-        if name.endswith(".parquet"):
-            with rows.files.open_input_file(f"{rows.path}/{name}") as file:
-                for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS):
-                    yield in_full(pa.Table.from_batches([batch]), schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from slackwater.spark.storage.disk import io_errors_explained
 
 #: Most file systems take names of 255 bytes; a longer one is cut, and gets a checksum of the whole.
 _LONGEST_NAME = 120
+#: Bytes of a file that are in memory while it is copied.
+_COPIED_AT_ONCE = 2**20
 
 
 def file_name(text: str) -> str:
@@ -77,6 +80,14 @@ class StorageDir:
         with io_errors_explained("delete", self.path):
             if self.files.get_file_info(self.path).type == fs.FileType.Directory:
                 self.files.delete_dir(self.path)
+
+    def copy_file(self, name: str, target: StorageDir, new_name: str) -> None:
+        """Copy a file of this folder to another one."""
+        with (
+            self.files.open_input_file(f"{self.path}/{name}") as source,
+            target.files.open_output_stream(f"{target.path}/{new_name}") as copy,
+        ):
+            shutil.copyfileobj(source, copy, _COPIED_AT_ONCE)
 
     def size(self) -> int:
         """Bytes of the files inside."""
