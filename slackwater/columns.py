@@ -17,6 +17,8 @@ UNTIL = "__until"
 CAME, PAST = "__came", "__past"
 #: Prefix of a column of the right side of a join that USING joins with a column of the left side.
 TWIN = "__twin_"
+#: Prefix of a column that a generator such as explode gives.
+EXPLODED = "__exploded_"
 #: The punctuation that a row carries, in ticks.
 PUNCTUATION = "__punctuation"
 

@@ -24,6 +24,7 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart
 from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
+from slackwater.plan.generator import exploded
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
@@ -103,8 +104,8 @@ class Analysis:
         return Analysed(where, below.relation.where(query.condition))
 
     def _select(self, query: L.Select, as_rows: bool) -> Analysed:
-        below = self.of(query.inputs[0], as_rows)
-        pairs = _named(query.columns, below.relation, "select", star=True)
+        below, columns = exploded(self.of(query.inputs[0], as_rows), query.columns)
+        pairs = _named(columns, below.relation, "select", star=True)
         if not pairs:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
         _check_names([name for name, _ in pairs], "select")

@@ -44,6 +44,10 @@ class Relation(Protocol):
         """The rows with these columns, by name and Spark SQL."""
         ...
 
+    def exploded(self, call: str, what: str) -> tuple[Relation, list[str], list[str]]:
+        """The rows after a generator, its columns under hidden names, and the names that Spark gives them."""
+        ...
+
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""
         ...

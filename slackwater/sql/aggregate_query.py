@@ -9,9 +9,9 @@ from itertools import count
 from slackwater.aggregates.user_text import replace_columns
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
-from slackwater.sql.from_clause import From
 from slackwater.sql.items import Item
 from slackwater.sql.order_by import Comparison
+from slackwater.sql.relations import From
 from slackwater.sql.source import Source, Span
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery

@@ -17,10 +17,11 @@ from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.from_clause import STORED_ALONE, JoinClause, Side, StoredRelation, Test, read_from
+from slackwater.sql.from_clause import read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.order_by import read_comparison
+from slackwater.sql.relations import GENERATOR_AFTER_JOIN, STORED_ALONE, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
@@ -32,7 +33,7 @@ _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
 _NEVER = {
     "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
-    "LATERAL": "a row stays one row; explode it before the stream",
+    "LATERAL": GENERATOR_AFTER_JOIN,
 }
 _NEEDS_WINDOW = (
     "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"

@@ -99,6 +99,22 @@ class Query(InOrder, NamesCounterparts):
         return self._step(L.Select((self._logical,), pairs_of("select", columns, named)))
 
     @called()
+    def explode(self, column: str, name: str | None = None, *, outer: bool = False) -> Query:
+        """One row for each element of an array, with the other columns of its row and its time.
+
+        A row without elements goes; with `outer=True` it stays, with a null. Spark's other generators stand in
+        `select`, as in `select("id", "posexplode(items) AS (place, item)")`.
+
+        Args:
+            column: a column, or Spark SQL that gives an array or a map.
+            name: the name of the element; without it the element takes the place of the column.
+            outer: whether rows without elements stay.
+        """
+        names = self.session._analysis.of(self._logical).relation.names
+        if name is None and column.lower() not in [known.lower() for known in names]:
+            raise QueryError(f"explode({column!r}): give the element a name, as in explode({column!r}, 'item')")
+        return self.withColumn(name or column, f"explode{'_outer' * outer}({column})")
+
     def map(self, function: Function, schema: str) -> Query:
         """Each row through a Python function, such as a model. Rows keep their time.
 

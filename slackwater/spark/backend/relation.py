@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from slackwater.columns import TIME, unquoted
+from slackwater.columns import EXPLODED, TIME, unquoted
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan.relation import no_column
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, TimeDomain
@@ -175,6 +175,12 @@ class FrameRelation:
         columns_of(self.frame, [sql for _, sql in columns], what)
         with _explained(self.frame, what, ", ".join(sql for _, sql in columns)):
             return FrameRelation(self.frame.select(*(F.expr(sql).alias(name) for name, sql in columns)))
+
+    def exploded(self, call: str, what: str) -> tuple[FrameRelation, list[str], list[str]]:
+        """The rows after a generator, its columns under hidden names, and the names that Spark gives them."""
+        names = [name for name, _ in columns_of(self.frame, [call], what)]
+        hidden = [f"{EXPLODED}{n}" for n in range(len(names))]
+        return FrameRelation(self.frame.select("*", F.expr(call).alias(*hidden))), hidden, names
 
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""
