@@ -38,6 +38,19 @@ CELL, PLACE = "__cell", "__place"
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+def bad_name(name: str) -> str | None:
+    """Why no column may have this name; None if one may. polars takes `*` and `^…$` for patterns.
+
+    >>> bad_name("sent.at"), bad_name("*")
+    (None, "no column may be called '*': name it in letters, as in 'star'")
+    """
+    if "`" in name:
+        return f"a name has no backtick in it; rename {name!r}"
+    if name == "*" or (name.startswith("^") and name.endswith("$")) or not name.strip():
+        return f"no column may be called {name!r}: name it in letters, as in 'star'"
+    return None
+
+
 def backticked(name: str) -> str:
     """A name as Spark SQL reads it.
 

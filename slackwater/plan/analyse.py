@@ -19,11 +19,11 @@ from slackwater.aggregates.first_last import from_one_row
 from slackwater.aggregates.over import has_over, taken_out
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.types import is_value, spoken
-from slackwater.columns import unquoted
+from slackwater.columns import bad_name, unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart
-from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
+from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
 from slackwater.plan.generator import exploded
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
@@ -100,6 +100,7 @@ class Analysis:
         below = self.of(query.inputs[0], as_rows)
         if has_over(query.condition):
             return qualified(below, query.condition)
+        check_condition(query.condition)
         where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
         return Analysed(where, below.relation.where(query.condition))
 
@@ -335,7 +336,7 @@ def _outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
     if isinstance(spec, RollingSpec):
         raise QueryError(
             "rolling() over results: a window for each row is made over the rows of a stream; windows over results "
-            f"need a slide, as in window({window.range!r}) or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+            f"need a slide, as in window({window.range or '10 minutes'!r}) or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
         )
     return spec
 
@@ -389,8 +390,8 @@ def _check_names(names: Sequence[str], what: str) -> None:
             raise QueryError(
                 f"{what}: the name {name!r} is used twice; name each column apart (capitals do not count)"
             )
-        if "`" in name:
-            raise QueryError(f"{what}: a name has no backtick in it; rename {name!r}")
+        if wrong := bad_name(name):
+            raise QueryError(f"{what}: {wrong}")
         if name.lower() in RESULT_COLUMNS and what != "select":
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
         if name.startswith("__"):

@@ -37,6 +37,19 @@ def check_of_one_row(name: str, sql: str, what: str) -> None:
         )
 
 
+def check_condition(sql: str) -> None:
+    """Refuse a condition with aggregates. Spark reports text that cannot be read here."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        return
+    if any(is_aggregate(node) for node in tree.walk()):
+        raise QueryError(
+            f"where {sql!r}: a condition is on single rows; put aggregates into agg(…), and the condition behind "
+            "it, as in agg(n='count(*)').where('n > 3')"
+        )
+
+
 def check_over_aggregates(name: str, written: str, expression: str, columns: list[str]) -> None:
     """Refuse an expression over aggregates that names a column of single rows."""
     names = {n.lower() for n in columns}

@@ -19,9 +19,8 @@ from slackwater.progress.time import TimeDomain
 def no_column(said: str, name: str, columns: Iterable[str]) -> QueryError:
     """The error for a missing column."""
     shown = [c for c in columns if not c.startswith("__")]
-    return QueryError(
-        f"{said}: there is no column {name!r}{did_you_mean(name, shown)}; there are {', '.join(shown)}"
-    )
+    there = f"there are {', '.join(shown)}" if shown else "there are none"
+    return QueryError(f"{said}: there is no column {name!r}{did_you_mean(name, shown)}; {there}")
 
 
 class Relation(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -46,7 +47,8 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     options = _options(cursor, policy)
     with cursor.located(begin):
         try:
-            return policy.make(*map(policy.read, main), **options)
+            make: Callable[..., Disorder] = inspect.unwrap(policy.make)
+            return make(*map(policy.read, main), **options)
         except (TypeError, AttributeError, ValueError) as error:
             if isinstance(error, QueryError):
                 raise

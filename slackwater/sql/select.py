@@ -35,6 +35,10 @@ _NEVER = {
     "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
     "LATERAL": GENERATOR_AFTER_JOIN,
 }
+_BRACKET = "write it in brackets behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+#: Words with which other systems write windows.
+_WINDOW_WORDS = {"WINDOW": f"a window has no name and no parentheses here; {_BRACKET}"}
+_WINDOW_WORDS |= dict.fromkeys(("TUMBLING", "HOPPING", "TUMBLE", "HOP"), f"this is no window here; {_BRACKET}")
 _NEEDS_WINDOW = (
     "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
 )
@@ -237,6 +241,8 @@ class SelectReader:
             return
         if end_clause(cursor) is not None:
             return
+        if cursor.word in _WINDOW_WORDS:
+            raise cursor.error(_WINDOW_WORDS[cursor.word])
         clauses = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
         cursor.expected(f"one of {', '.join(clauses)} or the end of the query", clauses)
 

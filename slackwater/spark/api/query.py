@@ -19,7 +19,7 @@ from slackwater.plan.steps import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.api import counterparts as words
-from slackwater.spark.api.column_sql import On, attribute_of, keys_of, pairs_of, text_of
+from slackwater.spark.api.column_sql import On, attribute_of, keys_of, named_aggregates, pairs_of, text_of
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.api.ordering import InOrder
 from slackwater.spark.sinks.sinks import SinkLike
@@ -91,6 +91,7 @@ class Query(InOrder, NamesCounterparts):
         pairs = tuple((n, text if n.lower() == name.lower() else f"`{n}`") for n in names)
         return self._step(L.Select((self._logical,), pairs))
 
+    @called()
     def select(self, *columns: str | Column, **named: str | Column) -> Query:
         """The same rows with other columns: Spark SQL expressions with an alias, or `name="expression"`.
 
@@ -115,6 +116,7 @@ class Query(InOrder, NamesCounterparts):
             raise QueryError(f"explode({column!r}): give the element a name, as in explode({column!r}, 'item')")
         return self.withColumn(name or column, f"explode{'_outer' * outer}({column})")
 
+    @called()
     def map(self, function: Function, schema: str) -> Query:
         """Each row through a Python function, such as a model. Rows keep their time.
 
@@ -130,6 +132,7 @@ class Query(InOrder, NamesCounterparts):
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
 
+    @called()
     def union(self, *others: Query) -> Query:
         """The rows, or results, of this and of others together, columns by name.
 
@@ -138,7 +141,7 @@ class Query(InOrder, NamesCounterparts):
         """
         for other in others:
             if not isinstance(other, Query):
-                raise QueryError(f"union({other!r}): write streams or queries, as in flights.union(trains)")
+                raise QueryError(f"union({shown(other)}): write streams or queries, as in flights.union(trains)")
             if other.session is not self.session:
                 raise QueryError("union(): the other query is of another session; declare its streams in this one")
         logical = L.Union((self._logical, *(other._logical for other in others)))
@@ -202,6 +205,11 @@ class Query(InOrder, NamesCounterparts):
         """
         if size is None:
             raise QueryError("window() needs a size, as in window('10 minutes')")
+        if isinstance(size, Column) or size in self.session._analysis.columns(self._logical):
+            raise QueryError(
+                f"window({shown(size)}, …): windows go by the stream's time; write the size first, as in "
+                "window('10 minutes'), and on= for another column"
+            )
         step = size if slide is None else slide
         return self._windowed(L.Window(size, step, offset, None, attribute_of(on), disorder))
 
@@ -244,7 +252,7 @@ class Query(InOrder, NamesCounterparts):
         analysis.window(analysis.rows_of(self._logical), window)
         return Windowed(self.session, L.Aggregate((self._logical,), window, (), ()))
 
-    @called(words.START_ARGUMENTS, name=words.NAME, hold=words.FLAG, ordered=words.FLAG)
+    @called(words.START_ARGUMENTS, sink=words.SINK, name=words.NAME, hold=words.FLAG, ordered=words.FLAG)
     def start(
         self,
         sink: SinkLike = None,
@@ -275,10 +283,12 @@ class Query(InOrder, NamesCounterparts):
         settings = QuerySettings(early=early, sideline=sideline, ordered=ordered)
         return self.session._open().start(self, sink, late, name, hold, settings)
 
+    @called()
     def describe(self) -> str:
         """The plan as text, one line a step."""
         return describe(self._plan)
 
+    @called()
     def explain(self, format: Format = "text") -> str:
         """The plan as text, or drawn as "mermaid" or "svg"."""
         return explain_plan(self._plan, format)
@@ -304,6 +314,7 @@ class Windowed(NamesCounterparts):
 
     _known_as, _words = "window", words.WINDOWED
 
+    @called()
     def group_by(self, *columns: str | Column, **named: str | Column) -> Windowed:
         """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
         grouped = replace(self._logical, groups=(*self._logical.groups, *pairs_of("group_by", columns, named)))
@@ -314,6 +325,7 @@ class Windowed(NamesCounterparts):
 
     groupBy = group_by
 
+    @called()
     def join(self, other: Query | Windowed, on: On = None, how: str = "inner") -> Query:
         """The pairs of rows that are alive at the same time; see `Query.join`.
 
@@ -323,16 +335,13 @@ class Windowed(NamesCounterparts):
         _check_plain(self)
         return _join(self.session, (self._logical.inputs[0], self._logical.window), other, on, how)
 
+    @called()
     def agg(self, *columns: Column, **aggregates: str | Column) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
 
         As in `agg(n="count(*)", rate="sum(late) / count(*)")`, or with Columns, `agg(F.count("*").alias("n"))`.
         """
-        pairs = pairs_of("agg", columns, aggregates)
-        for name, text in pairs:
-            if name is None:
-                raise QueryError(f"agg({text!r}): give it a name, as in agg(n={text!r}) or .alias('n')")
-        logical = replace(self._logical, aggregates=tuple((name or "", text) for name, text in pairs))
+        logical = replace(self._logical, aggregates=named_aggregates(columns, aggregates))
         self.session._analysis.of(logical)
         return Query(self.session, logical)
 
@@ -359,7 +368,7 @@ def _join(
         logical: L.Logical = L.JoinStored((left[0],), name, keys, how)
     else:
         if not isinstance(other, (Query, Windowed)):
-            raise QueryError(f"join({other!r}): write a stream with a window, or a static DataFrame of Spark")
+            raise QueryError(f"join({shown(other)}): write a stream with a window, or a static DataFrame of Spark")
         if other.session is not session:
             raise QueryError("join(): the other query is of another session; declare its streams in this one")
         right: _Side = (other._logical, None) if isinstance(other, Query) else _side_of(other)
