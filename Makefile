@@ -32,6 +32,10 @@ test-kafka: setup ## Run the tests that read Kafka, from a broker of their own
 test-cluster: setup ## Run the tests on a cluster: a master and two workers that see only a shared folder (as root)
 	$(BIN)/pytest -m cluster tests/cluster
 
+test-postgres: setup ## Run the tests that write to PostgreSQL, to a server of their own
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || apt-get install -y postgresql
+	$(BIN)/pytest -m postgres tests/postgres
+
 test-spark: ## Run the tests with another version of Spark, as in make test-spark VERSION=4.1.4
 	@bash scripts/test_spark.sh "$(VERSION)"
 

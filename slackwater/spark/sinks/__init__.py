@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from slackwater.spark.sinks.delta_sink import delta
 from slackwater.spark.sinks.parquet_sink import parquet
+from slackwater.spark.sinks.postgres_sink import postgres
 from slackwater.spark.sinks.table_sink import TableSettings
 
 #: What INSERT INTO name(…) calls.
 SINKS: dict[str, Callable[..., TableSettings]] = {
     "delta": delta,
     "parquet": parquet,
+    "postgres": postgres,
 }
 
-__all__ = ["SINKS", "delta", "parquet"]
+__all__ = ["SINKS", "delta", "parquet", "postgres"]
