@@ -51,8 +51,8 @@ from slackwater.plan.nodes import (
     WindowNode,
     answering_window,
 )
-from slackwater.plan.session_node import SessionNode
 from slackwater.plan.steps import Columns
+from slackwater.plan.window_kinds import GapNode, SessionNode
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
@@ -123,7 +123,7 @@ class QueryBuild:
         # It is there also without early=: a restart may add or leave that out.
         wanted = self._settings.early or Early()
         # The aggregate learns how accurate early answers were, the prodder prods by it.
-        timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.slide, wanted.accuracy)
+        timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.last_part, wanted.accuracy)
         label = Label(self._name, "prodder")
         # Of several ways to the topmost window, the one that holds a row longest.
         specs = max(_ways(self._plan), key=lambda way: sum(spec.range for spec in way))
@@ -313,9 +313,8 @@ class QueryBuild:
         return self.aggregate(node, above, lambda *_: SessionAggregate(label, node, self.clock, late, inner))
 
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
-        settings = self._settings
-        late = settings.late is not None
-        return RollingAggregate(self.label_of(node), node, self.clock, settings.resident_limit, late)
+        limit, late = self._settings.resident_limit, self._settings.late is not None
+        return RollingAggregate(self.label_of(node), node, self.clock, limit, late)
 
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
         settings, label, inner = self._settings, self.label_of(node), bool(above)
@@ -380,6 +379,7 @@ Builder = Callable[[Any, Any, Above], Feed]
 _BUILDERS: dict[type[PlanNode], Builder] = {
     StreamNode: QueryBuild.source,
     StepNode: QueryBuild.step,
+    GapNode: QueryBuild.step,
     MapNode: QueryBuild.map,
     StampNode: QueryBuild.stamp,
     UnionNode: QueryBuild.union,

@@ -27,9 +27,9 @@ class Prod:
         """For the windows that contain an instant: S5's predicate "timestamp = t".
 
         >>> Prod.at(25, WindowSpec(30, 10))
-        Prod(until=55, after=25, where=None, timed=False, query=None, void=False)
+        Prod(until=50, after=25, where=None, timed=False, query=None, void=False)
         """
-        return Prod(tick + spec.range, tick, where)
+        return Prod(spec.bounds(spec.last_window(spec.pane_of(tick)))[1], tick, where)
 
     def saved(self) -> list[Any]:
         """As JSON values."""

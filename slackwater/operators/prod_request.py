@@ -72,14 +72,17 @@ def check_early(plan: PlanNode, early: Early) -> None:
         )
     _check_season(top, early)
     over = "aggregates" if top.over_results else "joins, other than inner and semi joins of streams by time"
-    if early.measure is not None and top.passes_early_rows:
+    guessed = top.kernel.spec.alike
+    if not guessed:
+        over = "windows that grow or have gaps between them"
+    if early.measure is not None and (top.passes_early_rows or not guessed):
         raise QueryError(
             f"early(measure=…): early answers of aggregates over {over} are not compared with their final ones; "
             "leave measure= out"
         )
     if early.accuracy is None:
         return
-    if top.passes_early_rows:
+    if top.passes_early_rows or not guessed:
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over {over}; "
             "write when to prod instead, as in early(at=0.75)"

@@ -102,7 +102,8 @@ class Prodder(Operator):
 
     def _due(self, time: int, offset: int) -> int:
         """The last window whose instant has come, so far into its last slide."""
-        return (time - self._spec.offset - (self._spec.range - self._spec.slide) - offset) // self._spec.slide
+        begin = self._spec.offset + self._spec.first_end - self._spec.last_part
+        return (time - begin - offset) // self._spec.slide
 
     def _waits(self) -> bool:
         """Whether the next window may have something to say."""
@@ -117,7 +118,7 @@ class Prodder(Operator):
         times = [] if self._every is None or self._next is None else [self._next]
         timed = self._by_clock and self._timing.offset is not None
         if timed and self._prodded is not None and self._waits():
-            start = self._spec.bounds(self._prodded + 1)[1] - self._spec.slide
+            start = self._spec.bounds(self._prodded + 1)[1] - self._spec.last_part
             times.append(start + (self._timing.offset or 0))
         return min(times, default=None)
 

@@ -24,7 +24,7 @@ from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.plan.session_node import SessionNode
+from slackwater.plan.window_kinds import SessionNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat

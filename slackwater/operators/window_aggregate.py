@@ -84,7 +84,7 @@ class WindowAggregate(Unary):
         # What another aggregate is made of is what has arrived, not an estimate.
         self._estimates: Estimates = NoEstimates(node.kernel)
         self._timing = None if inner else timing
-        if not inner:
+        if not inner and self._spec.alike:
             self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing)
         self._reports: list[WindowLosses] = []
 
@@ -173,7 +173,7 @@ class WindowAggregate(Unary):
         ranges = []
         for (after, _), until in zip(time.ranges, reached[1:], strict=True):
             # Windows that begin behind `after` and are closed have given their results.
-            last_before = self._spec.bounds((after - self._spec.offset) // self._spec.slide)[1] - 1
+            last_before = self._spec.bounds(self._spec.next_begin(after) - 1)[1] - 1
             ranges += [(last_before, until)] if last_before < until else []
         return Punctuation(Heartbeat(reached[0]), by, tuple(ranges))
 

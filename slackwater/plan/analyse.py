@@ -19,27 +19,27 @@ from slackwater.aggregates.first_last import from_one_row
 from slackwater.aggregates.over import has_over, taken_out
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.types import is_value, spoken
-from slackwater.columns import bad_name, unquoted
+from slackwater.columns import unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart
-from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
-from slackwater.plan.generator import exploded
+from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import AggregateNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
-from slackwater.plan.session_node import SessionNode
 from slackwater.plan.sources import source_group
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_kinds import check_time_kinds
 from slackwater.plan.unite import Analysed, united
+from slackwater.plan.window_kinds import SessionNode
+from slackwater.plan.window_specs import outer_spec, spec_of, with_gaps
 from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
 from slackwater.progress.policies import best_effort
 from slackwater.windows.kernel import Group, PaneKernel
-from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec, window_spec
+from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, result_schema, row_columns
 from slackwater.windows.sessions import SessionSpec
 from slackwater.windows.spec import WindowSpec
@@ -100,13 +100,12 @@ class Analysis:
         below = self.of(query.inputs[0], as_rows)
         if has_over(query.condition):
             return qualified(below, query.condition)
-        check_condition(query.condition)
         where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
         return Analysed(where, below.relation.where(query.condition))
 
     def _select(self, query: L.Select, as_rows: bool) -> Analysed:
-        below, columns = exploded(self.of(query.inputs[0], as_rows), query.columns)
-        pairs = _named(columns, below.relation, "select", star=True)
+        below = self.of(query.inputs[0], as_rows)
+        pairs = _named(query.columns, below.relation, "select", star=True)
         if not pairs:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
         _check_names([name for name, _ in pairs], "select")
@@ -135,15 +134,15 @@ class Analysis:
     def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
         """The rows of a window, with a time, and the arithmetic of the windows."""
         if rows.node.over_results:
-            return rows, _outer_spec(rows.node, window)
+            return with_gaps(rows, outer_spec(rows.node, window))
         check_time_kinds(rows.node, window)
         if window.wattr is not None:
             rows = self._windowed_by(rows, window)
         elif window.disorder is not None:
             for stream in streams_of(rows.node):
                 self._types.check_policy(replace(stream, disorder=window.disorder))
-        spec = _spec(rows.node, window)
-        return (Analysed(StampNode((rows.node,)), rows.relation) if rows.node.latent else rows), spec
+        spec = spec_of(rows.node, window)
+        return with_gaps(Analysed(StampNode((rows.node,)), rows.relation) if rows.node.latent else rows, spec)
 
     def groups(self, rows: Analysed, groups: Sequence[L.Column]) -> tuple[Group, ...]:
         """The groups of a window."""
@@ -310,37 +309,6 @@ def register(kind: type[Any], analyser: Analyser) -> None:
     _ANALYSERS[kind] = analyser
 
 
-def _spec(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
-    if window.gap is not None:
-        lengths = (window.range, window.slide, window.offset, window.rows)
-        if any(length is not None for length in lengths):
-            raise QueryError(
-                f"gap={window.gap!r}: sessions have a gap and no other length; leave range, slide and offset out"
-            )
-        return SessionSpec.of_gap(node.domain, window.gap)
-    return window_spec(node.domain, window.range, window.slide, window.offset, window.rows)
-
-
-def _outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
-    """The windows of a query over results."""
-    if window.wattr is not None:
-        raise QueryError(
-            f"window on={window.wattr!r}: the time of a result is the end of its window; leave out on="
-        )
-    if window.disorder is not None:
-        raise QueryError(
-            f"disorder={window.disorder.describe()}: results come when their windows close; write the policy in "
-            "the first window(…) or at the stream"
-        )
-    spec = _spec(node, window)
-    if isinstance(spec, RollingSpec):
-        raise QueryError(
-            "rolling() over results: a window for each row is made over the rows of a stream; windows over results "
-            f"need a slide, as in window({window.range or '10 minutes'!r}) or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
-        )
-    return spec
-
-
 def _named(
     columns: Sequence[L.Column], relation: Relation, what: str, star: bool = False
 ) -> tuple[tuple[str, str], ...]:
@@ -390,8 +358,8 @@ def _check_names(names: Sequence[str], what: str) -> None:
             raise QueryError(
                 f"{what}: the name {name!r} is used twice; name each column apart (capitals do not count)"
             )
-        if wrong := bad_name(name):
-            raise QueryError(f"{what}: {wrong}")
+        if "`" in name:
+            raise QueryError(f"{what}: a name has no backtick in it; rename {name!r}")
         if name.lower() in RESULT_COLUMNS and what != "select":
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
         if name.startswith("__"):

@@ -189,7 +189,7 @@ def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None
             "agg(…) behind each side and join the results, or say how far rows may be apart, as in "
             "join(…, within='10 minutes')"
         )
-    if window.slide is not None:
+    if window.slide is not None or window.step is not None:
         raise QueryError(
             "join() does not pair the rows of the same window yet; say how far rows may be apart, as in "
             "join(…, within='10 minutes'), or how long a row finds partners, as in rolling(range='10 minutes')"

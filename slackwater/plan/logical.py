@@ -127,6 +127,8 @@ class Window:
     disorder: Disorder | None = None
     gap: Span | None = None
     """Of sessions: instead of all lengths."""
+    step: Span | None = None
+    """Of windows that grow to their range: by how much, instead of a slide."""
 
 
 @dataclass(frozen=True)
@@ -172,5 +174,4 @@ class JoinStored(Logical):
 
 
 def _names(columns: Iterable[Column]) -> list[str]:
-    given = [[text] if name is None else name.strip("()").split(",") for name, text in columns]
-    return [name.strip(" `").lower() for names in given for name in names]
+    return [(text if name is None else name).strip("`").lower() for name, text in columns]

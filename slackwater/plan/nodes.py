@@ -328,12 +328,13 @@ class WindowNode(AggregateNode):
         """Range, slide and offset."""
         spec, show = self.kernel.spec, self.domain.show_span
         offset = f" offset {show(spec.offset)}" if spec.offset else ""
-        return f"range {show(spec.range)} slide {show(spec.slide)}{offset}"
+        step = "step" if spec.first_end < spec.range else "slide"
+        return f"range {show(spec.range)} {step} {show(spec.slide)}{offset}"
 
     def time_columns(self) -> TimeColumns:
         """The time of a result is the last tick of its window."""
-        start = self.end_lag - self.kernel.spec.range
-        return {WINDOW_START: (start, start), WINDOW_END: (self.end_lag, self.end_lag)}
+        spec, end = self.kernel.spec, self.end_lag
+        return {WINDOW_START: (end - spec.range, end - min(spec.first_end, spec.range)), WINDOW_END: (end, end)}
 
     @property
     def reach(self) -> int:

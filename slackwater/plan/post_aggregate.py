@@ -52,10 +52,7 @@ def split(text: object, names: dict[str, str]) -> Split | None:
         return f"`{names[key]}`"
 
     expression = replace_calls(text, is_aggregate, result_name)
-    try:
-        columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
-    except sqlglot.errors.SqlglotError:
-        return None  # words that belong to an aggregate stand beside it
+    columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
     used = {column.name.lower() for column in columns}
     if not used & {name.lower() for name in names.values()}:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -47,8 +46,7 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     options = _options(cursor, policy)
     with cursor.located(begin):
         try:
-            make: Callable[..., Disorder] = inspect.unwrap(policy.make)
-            return make(*map(policy.read, main), **options)
+            return policy.make(*map(policy.read, main), **options)
         except (TypeError, AttributeError, ValueError) as error:
             if isinstance(error, QueryError):
                 raise

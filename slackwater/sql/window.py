@@ -18,13 +18,13 @@ from slackwater.sql.policies import policy_sql, read_policy
 from slackwater.sql.source import Source, Span
 from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
-_NOT_YET = ("UNBOUNDED", "PARTITION", "PARTITION BY", "CUMULATE")
+_NOT_YET = ("UNBOUNDED", "PARTITION", "PARTITION BY")
 #: Words behind a number of rows.
 _ROWS = ("TUPLES", "TUPLE", "ROWS", "ROW")
 #: The name of the time of a result in Spark and in Flink.
 _RESULT_TIMES = ("window", "session_window", "window_time")
 #: Flink's table functions.
-TABLE_FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 #: Spark's functions, which are also the names of their structs.
 SPARK_WINDOWS = ("WINDOW", "SESSION_WINDOW")
 
@@ -103,6 +103,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
     "ROWS": ("rows", lambda cursor: read_count(cursor, "how many rows, as in ROWS 100")),
     "NOW": ("range", lambda cursor: L.NOW),
     "SLIDE": ("slide", _length("SLIDE")),
+    "STEP": ("step", _length("STEP")),
     "SESSION": ("gap", _length("SESSION")),
     "OFFSET": ("offset", _length("OFFSET")),
     "WATTR": ("wattr", lambda cursor: read_expression(cursor, "the attribute that windows go by").text),
@@ -144,9 +145,11 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClau
         cursor.expect_symbol(")")
         return WindowClause(L.Window(gap=first, wattr=wattr), cursor.span(begin), tuple(partition))
     window = L.Window(first, first, wattr=wattr)
-    if function == "HOP":
+    if function in ("HOP", "CUMULATE"):
         cursor.expect_symbol(",")
         window = replace(window, range=read_span(cursor, "the size of a window, as in INTERVAL '10' MINUTES"))
+    if function == "CUMULATE":
+        window = replace(window, slide=None, step=first)
     if cursor.accept_symbol(","):
         window = replace(window, offset=read_span(cursor, "an offset, as in INTERVAL '1' MINUTE"))
     cursor.expect_symbol(")")

@@ -236,9 +236,7 @@ def _named(column: L.Column) -> L.Column:
 
 def _column(column: L.Column) -> str:
     name, text = column
-    if name is None or name.startswith("("):  # several names of a generator
-        return text if name is None else f"{text} AS {name}"
-    return f"{text} AS {quoted(name)}"
+    return text if name is None else f"{text} AS {quoted(name)}"
 
 
 def _early(early: Early) -> list[str]:

@@ -79,6 +79,7 @@ def arrow_plan(
     over: WindowNode | None = None,
     having: str | None = None,
     gap: Span | None = None,
+    step: Span | None = None,
     **aggregates: str,
 ) -> Any:
     """The plan of a query over rows like those of a sample (one row at least), or over results.
@@ -101,7 +102,7 @@ def arrow_plan(
     if select is not None:
         query = L.Select((query,), tuple(select.items()))
     if aggregates:
-        window = L.Window(range, slide, offset, rows, None, own_disorder, gap)
+        window = L.Window(range, slide, offset, rows, None, own_disorder, gap, step)
         groups = tuple((g, g) for g in group_by)
         query = L.Aggregate((query,), window, groups, tuple(aggregates.items()))
     if having is not None:

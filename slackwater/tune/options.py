@@ -80,7 +80,13 @@ class TuneOptions:
             raise QueryError(
                 f"windows={self.windows!r}: write RANGE, or RANGE and SLIDE as in ('3 hours', '1 hour')"
             )
-        return WindowSpec.of(TimeDomain.TIMESTAMP, *pair, None)
+        spec = WindowSpec.of(TimeDomain.TIMESTAMP, *pair, None)
+        if not spec.alike:
+            raise QueryError(
+                f"windows={self.windows!r}: slide={pair[1]!r} is longer than size={pair[0]!r}; tune tries windows "
+                "that have all rows"
+            )
+        return spec
 
     def page_length(self, extent: Extent) -> int:
         """The length of a page; without `page=`, a length that suits the data."""

@@ -60,7 +60,7 @@ class Closed:
 
         By source it closes nothing: windows of each source are closed in order.
         """
-        first = (max(-_FAR, min(after, _FAR)) - spec.offset) // spec.slide + 1
+        first = spec.next_begin(max(-_FAR, min(after, _FAR)))
         last = spec.last_closed(Heartbeat(max(-_FAR, min(heartbeat.tick, _FAR))))
         if self.by_source or first > last:
             return self
@@ -168,12 +168,12 @@ class Closed:
             for first, last in self.ahead:
                 between = pl.col(pane).is_between(spec.panes(first - 1)[1], spec.panes(last + 1)[0], closed="left")
                 frame = frame.filter(~between)
-            low = None if self.emitted_through is None else (self.emitted_through + 1) * spec.panes_per_slide
+            low = None if self.emitted_through is None else spec.first_pane(self.emitted_through + 1)
             return frame if low is None or _all_from(frame[pane], low) else frame.filter(pl.col(pane) >= low)
         highest = self.highest_closed()
-        if highest is None or _all_from(frame[pane], (highest + 1) * spec.panes_per_slide):
+        if highest is None or _all_from(frame[pane], spec.first_pane(highest + 1)):
             return frame
-        through = (pl.col(CLOSED) + 1) * spec.panes_per_slide
+        through = spec.first_pane(pl.col(CLOSED) + 1)
         return self.beside(frame, source).filter(through.is_null() | (pl.col(pane) >= through)).drop(CLOSED)
 
     def taken(self, frame: pl.DataFrame, spec: WindowSpec, pane: str, source: pl.Expr) -> pl.DataFrame:
@@ -181,9 +181,9 @@ class Closed:
         if self.given is None:
             return self.open_panes(frame, spec, pane, source)
         highest = self.highest_closed()
-        if highest is None or _all_from(frame[pane], (highest + 1) * spec.panes_per_slide):
+        if highest is None or _all_from(frame[pane], spec.first_pane(highest + 1)):
             return frame
-        low = (pl.col(CLOSED) + 1) * spec.panes_per_slide
+        low = spec.first_pane(pl.col(CLOSED) + 1)
         passed = (pl.col(pane) < low).fill_null(False)
         beside = self.beside(frame, source).with_columns(passed.alias(CLOSED))
         asked = beside.filter(CLOSED).drop(CLOSED)
@@ -200,7 +200,7 @@ class Closed:
         highest = self.highest_closed()
         if self.given is None or highest is None or _all_from(counts[PANE], spec.panes(highest)[1]):
             return counts.clear()
-        end = pl.col(CLOSED) * spec.panes_per_slide + spec.panes_per_window
+        end = spec.end_pane(pl.col(CLOSED))
         passed = self.beside(counts, pl.col(SOURCE)).filter(pl.col(PANE) < end)
         if passed.height == 0:
             return passed
@@ -216,7 +216,7 @@ class Closed:
             lowest = self.named[CLOSED].min()
             assert isinstance(lowest, int)
             least = lowest if least is None else min(least, lowest)
-        return None if least is None else (least + 1) * spec.panes_per_slide
+        return None if least is None else spec.first_pane(least + 1)
 
     def highest_closed(self) -> int | None:
         """The last window that is closed for any source."""
@@ -238,7 +238,7 @@ class Closed:
 def _last_closed(spec: WindowSpec, ticks: Ints) -> Ints:
     """`WindowSpec.last_closed` of many heartbeats."""
     inside = np.clip(ticks, -_FAR, _FAR)
-    closed: Ints = (inside + (1 - spec.range - spec.offset)) // spec.slide
+    closed: Ints = (inside + (1 - spec.first_end - spec.offset)) // spec.slide
     return closed
 
 
@@ -248,7 +248,7 @@ def ends_reached(spec: WindowSpec, ticks: Ints) -> Ints:
     >>> ends_reached(WindowSpec(range=30, slide=10), np.array([28, 29, 38, 39])).tolist()
     [19, 29, 29, 39]
     """
-    ends: Ints = _last_closed(spec, ticks) * spec.slide + (spec.offset + spec.range - 1)
+    ends: Ints = _last_closed(spec, ticks) * spec.slide + (spec.offset + spec.first_end - 1)
     return np.where((ticks > -_FAR) & (ticks < _FAR), ends, ticks)
 
 

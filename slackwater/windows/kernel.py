@@ -11,23 +11,12 @@ from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 from slackwater.aggregates.aggregate import Aggregate
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import NO_SOURCE, ROWS, TIME
-from slackwater.windows.spec import WindowSpec
+from slackwater.windows.spec import WindowSpec, floor_division
 
 
 def source_text(source: pl.Expr) -> pl.Expr:
     """A source as text; rows that name none are together one source."""
     return source.cast(pl.String).fill_null(NO_SOURCE)
-
-
-def floor_division(dividend: str, divisor: int) -> str:
-    """Spark SQL of a whole-number division that rounds down, exact to 64 bits.
-
-    `div` rounds toward zero, so the remainder goes first; `/` would go by floating-point numbers.
-
-    >>> floor_division("x", 10)
-    '(x - pmod(x, 10L)) div 10L'
-    """
-    return f"({dividend} - pmod({dividend}, {divisor}L)) div {divisor}L"
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,7 @@ class PaneRing:
 
     def _windows_by_source(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         spec, source = self._kernel.spec, self._kernel.source_of
-        low = (pl.col(_BEFORE) + 1) * spec.panes_per_slide
-        high = pl.col(_AFTER) * spec.panes_per_slide + spec.panes_per_window
+        low, high = spec.first_pane(pl.col(_BEFORE) + 1), spec.end_pane(pl.col(_AFTER))
         panes = after.beside(before.beside(pl.concat(self._parts()), source, _BEFORE), source, _AFTER)
         inside = panes.filter(pl.col(PANE) < high)
         if before.given is None:
@@ -138,8 +137,17 @@ class PaneRing:
         Where they are few or cannot be made from each other, polars lays all of them over the sorted panes, without
         copying their partials.
         """
+        if not self._kernel.spec.alike:
+            return self._laid_each(panes)
         slid = slide(self._kernel, panes, first, last)
         return slid if slid is not None else pl.concat(self._laid_near(part) for part in self._stretches(panes))
+
+    def _laid_each(self, panes: pl.DataFrame) -> pl.DataFrame:
+        """Each pane copied for all its windows."""
+        first, last = self._kernel.spec.windows_of(panes[PANE].to_numpy())
+        windows = pl.int_ranges(pl.Series(first), pl.Series(last) + 1).alias(WINDOW)
+        laid = panes.with_columns(windows).explode(WINDOW)
+        return self._kernel.merge(laid.group_by([WINDOW, *self._kernel.keys]))
 
     def _stretches(self, panes: pl.DataFrame) -> list[pl.DataFrame]:
         """The panes in order, cut where a long gap is between them."""

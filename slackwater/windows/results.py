@@ -75,8 +75,9 @@ def early_rows(kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, e
 
 
 def _bounds(kernel: PaneKernel, values: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    start = values[WINDOW].cast(pl.Int64) * kernel.spec.slide + kernel.spec.offset
-    return start, start + kernel.spec.range
+    spec, window = kernel.spec, values[WINDOW].cast(pl.Int64)
+    start = spec.first_pane(window) * spec.pane + spec.offset
+    return start, window * spec.slide + (spec.offset + spec.first_end)
 
 
 def bounded_rows(
@@ -130,8 +131,7 @@ def high(name: str) -> str:
 
 def result_sql(kernel: PaneKernel, domain: TimeDomain) -> dict[str, str]:
     """The same results as Spark SQL over merged partials and a window number; `emitted_at` comes from a column."""
-    start = f"({WINDOW} * {kernel.spec.slide}L + {kernel.spec.offset}L)"
-    end = f"({start} + {kernel.spec.range}L)"
+    start, end = kernel.spec.bounds_sql(WINDOW)
     stamp = "timestamp_micros({})" if domain is TimeDomain.TIMESTAMP else "{}"
     if domain.scale is not None:
         stamp = f"CAST({{}} AS DECIMAL(19, 0)) * {Decimal(1).scaleb(-domain.scale):f}BD"

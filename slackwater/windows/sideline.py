@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.calls import called
 from slackwater.errors import QueryError
 
 
@@ -19,7 +18,6 @@ class Sideline:
         return f"sideline(ratio={self.ratio})"
 
 
-@called()
 def sideline(ratio: int = 4) -> Sideline:
     """Later windows on time after a burst: its rest is set aside, for `start(sideline=…)` (S5 section 6.2).
 

@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 
 from tests.kit import doc_pages as pages
 
+PAGES = ["../README.md", "index.md", "coming-from.md", "tutorial.md", "top-n.md", "session-windows.md"]
+
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["../README.md", "index.md", "coming-from.md", "tutorial.md", "top-n.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_prints_what_it_says(page: str, spark: SparkSession) -> None:
     kept = {key: spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")}
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from slackwater.windows.spec import WindowSpec
+from slackwater.windows.spec import CumulateSpec, WindowSpec
 
 X, T, WHOLE = pl.col("x"), pl.col("t"), pl.col("i")
 OVER = (WHOLE > 0).fill_null(False)
@@ -101,7 +101,12 @@ def recompute(
     first = (low - spec.offset - spec.range) // spec.slide - 1
     last = (high - spec.offset) // spec.slide + 1
     starts = [spec.offset + k * spec.slide for k in range(first, last + 1)]
-    windows = pl.DataFrame({"window_start": starts}).with_columns(window_end=pl.col("window_start") + spec.range)
+    bounds = [(start, start + spec.range) for start in starts]
+    if isinstance(spec, CumulateSpec):
+        begins = sorted({(start - spec.offset) // spec.range * spec.range + spec.offset for start in starts})
+        lengths = range(spec.slide, spec.range + 1, spec.slide)
+        bounds = [(start, start + length) for start in begins for length in lengths]
+    windows = pl.DataFrame(bounds, schema=["window_start", "window_end"], orient="row")
     inside = rows.join(windows, how="cross").filter(T.is_between("window_start", "window_end", closed="left"))
     made = [X.drop_nulls().alias(n) if callable(m) else m.alias(n) for n, (_, m) in aggregates.items()]
     results = inside.group_by("window_start", "window_end", *groups).agg(made).to_dicts()

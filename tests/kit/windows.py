@@ -11,6 +11,8 @@ def window_of(
     query: sw.Query, range: Any = None, slide: Any = None, offset: Any = None, rows: int | None = None, **more: Any
 ) -> Any:
     """With a slide the windows that all rows share, without it one for each row."""
+    if "step" in more:
+        return query.cumulate(range, offset=offset, **more)
     if "gap" in more:
         return query.sessions(**more)
     if slide is None:

@@ -89,6 +89,12 @@ SCENARIOS = {
     "sliding": scattered(1, {"range": 9, "slide": 3}),
     "seven by three": scattered(2, {"range": 7, "slide": 3}),
     "tumbling with an offset": scattered(3, {"range": 10, "slide": 10, "offset": 4}),
+    "growing": scattered(23, {"range": 12, "step": 3, "offset": 5}),
+    "growing, by source, spilled": scattered(
+        24, {"range": 6, "step": 2}, punctuated=True, source="k", resident_limit=0, aggregates=EXACT
+    ),
+    "with gaps": scattered(25, {"range": 3, "slide": 8, "offset": 2}),
+    "with gaps, spilled": scattered(26, {"range": 2, "slide": 7}, resident_limit=0, aggregates=EXACT),
     "no groups": scattered(4, {"range": 8, "slide": 2}, group_by=()),
     "filtered": scattered(5, {"range": 8, "slide": 4}, where="v > 0 OR k = 'a'"),
     "projected": scattered(6, {"range": 6, "slide": 6}, select={"k": "k", "v": "v * 2", "t": "t + 1"}),

@@ -130,8 +130,12 @@ MISTAKES = [
     ("SELECT count(*) AS n, max(‸dellay) AS m FROM trips [ROWS 5]", "there is no column 'dellay' (did you mean"),
     ("SELECT count(*) AS n FROM trips [ROWS 5] GROUP BY ‸carier", "there is no column 'carier' (did you mean"),
     (
-        "SELECT count(*) AS n FROM trips ‸[RANGE 5 MINUTES, SLIDE 6 MINUTES]",
-        "slide='6 minutes' is longer than size",
+        "SELECT count(*) AS n FROM trips ‸[RANGE 5 MINUTES, STEP 2 MINUTES]",
+        "size='5 minutes' is no multiple of step='2 minutes'",
+    ),
+    (
+        "SELECT count(*) AS n FROM trips ‸[RANGE 6 MINUTES, SLIDE 1 MINUTE, STEP 2 MINUTES]",
+        "windows that grow have a size and a step",
     ),
     ("SELECT ‸mode(delay) AS m FROM trips [ROWS 5]", "unknown aggregate 'mode'"),
     ("SELECT count(*) AS kind FROM trips [ROWS 5]", None),

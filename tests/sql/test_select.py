@@ -206,6 +206,12 @@ def test_a_text_becomes_the_nodes_of_the_fluent_api(text: str, nodes: L.Logical)
             "FROM TUMBLE(TABLE trips, DESCRIPTOR(ts), INTERVAL '10' MINUTES, INTERVAL '1' MINUTE)",
             L.Window("10 minutes", "10 minutes", "1 minute", wattr="ts"),
         ),
+        ("FROM trips [RANGE 1 HOUR, STEP 10 MINUTES]", L.Window("1 hour", step="10 minutes")),
+        ("FROM trips [RANGE 1 MINUTE, SLIDE 1 HOUR]", L.Window("1 minute", "1 hour")),
+        (
+            "FROM CUMULATE(TABLE trips, DESCRIPTOR(ts), INTERVAL '10' MINUTES, INTERVAL '1' HOUR)",
+            L.Window("1 hour", step="10 minutes", wattr="ts"),
+        ),
         ("FROM trips [SESSION 5 MINUTES]", L.Window(gap="5 minutes")),
         (
             "FROM trips GROUP BY dest WINDOW [SESSION = 5 MINUTES, WATTR ts, DRATIO 1%]",

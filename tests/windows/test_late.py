@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.testing import ListSink, Script, arrow_plan
-from slackwater.windows.spec import WindowSpec
+from slackwater.windows.spec import CumulateSpec, WindowSpec
 from tests.kit.streams import SAMPLE, SCHEMA, WINDOWS, Stream, frame, unbounded_streams
 
 Row = dict[str, Any]
@@ -78,11 +78,13 @@ def as_bag(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 
 
 def check(stream: Stream, spec: WindowSpec, where: str | None, keep: Callable[[Row], bool]) -> None:
+    grows = isinstance(spec, CumulateSpec)
     plan = arrow_plan(
         SAMPLE,
         spec.range,
-        spec.slide,
+        None if grows else spec.slide,
         spec.offset,
+        step=spec.slide if grows else None,
         group_by=["g"],
         where=where,
         disorder=bounded(stream.slack),
@@ -116,6 +118,18 @@ def test_a_row_is_lost_to_exactly_the_windows_that_were_emitted_before_its_page(
 ) -> None:
     spec = WindowSpec(*window, offset % window[1])
     check(stream, spec, None, lambda row: True)
+
+
+@given(unbounded_streams(), st.integers(1, 6), st.integers(1, 5), st.integers(0, 30))
+def test_a_row_is_lost_to_the_steps_that_were_emitted_before_its_page(
+    stream: Stream, step: int, steps: int, offset: int
+) -> None:
+    check(stream, CumulateSpec(step * steps, step, offset % (step * steps)), None, lambda row: True)
+
+
+@given(unbounded_streams(), st.integers(1, 6), st.integers(1, 9))
+def test_a_row_between_windows_is_not_late(stream: Stream, length: int, more: int) -> None:
+    check(stream, WindowSpec(length, length + more), None, lambda row: True)
 
 
 @settings(max_examples=80)

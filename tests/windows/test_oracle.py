@@ -21,7 +21,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
 from slackwater.windows import panes
-from slackwater.windows.spec import WindowSpec
+from slackwater.windows.spec import CumulateSpec, WindowSpec
 from tests.kit.oracle import AGGREGATES, NAN_AGGREGATES, Means, recompute
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, frame, timeless
 
@@ -68,6 +68,28 @@ def test_any_stream_within_its_bound_gives_exact_windows(
     stream: Stream, window: tuple[int, int], offset: int, groups: list[str]
 ) -> None:
     check(stream, window, offset, groups)
+
+
+@given(bounded_streams(), st.integers(1, 8), st.integers(1, 20), OFFSETS, GROUPS)
+def test_rows_between_windows_are_in_none(
+    stream: Stream, length: int, more: int, offset: int, groups: list[str]
+) -> None:
+    check(stream, (length, length + more), offset, groups)
+
+
+@given(bounded_streams(), st.integers(1, 8), st.integers(1, 6), OFFSETS, GROUPS)
+def test_windows_grow_by_steps_and_begin_anew(
+    stream: Stream, step: int, steps: int, offset: int, groups: list[str]
+) -> None:
+    settings = {"step": step, "offset": offset, "group_by": groups, "disorder": bounded(stream.slack)}
+    script = Script(arrow_plan(SAMPLE, step * steps, **settings, **{n: text for n, (text, _) in CHEAP.items()}))
+    for page in stream.pages:
+        script.page(page)
+    script.drain()
+    wanted = recompute(stream.rows, CumulateSpec(step * steps, step, offset), groups, CHEAP)
+    assert_same_rows(script.results, wanted, ["window_start", "window_end", *groups])
+    figures = script.metrics()["q/window"]
+    assert (figures["late_rows"], figures["lost_pairs"], figures["partials"]) == (0, 0, 0)
 
 
 @settings(max_examples=60)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.bounds.generator import HeartbeatGenerator
@@ -56,7 +55,6 @@ class Behind:
         return f"behind({self.stream!r}, by={self.by!r}{after}{latency}{own})"
 
 
-@called()
 def behind(stream: str, by: Span, *, after: Span = 0, latency: Span = 0, own: Disorder | None = None) -> Behind:
     """A quiet stream goes on with another one: its rows are at most `by` behind those of the other.
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from slackwater.calls import called
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats
@@ -74,7 +73,6 @@ class Learned:
         return f"learned({', '.join(parts)})"
 
 
-@called()
 def learned(
     window: int | str | timedelta | None = "10 minutes",
     alpha: float = 0.5,

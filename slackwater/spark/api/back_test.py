@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.calls import called
 from slackwater.columns import BEFORE, NO_SOURCE, PANE, ROWS, SOURCE, TIME
 from slackwater.errors import QueryError
 from slackwater.progress.disorder import Disorder
@@ -27,11 +26,9 @@ from slackwater.tune.options import TARGETS, Length, TuneOptions, as_tuple
 from slackwater.tune.read import check_arrival, read_rows
 from slackwater.tune.report import Report
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import floor_division
-from slackwater.windows.spec import WindowSpec
+from slackwater.windows.spec import WindowSpec, floor_division
 
 
-@called()
 def tune(
     data: Any,
     *,

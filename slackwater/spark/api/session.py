@@ -87,13 +87,7 @@ class Session(SpeaksSql, NamesCounterparts):
 
     _known_as, _words = "session", words.SESSION
 
-    @called(
-        words.SESSION_ARGUMENTS,
-        spark=words.SPARK,
-        resident_limit=words.BYTES,
-        sync=words.FLAG,
-        batch_pages=words.FLAG,
-    )
+    @called(words.SESSION_ARGUMENTS, spark=words.SPARK, sync=words.FLAG, batch_pages=words.FLAG)
     def __init__(
         self,
         spark: SparkSession | None = None,
@@ -145,7 +139,7 @@ class Session(SpeaksSql, NamesCounterparts):
 
     # --- streams
 
-    @called(words.STREAM_ARGUMENTS, disorder=words.POLICY, page=words.LENGTH, trigger=words.LENGTH)
+    @called(words.STREAM_ARGUMENTS, disorder=words.POLICY)
     def stream(
         self,
         name: str,

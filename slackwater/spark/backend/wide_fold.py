@@ -137,7 +137,7 @@ class WideFold:
 
     def _run(self, work: Work) -> dict[PaneKernel, Folded]:
         started, way = time.perf_counter(), self.shape.way(work.files)
-        unknown = work.unknown
+        unknown = work.arrival is None
         carrier = self._carrier if unknown else None
         try:
             with cut(work, way) as parts:

@@ -40,7 +40,7 @@ from slackwater.spark.backend.scan import arrived
 from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.storage.spark_errors import spark_errors_explained
 from slackwater.spark.storage.storage_dir import StorageDir
-from slackwater.windows.kernel import floor_division
+from slackwater.windows.spec import floor_division
 
 _CUT = "__cut"
 

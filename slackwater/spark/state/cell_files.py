@@ -36,7 +36,7 @@ from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.staging import too_large
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir
-from slackwater.windows.kernel import floor_division
+from slackwater.windows.spec import floor_division
 
 #: The largest number of cells that a page falls into.
 CELLS = 32

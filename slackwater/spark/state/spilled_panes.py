@@ -28,7 +28,7 @@ from slackwater.spark.storage.storage_dir import file_name
 from slackwater.spark.storage.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
-from slackwater.windows.kernel import PaneKernel, floor_division, source_text
+from slackwater.windows.kernel import PaneKernel, source_text
 from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
 
 if TYPE_CHECKING:
@@ -161,11 +161,8 @@ class SpilledPanes:
 
     def _windows(self, held: set[int], before: Closed, after: Closed) -> DataFrame:
         """Merged partials by window and group."""
-        spec = self._kernel.spec
         partials = self._read(self._files.addresses(file for file in self._files.files if file.key in held))
-        # As `WindowSpec.first_window` and `last_window` do it.
-        last_of = floor_division(PANE, spec.panes_per_slide)
-        first_of = f"-({floor_division(f'({spec.panes_per_window - 1}L - {PANE})', spec.panes_per_slide)})"
+        first_of, last_of = self._kernel.spec.windows_sql(PANE)
         limited = self._limited(partials, before, after)
         begin = first_of if before.given is not None else f"greatest({first_of}, {_BEFORE} + 1)"
         ends = limited.withColumn(_FROM, F.expr(begin)).withColumn(_TO, F.expr(f"least({last_of}, {_AFTER})"))
