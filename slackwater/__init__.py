@@ -12,7 +12,6 @@ from slackwater.errors import JournalError, QueryError, QueryWarning, RunError, 
 from slackwater.estimates.early import Early, early
 from slackwater.events import log_json
 from slackwater.plan.request import ProdRequest, prod
-from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
@@ -64,7 +63,6 @@ __all__ = [
     "Strategy",
     "Stream",
     "Windowed",
-    "behind",
     "bounded",
     "chain",
     "drop_ratio",

@@ -91,7 +91,9 @@ def check_job(job: Job) -> None:
         for statement in job.statements:
             if isinstance(statement, (S.Select, S.Insert)):
                 plans.append(_checked(session, statement))
-            elif isinstance(statement, (S.CreateStream, S.CreateTable, S.CreateView, S.CreateFunction)):
+            elif isinstance(
+                statement, (S.CreateStream, S.CreateBounds, S.CreateTable, S.CreateView, S.CreateFunction)
+            ):
                 session._interpreter.execute(statement)
         typer.echo("\n\n".join(plans))
 

@@ -54,7 +54,6 @@ from slackwater.plan.nodes import (
 from slackwater.plan.steps import Columns
 from slackwater.plan.window_kinds import GapNode, SessionNode
 from slackwater.progress.ahead import read_ahead
-from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.clock import Clock
 from slackwater.windows.spec import WindowSpec
 
@@ -331,7 +330,7 @@ class QueryBuild:
         """The stream's source, made if it is not there, and the port of the query's policy."""
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
-            tracker, ahead = stream.disorder.tracker(stream.domain), read_ahead(stream.ahead, stream.domain)
+            tracker, ahead = stream.fresh_tracker(stream.disorder), read_ahead(stream.ahead, stream.domain)
             source = Source(label, tracker, stream.disorder.needs, executor.taking(), ahead)
             executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]
@@ -344,12 +343,10 @@ class QueryBuild:
         port = MAIN if policy == stream.disorder else policy.describe()
         teller = self._name if first is None else self.label_of(first)
         follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
-        others = dict[str, str]()
-        if isinstance(policy, Behind):
-            # In a replay the other stream is that of the same play.
-            play = stream.name.removeprefix(stream.declared)
-            others[source_label(policy.stream + play)] = policy.stream
-        operator.follow(self._name, port, policy.tracker(stream.domain), follower, others)
+        play = stream.name.removeprefix(stream.declared)  # in a replay the other streams are of the same play
+        streams = stream.bounds.streams if stream.bounds else ()
+        bound: dict[str, str] = {source_label(name + play): name for name in streams}
+        operator.follow(self._name, port, stream.fresh_tracker(policy), follower, bound)
         sources: dict[str, Source] = {n.label: n.operator for n in executor.graph if isinstance(n.operator, Source)}
         for other in sources.values():
             other.listen(sources)

@@ -32,8 +32,8 @@ class Promise:
         self.tracker = tracker
         self.followers: dict[tuple[str, str], Follower] = {}
         """By query and by the operator that tells: a query may read a stream in several ways."""
-        self.beside: dict[str, str] = {}
-        """Streams that the policy goes by, by the labels of their sources."""
+        self.bound: dict[str, str] = {}
+        """Streams that have bounds with each other, this one too, by the labels of their sources."""
         self.idle = False
         """Whether nothing has come for as long as its timeout: others do not wait for the stream."""
 

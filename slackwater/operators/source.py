@@ -58,12 +58,13 @@ class Source(Unary):
         """Pages that have been sent and not been worked on."""
         self._to_come_back: set[int] = set()
         """Numbers of those that were under way when the process ended."""
+        self._waiting: list[int] = []
+        """When the pages were admitted that have not been sent yet."""
         self._listeners: dict[str, Source] = {}
-        """Sources with a policy that goes by the rows of this one."""
         self._told_by: dict[str, Source] = {}
-        """The same the other way round."""
+        """Sources that have bounds with this one, to tell and to hear from; with bounds, it is one of them."""
         self._heard: list[tuple[Label, Arrival]] = []
-        """What came to sources that a policy goes by, while pages of this one may wait."""
+        """What came to them, while pages of this one may wait."""
         self._announced = self._pages = self._rows = self._missing = self._behind = 0
         self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
@@ -74,18 +75,18 @@ class Source(Unary):
         self._lateness = LatenessHistogram()
 
     def follow(
-        self, query: str, port: str, tracker: Tracker, follower: Follower, beside: Mapping[str, str] | None = None
+        self, query: str, port: str, tracker: Tracker, follower: Follower, bound: Mapping[str, str] | None = None
     ) -> None:
         """A query reads by this port; equal policies are computed once, so the port may be there already.
 
-        `beside` names the streams that the policy goes by, by the labels of their sources.
+        `bound` names the streams that have bounds with each other, by the labels of their sources.
         """
         if port not in self._promises:
             self._promises[port] = Promise(tracker)
             if port in self._kept:
                 self._promises[port].tracker.restore(self._kept.pop(port))
         self._promises[port].followers[query, follower.teller] = follower
-        self._promises[port].beside = dict(beside or {})
+        self._promises[port].bound = dict(bound or {})
         self._publish_asked()
 
     def unsubscribe(self, query: str) -> None:
@@ -101,8 +102,8 @@ class Source(Unary):
         self.asked = self._needs.union(*(follower.needs for follower in followers))
 
     def listen(self, sources: Mapping[str, Source]) -> None:
-        """Be told of what comes to other sources, where a policy goes by them."""
-        for label in {label for promise in self._promises.values() for label in promise.beside}:
+        """Be told of what comes to sources that have bounds with this one."""
+        for label in {label for promise in self._promises.values() for label in promise.bound}:
             if label in sources:
                 sources[label]._listeners[self.label] = self
                 self._told_by[label] = sources[label]
@@ -112,19 +113,16 @@ class Source(Unary):
         """The sources that it listens to."""
         return self._told_by.keys()
 
-    def _hear_beside(self, now: int) -> None:
-        """Let policies learn what came to other sources before now.
-
-        Not while pages of its own wait: these came before, and are not what is promised.
-        """
-        if self._announced > self._pages:
-            return
-        earlier = [(label, arrival) for label, arrival in self._heard if arrival.at < now]
-        self._heard = [(label, arrival) for label, arrival in self._heard if arrival.at >= now]
-        for label, arrival in earlier:
-            for promise in [p for p in self._promises.values() if label in p.beside]:
+    def _hear_bound(self, now: int) -> bool:
+        """Let bounds between streams learn what came before now, and before its own pages that wait, if any did."""
+        before = min([now, *self._waiting[:1]])
+        earlier = [(label, arrival) for label, arrival in self._heard if arrival.at < before]
+        self._heard = [(label, arrival) for label, arrival in self._heard if arrival.at >= before]
+        for label, arrival in sorted(earlier, key=lambda heard: heard[1].at):
+            for promise in [p for p in self._promises.values() if label in p.bound]:
                 told = replace(arrival, at=arrival.at - promise.away(self._away))
-                promise.tracker.arrive_beside(promise.beside[label], told)
+                promise.tracker.arrive_on(promise.bound[label], told)
+        return bool(earlier)
 
     def drop_pending(self, waiting: Set[int], now: int) -> None:
         """Nobody will read the other pages whose rows are not known yet: they count as empty."""
@@ -146,6 +144,7 @@ class Source(Unary):
         if isinstance(tracker, StampTracker):
             page = page.stamped(tracker.stamp(now))
         self._announced += 1
+        self._waiting.append(now)
         return page.admitted(self.label, now, needs_at(self.asked, self._announced - 1))
 
     def _send(self, page: Page) -> None:
@@ -165,6 +164,8 @@ class Source(Unary):
             page = replace(page, needs=needs_at(self.asked, self._takes))
         self._takes += 1
         self._pages += pages
+        self._hear_bound(page.at)
+        del self._waiting[:pages]
         self.on_page(page, emit)
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -184,11 +185,10 @@ class Source(Unary):
 
     def due(self, now: int, wanted: Wanted) -> bool:
         """Whether a page has been worked on, or the clock has reached what a policy or a demand waits for."""
-        self._hear_beside(now)
-        wakes = (self.wake_at(), self.wake_for(wanted))
-        return any(t is not None and t <= now for t in wakes) or any(
-            self.pages.arrival(p) is not None for p in self._under_way
-        )
+        heard, wakes = self._hear_bound(now), (self.wake_at(), self.wake_for(wanted))
+        if heard or any(t is not None and t <= now for t in wakes):
+            return True
+        return any(self.pages.arrival(p) is not None for p in self._under_way)
 
     @property
     def watches_clock(self) -> bool:
@@ -198,14 +198,14 @@ class Source(Unary):
     def tick(self, now: int, emit: Emit) -> None:
         """Say what pages have taught, whether somebody waits for it or not."""
         self._begin(now)
-        self._hear_beside(now)
+        self._hear_bound(now)
         if self._learn():
             self._say(emit)
 
     def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
         """An enabling timestamp: all that arrivals and the clock allow now, if that is as far as somebody wants."""
         self._learn()
-        self._hear_beside(now)
+        self._hear_bound(now)
         self._begin(now)
         self._seen = max(self._seen, now)
         for promise in self._promises.values():
@@ -223,7 +223,7 @@ class Source(Unary):
     def _idle_at(self, promise: Promise) -> int | None:
         """When the stream is idle by a policy, if nothing comes until then."""
         silence = promise.tracker.silence
-        if silence is None or self._quiet_since == MIN_TICK or self._under_way or self._announced > self._pages:
+        if silence is None or self._quiet_since == MIN_TICK or self._under_way or self._waiting:
             return None
         return self._quiet_since + silence + self._away
 
@@ -335,6 +335,7 @@ class Source(Unary):
                 "guard": self._guard.state(),
                 "clock": [self._away, self._seen, self._quiet_since],
                 "highest": self._highest,
+                "waiting": self._waiting,
                 "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
                 "lateness": self._lateness.state(),
                 "heard": [[label.to_json(), arrival.saved()] for label, arrival in self._heard],
@@ -358,6 +359,7 @@ class Source(Unary):
         self._guard.restore(values["guard"])
         self._away, self._seen, self._quiet_since = values["clock"]
         self._highest = values["highest"]
+        self._waiting = list(values["waiting"])
         self._to_come_back = set(values["under_way"])
         self._lateness.restore(values["lateness"])
         self._heard = [(Label.from_json(label), Arrival.load(saved)) for label, saved in values["heard"]]

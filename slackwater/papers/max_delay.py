@@ -63,7 +63,7 @@ class MaxDelayTracker(SilenceTracker):
     """Follows the largest delay; one row that was on its way for a day holds time back by a day, for good."""
 
     STATE = (*SilenceTracker.STATE, "_delay")
-    absolute_clock: ClassVar[bool] = True
+    absolute_clock = True
 
     def __init__(self, timeout: int | None) -> None:
         super().__init__(timeout)

@@ -263,7 +263,7 @@ class Analysis:
         _, relation = self._types.stream(stream.declared)
         policy = stream.policy(window.disorder)
         ticks, domain = relation.ticks(written, "window on")
-        other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy)
+        other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy, bounds=None)
         try:
             self._types.check_policy(other)
         except QueryError:

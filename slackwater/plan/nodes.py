@@ -13,7 +13,8 @@ from slackwater.plan.identifiers import Wanted, bare, named_columns, used_column
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, check_domains
 from slackwater.plan.steps import ResultsAsRows, Step
 from slackwater.plan.time_columns import TimeColumns, common, through
-from slackwater.progress.disorder import Disorder
+from slackwater.progress.bounds.between_streams import StreamBounds
+from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.progress.time_kinds import Latent
@@ -46,6 +47,8 @@ class StreamNode(NeverEarly, PlanNode):
     """How far ahead of the clock the times of rows are believed, as written; see `read_ahead`."""
     live: bool = False
     """Whether it goes on for ever, unlike a replay: then each policy has a timeout, or needs none."""
+    bounds: StreamBounds | None = None
+    """What bounds between streams say of it, whatever policy it is read by."""
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
@@ -58,6 +61,11 @@ class StreamNode(NeverEarly, PlanNode):
             return self.disorder
         return with_default_timeout(own) if self.live else own
 
+    def fresh_tracker(self, policy: Disorder) -> Tracker:
+        """A tracker for it, by a policy and by the bounds between streams."""
+        own = policy.tracker(self.domain)
+        return own if self.bounds is None else self.bounds.tracker(own, self.domain)
+
     @property
     def declared(self) -> str:
         """Name of the declared stream that is read."""
@@ -69,7 +77,10 @@ class StreamNode(NeverEarly, PlanNode):
         options = (("source", self.source), ("ahead", self.ahead))
         said = "".join(f" {name} {value}" for name, value in options if value)
         time = f"time {self.written_time} [{self.domain.value}]"
-        return f"stream {self.name} ({columns}) {time} disorder {self.disorder.describe()}{said}"
+        return f"stream {self.name} ({columns}) {time} {self._disorder()}{said}"
+
+    def _disorder(self) -> str:
+        return f"disorder {self.disorder.describe()}{self.bounds or ''}"
 
     def used_columns(self, wanted: Wanted) -> set[str]:
         """The columns to read: what is wanted, and what gives the time, the source and punctuations."""

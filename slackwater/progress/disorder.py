@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -56,11 +56,11 @@ class Tracker(Restorable, ABC):
     """
 
     #: Whether it sets the clock beside the times of rows; the others only ask how much of it has passed.
-    absolute_clock: ClassVar[bool] = False
+    absolute_clock: bool = False
     #: Whether its heartbeat goes on with the clock, beyond the times of rows: then it has `reaches`.
     goes_on: bool = False
     #: Whether heartbeats are what the senders promised, so that a row behind one is the sender's fault.
-    promised_by_sender: ClassVar[bool] = False
+    promised_by_sender: bool = False
 
     @property
     @abstractmethod
@@ -83,8 +83,11 @@ class Tracker(Restorable, ABC):
     def arrive(self, arrival: Arrival) -> None:
         """A page has arrived."""
 
-    def arrive_beside(self, stream: str, arrival: Arrival) -> None:
-        """A page of another stream has arrived, for policies that go by it."""
+    def arrive_on(self, stream: str, arrival: Arrival) -> None:
+        """A page has arrived on a stream that has bounds with this one, or on this one itself.
+
+        No page of this stream that came before it has still to be sent on.
+        """
         return None
 
     def admit(self, page: int) -> None:

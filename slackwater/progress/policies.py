@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
@@ -50,8 +49,8 @@ class Policy:
     example: str
     read: Callable[[Any], Any] = lambda setting: setting
     """Turns what SQL gives, in which pairs are lists, into the main setting."""
-    main: Literal["value", "column", "stream"] = "value"
-    """What SQL reads as the main setting: a value, an expression, or the name of a stream."""
+    main: Literal["value", "column"] = "value"
+    """What SQL reads as the main setting: a value or an expression."""
     written: Callable[[Any], Any] | None = None
     """The main setting of a policy, if it is not its first own field. A wall-clock length is a timedelta."""
     tried: Literal["for each target", "once"] | None = None
@@ -116,7 +115,7 @@ def _entry(entry: Any) -> Any:
 ENVIRONMENT = ("latency", "timeout", "unit", "groups", "ordered")
 
 #: Options whose fields are microseconds of the wall clock.
-WALL_CLOCK = ("after", "every", "latency", "timeout", "tmax", "unit")
+WALL_CLOCK = ("every", "latency", "timeout", "tmax", "unit")
 
 #: The policies that users can name. Those of other rooms add themselves.
 POLICIES: list[Policy] = [
@@ -144,13 +143,6 @@ POLICIES: list[Policy] = [
         "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
         _skews,
         written=_skew_bounds,
-    ),
-    Policy(
-        ("BEHIND",),
-        behind,
-        ("by", "after", "latency", "own"),
-        "BEHIND orders BY 30 SECONDS LATENCY 5 SECONDS OWN (BOUNDED 10 SECONDS)",
-        main="stream",
     ),
 ]
 

@@ -61,8 +61,6 @@ def with_default_timeout(policy: Disorder) -> Disorder:
     found: Any = policy
     if isinstance(policy, DefaultTimeout) and policy.needs_timeout:
         found = replace(found, timeout=read_timeout(DEFAULT_TIMEOUT))
-    elif getattr(policy, "own", None) is not None:
-        found = replace(found, own=with_default_timeout(found.own))
     return cast(Disorder, found)
 
 

@@ -94,7 +94,7 @@ class StampTracker(Tracker):
     """
 
     STATE = ("_heartbeat",)
-    absolute_clock: ClassVar[bool] = True
+    absolute_clock = True
     goes_on = True
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import read_expression
 from slackwater.sql.functions import read_create_function
+from slackwater.sql.policies import read_policy
 from slackwater.sql.scope import Scope
 from slackwater.sql.select import SelectReader
 from slackwater.sql.sink import read_sink
@@ -25,6 +26,7 @@ from slackwater.sql.values import read_count, read_length, read_share, read_span
 from slackwater.windows.sideline import sideline
 
 _FORMATS: dict[str, Format] = {"TEXT": "text", "MERMAID": "mermaid", "SVG": "svg"}
+_CREATED = ("STREAM", "BOUNDS", "TABLE", "VIEW", "FUNCTION")
 _SETTINGS = ("journal", "strategy", "max_wait", "heartbeat_scope")
 
 
@@ -163,11 +165,16 @@ class _Statements:
         replaces = cursor.accept("OR", "REPLACE")
         if replaces and not cursor.sees("VIEW"):
             cursor.expected("VIEW; only views can be replaced", ("VIEW",))
-        match cursor.choice(("STREAM", "TABLE", "VIEW", "FUNCTION"), "STREAM, TABLE, VIEW or FUNCTION"):
+        match cursor.choice(_CREATED, "STREAM, BOUNDS, TABLE, VIEW or FUNCTION"):
             case "STREAM":
                 stream = read_create_stream(cursor)
                 self.scope = self.scope.with_stream(stream.name)
                 return stream
+            case "BOUNDS":
+                names = None
+                if cursor.accept("ON"):
+                    names = tuple(cursor.listed(lambda: cursor.name("the name of a stream")))
+                return S.CreateBounds(read_policy(cursor, ()), names)
             case "TABLE":
                 table = read_create_table(cursor)
                 self.scope = self.scope.with_table(table.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -20,8 +20,6 @@ from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import read_expression
 from slackwater.sql.values import read_value, sees_value, text_literal
 
-#: Options that are policies, in parentheses.
-_POLICIES = ("own",)
 #: Options that are pairs.
 _PAIRS = ("rate",)
 
@@ -38,9 +36,6 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     if policy.main == "column":
         stops = (*stops, *(option.upper() for option in policy.options))
         main.append(read_expression(cursor, "the column of punctuations", stops).text)
-    elif policy.main == "stream":
-        what = "the stream that it is behind, as in BEHIND orders BY 30 SECONDS"
-        main.append(cursor.text(what) if cursor.is_text else cursor.name(what))
     elif sees_value(cursor):
         main.append(read_value(cursor))
     options = _options(cursor, policy)
@@ -59,11 +54,6 @@ def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
         if name in options:
             raise cursor.error(f"{cursor.word} is written twice; leave one of them out")
         cursor.at += 1
-        if name in _POLICIES:
-            cursor.expect_symbol("(")
-            options[name] = read_policy(cursor, ())
-            cursor.expect_symbol(")")
-            continue
         options[name] = read_value(cursor) if sees_value(cursor) else True
         if name in _PAIRS:
             options[name] = read_pair(options[name])
@@ -74,8 +64,6 @@ def _options(cursor: Cursor, policy: Policy) -> dict[str, Any]:
 
 #: A length of time or a share that needs no quotes.
 _BARE = re.compile(r"\d+(\.\d+)?( ?[a-z]+|%)")
-#: How to write main settings that are not values.
-_MAIN: dict[str, Callable[[Any], str]] = {"column": str, "stream": text_literal}
 
 
 def policy_sql(policy: Disorder) -> str:
@@ -89,7 +77,7 @@ def policy_sql(policy: Disorder) -> str:
     if entry is None:
         raise QueryError(f"disorder={policy.describe()}: this policy has no words in SQL; add it to POLICIES")
     main, options = entry.settings(policy)
-    words = [*entry.words, *map(_MAIN.get(entry.main, _written), main)]
+    words = [*entry.words, *map(str if entry.main == "column" else _written, main)]
     return " ".join([*words, *(f"{name.upper()} {_written(value)}" for name, value in options.items())])
 
 
@@ -116,8 +104,6 @@ def _written(value: Any) -> str:
             return f"({value.t}, {value.delta})"
         case Tuples() | TuplePair():
             return f"TUPLES ({value.n}, {_written(value.delta)})"
-    if hasattr(value, "tracker"):
-        return f"({policy_sql(value)})"
     raise QueryError(f"the setting {value!r} of a policy has no SQL; write the query in Python")
 
 

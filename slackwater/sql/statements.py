@@ -108,6 +108,14 @@ class CreateStream(CreateTable):
 
 
 @dataclass(frozen=True)
+class CreateBounds(ScriptStatement):
+    """`CREATE BOUNDS …`: how far streams may be behind each other."""
+
+    policy: Disorder
+    streams: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
 class CreateView(ScriptStatement):
     """`CREATE VIEW name AS SELECT …`."""
 
@@ -188,6 +196,7 @@ Statement = (
     Select
     | Insert
     | CreateStream
+    | CreateBounds
     | CreateTable
     | CreateView
     | CreateFunction

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.behind import Behind
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.policies import in_python
@@ -60,7 +59,7 @@ class TuneOptions:
             if not hasattr(policy, "tracker"):
                 raise QueryError(f"policies={policy!r} is no policy; write it as in policies=[sw.learned()]")
             written = in_python(policy.describe())
-            if isinstance(policy, (Punctuated, Behind)) or is_stamped(policy):
+            if isinstance(policy, Punctuated) or is_stamped(policy):
                 raise QueryError(
                     f"policies: {written} goes by more than times and arrivals, so it cannot be tried on "
                     "them; leave it out"

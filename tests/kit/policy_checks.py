@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from slackwater.papers.disorder_control import disorder_control
 from slackwater.papers.global_counter import global_counter
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.bounds.behind import behind
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
@@ -34,7 +33,6 @@ from tests.kit.emissions import World
 
 #: What a policy's description may be made of.
 WORDS = {
-    "behind": behind,
     "bounded": bounded,
     "skew": skew,
     "tuples": tuples,
@@ -56,9 +54,6 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "bounded with timeout": lambda: bounded(5, timeout="20 us"),
     "bounded while idle": lambda: bounded("5 us", idle="15 us"),
     "bounded while idle, with timeout": lambda: bounded("2 us", idle="9 us", timeout="12 us"),
-    "behind another stream": lambda: behind("other", by=3, latency=2, own=bounded(5, timeout="20 us")),
-    "behind another stream, by source": lambda: behind("other", by=3, after=4, own=punctuated("upto")),
-    "behind another stream alone": lambda: behind("other", by=3),
     "skew of one stream": lambda: skew([[[(0, 4), (3, 0)]]], latency=2),
     "skew by names": lambda: skew(
         {("a", "b"): (2, 5), ("b", "a"): [(0, 9), (4, 1)], ("a", "a"): (0, 1)}, timeout=20

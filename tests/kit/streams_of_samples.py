@@ -9,6 +9,7 @@ import polars as pl
 
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
+from slackwater.plan.cross_stream import with_bounds
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
@@ -52,18 +53,20 @@ def streams(
     policies: Mapping[str, Disorder] | None = None,
     source: str | None = None,
     domain: TimeDomain = TimeDomain.SEQUENCE,
+    bounds: Disorder | None = None,
 ) -> SampleTypes:
-    """The three streams; those without a policy are sorted."""
+    """The three streams; those without a policy are sorted. `bounds` are between those that they name."""
     relation = SampleRelation(SAMPLE)
     columns = tuple((name, str(kind)) for name, kind in SAMPLE.schema.items())
-    made: dict[str, Any] = {}
+    nodes: dict[str, StreamNode] = {}
     for name in ("a", "b", "c"):
         policy = (policies or {}).get(name, bounded(0))
         punctuation = getattr(policy, "column", None)
         time = UNSTAMPED if is_stamped(policy) else "t"
-        node = StreamNode(name, columns, time, time, domain, policy, source, punctuation, relation.schema)
-        made[name] = node, relation
-    return SampleTypes(made, {"codes": CODES})
+        nodes[name] = StreamNode(name, columns, time, time, domain, policy, source, punctuation, relation.schema)
+    if bounds is not None:
+        nodes |= with_bounds(nodes, bounds, None)
+    return SampleTypes({name: (node, relation) for name, node in nodes.items()}, {"codes": CODES})
 
 
 def plan(query: L.Logical, policies: Mapping[str, Disorder] | None = None, **more: Any) -> PlanNode:

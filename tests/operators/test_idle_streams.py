@@ -85,7 +85,6 @@ def test_explain_shows_the_default_timeout_of_the_stream_and_of_a_policy_of_the_
         (sw.punctuated("upto"), "punctuated('upto', timeout='10 minutes')"),
         (sw.papers.max_delay(), "max_delay(timeout='10 minutes')"),
         (sw.papers.disorder_control(0.01), "disorder_control(dratio='1%', timeout='10 minutes')"),
-        (sw.behind("b", by=5, own=sw.bounded(1)), "behind('b', by=5, own=bounded(1, timeout='10 minutes'))"),
         # Theorem 3.3: these bounds let no row wait.
         (sw.papers.global_counter(("100 ms", "2 seconds")), None),
         (sw.skew([[(0, 0)]]), None),

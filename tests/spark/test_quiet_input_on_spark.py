@@ -44,17 +44,20 @@ def test_a_replay_goes_on_by_the_bounds_of_its_quiet_stream(spark: SparkSession,
     assert waited[:3] == [12, 12, 12], "b was at 1 when its page came at 5, so its bound is 12 s behind the clock"
 
 
-def test_a_quiet_stream_of_a_replay_goes_by_the_rows_of_another(spark: SparkSession) -> None:
+@pytest.mark.parametrize("in_sql", [False, True])
+def test_s1_2_a_quiet_stream_of_a_replay_goes_by_the_rows_of_another(spark: SparkSession, in_sql: bool) -> None:
     a = past(spark, *((second, second) for second in range(0, 60, 5)))
     b = past(spark, (1, 2), (44, 47))
     with sw.Session(spark) as s:
         busy = s.stream("a", a, time="t", arrival="at", page="5 seconds", disorder=sw.bounded("0 seconds"))
-        with pytest.raises(
-            sw.QueryError, match=r"names no stream that is declared \(did you mean 'a'\?\); declare 'aa'"
-        ):
-            s.stream("b", b, time="t", arrival="at", disorder=sw.behind("aa", by="8 seconds"))
-        bound = sw.behind("a", by="8 seconds", own=sw.bounded("0 seconds"))
-        quiet = s.stream("b", b, time="t", arrival="at", page="5 seconds", disorder=bound)
+        quiet = s.stream("b", b, time="t", arrival="at", page="5 seconds", disorder=sw.bounded("0 seconds"))
+        with pytest.raises(sw.QueryError, match=r"there is no stream 'aa' \(did you mean 'a'\?\)"):
+            s.bounds({("aa", "b"): (0, "8 seconds")})
+        if in_sql:
+            s.sql("CREATE BOUNDS SKEW (a TO b = (0, 8 SECONDS), b TO a = (0, 1 HOUR))")
+        else:
+            s.bounds({("a", "b"): (0, "8 seconds"), ("b", "a"): (0, "1 hour")})
+        assert "bounds(skew(" in s.sql("SHOW STREAMS")["disorder"][1].as_py()
         both = busy.select("t").union(quiet.select("t")).window("10 seconds")
         for _ in range(2):  # the second replay has sources and a clock of its own
             run = both.agg(n="count(*)").start()

@@ -141,7 +141,7 @@ MISTAKES = [
     ("SELECT count(*) AS kind FROM trips [ROWS 5]", None),
     ("SELECT delay AS ‸a, delay AS a FROM trips", "the name 'a' is used twice"),
     # Statements.
-    ("CREATE ‸STREM x", "expected STREAM, TABLE, VIEW or FUNCTION, found STREM (did you mean 'STREAM'?)"),
+    ("CREATE ‸STREM x", "expected STREAM, BOUNDS, TABLE, VIEW or FUNCTION, found STREM (did you mean 'STREAM'?)"),
     ("CREATE STREAM x (a INT) FROM 'json' OPTIONS (path 'x') ‸TIM a", "(did you mean 'TIME'?)"),
     ("CREATE STREAM x (a INT) FROM 'json' OPTIONS (path 'x')‸", "expected TIME and the column of time"),
     (

@@ -97,7 +97,6 @@ def test_every_policy_of_the_package_has_its_words() -> None:
         sw.sensors({f"it's {n}": n for n in range(12)}, latency={f"it's {n}": "1 second" for n in range(12)}),
         sw.sensors("2 seconds", rate={"a": 0.99, "b": (5, "1 second")}, unit="1 second", indirect=False),
         sw.learned(500, tmax="1 minute", unit="2 seconds", timeout="1 hour", initial="3 seconds"),
-        sw.behind("5 seconds", by="1 minute", after="1 second", own=sw.bounded("2 minutes", idle="1 hour")),
         sw.skew([[[(0, 5), (1, 9)]]], latency=3, timeout="1 minute"),
         sw.skew({("a", "b"): sw.tuples(3, 0)}, sources=["a", "b", "c"], groups=2, timeout=1),
         sw.papers.disorder_control(0, timeout="1 minute"),

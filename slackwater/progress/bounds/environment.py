@@ -29,6 +29,10 @@ from slackwater.progress.bounds.user_settings import (
 from slackwater.progress.silence import NEVER, show_timeout
 
 
+class TimeoutNeeded(QueryError):
+    """By Theorem 3.3 of S1 rows could wait for ever, and no timeout is written."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Environment:
     """The settings of a policy beside its bounds; see `skew`."""
@@ -61,7 +65,7 @@ class Environment:
         if self.timeout is None and (two := generator.bounds.unsettled()):
             named = len(bounds.names) > 1 and bounds.names[0] != "0"
             where = f" of {two[1]!r} behind {two[0]!r}" if named else ""
-            raise QueryError(
+            raise TimeoutNeeded(
                 f"these bounds need a timeout (S1 Theorem 3.3): no time-based bound{where} comes down to delta 0, "
                 "so the last rows would wait for ever when all sources pause; write the silence after which all "
                 "has come, as in timeout='1 minute', or timeout='never'"

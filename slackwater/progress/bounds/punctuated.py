@@ -84,7 +84,7 @@ class PunctuatedTracker(SilenceTracker):
     """Repeats what the senders promised."""
 
     STATE = (*SilenceTracker.STATE, "_of_all", "_senders")
-    promised_by_sender: ClassVar[bool] = True
+    promised_by_sender = True
 
     def __init__(self, timeout: int | None, everyone: str | None) -> None:
         super().__init__(timeout)

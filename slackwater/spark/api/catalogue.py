@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import QueryError, UnknownTableError, did_you_mean
-from slackwater.plan.cross_stream import check_behind
+from slackwater.plan.cross_stream import with_bounds
 from slackwater.plan.nodes import StreamNode
+from slackwater.progress.bounds.between_streams import written_bounds
 from slackwater.spark.api.declare import check_policy
 from slackwater.spark.backend.relation import FrameRelation, fields_of, to_arrow
 from slackwater.spark.ingest.replay import Replay
@@ -105,11 +107,12 @@ class Catalogue:
         return tuple((name, kind.simpleString()) for name, kind in fields), arrow_schema
 
     def check_policy(self, stream: StreamNode) -> None:
-        """Refuse a disorder policy that does not fit its stream, or other streams."""
+        """Refuse a disorder policy that does not fit its stream."""
         check_policy(stream)
-        self.check_behind(stream, self._streams[stream.declared].replay is not None)
 
-    def check_behind(self, stream: StreamNode, replayed: bool) -> None:
-        """Refuse a bound by another stream that cannot give one."""
-        others = [(declared.node, declared.replay is not None) for declared in self._streams.values()]
-        check_behind(stream, others, replayed)
+    def bind(self, bounds: Any, streams: Sequence[str] | None, settings: Sequence[Any]) -> None:
+        """Add bounds between declared streams; settings that are None were not written."""
+        policy = written_bounds(bounds, streams, settings)
+        nodes = {name: declared.node for name, declared in self._streams.items()}
+        for name, node in with_bounds(nodes, policy, streams).items():
+            self._streams = {**self._streams, name: replace(self._streams[name], node=node)}

@@ -91,6 +91,8 @@ class Interpreter:
                 return self.start(statement, hold)
             case S.CreateStream():
                 return declare_stream(self._session, statement, self.folder)
+            case S.CreateBounds():
+                return self._session.bounds(statement.policy, streams=statement.streams)
             case S.CreateTable():
                 return declare_table(self._session, statement, self.folder)
             case S.CreateView():
@@ -198,7 +200,7 @@ class Interpreter:
             columns=[", ".join(f"{name} {kind}" for name, kind in node.columns) for node in nodes],
             time=[node.written_time for node in nodes],
             source=[node.source for node in nodes],
-            disorder=[node.disorder.describe() for node in nodes],
+            disorder=[f"{node.disorder.describe()}{node.bounds or ''}" for node in nodes],
         )
 
     def _tables(self) -> pa.Table:

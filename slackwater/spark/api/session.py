@@ -6,7 +6,8 @@ import atexit
 import logging
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,9 @@ from slackwater.errors import QueryError, RunError
 from slackwater.events import event
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
+from slackwater.progress.bounds.skew import SkewMatrix
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import Span
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import Heartbeats, operator_level
@@ -193,9 +196,43 @@ class Session(SpeaksSql, NamesCounterparts):
             self._running.control(control, declared)
         else:
             node = stream_node(name, rows, clock, source, disorder, ahead=ahead)
-            self._catalogue.check_behind(node, not df.isStreaming)
             self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
+
+    @called()
+    def bounds(
+        self,
+        bounds: Disorder | Mapping[tuple[str, str], Any] | Sequence[Sequence[Any]] | SkewMatrix,
+        *,
+        streams: Sequence[str] | None = None,
+        latency: Span | Mapping[str, Span] | None = None,
+        timeout: str | int | timedelta | None = None,
+        unit: str | int | timedelta | None = None,
+        indirect: bool | None = None,
+        groups: int | Mapping[str, Iterable[str]] | None = None,
+        ordered: bool | None = None,
+    ) -> None:
+        """Say how far declared streams may be behind each other (S1 section 2), before queries start.
+
+        Then the rows of one stream say how far time has come on the others. The heartbeat of each stream is the
+        larger one of what its own policy promises and what the bounds promise.
+
+        Args:
+            bounds: as in `sw.skew`, with the names of streams for sources. Or a policy that speaks of sources, such
+                as sw.learned() or sw.sensors("2 seconds"), with `streams`.
+            streams: the names, where `bounds` does not say them all.
+            latency: as in `sw.skew`.
+            timeout: for a silence of *all* these streams. Where the bounds need one (Theorem 3.3) and none is
+                written, it is 10 minutes for live streams.
+            unit: as in `sw.skew`.
+            indirect: as in `sw.skew`.
+            groups: as in `sw.skew`.
+            ordered: as in `sw.skew`.
+        """
+        self._check()
+        if running := next((run for run in self.queries() if run.active), None):
+            raise QueryError(f"bounds: query {running.name!r} is running; write bounds before queries start")
+        self._catalogue.bind(bounds, streams, (latency, timeout, unit, indirect, groups, ordered))
 
     @called()
     def register_table(self, name: str, df: DataFrame) -> None:
