@@ -24,6 +24,8 @@ PUNCTUATION = "__punctuation"
 PANE, WINDOW = "__pane", "__window"
 #: How many rows a partial is made of.
 ROWS = "__rows"
+#: The number of a group whose kept rows are aggregated.
+GROUP = "__group"
 #: The last closed window of a source.
 CLOSED = "__closed"
 #: Limits by source, in ticks: at or above the first, and below the second.

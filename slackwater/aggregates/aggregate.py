@@ -33,8 +33,14 @@ class Call:
     texts: tuple[str, ...]
     """The arguments as Spark SQL."""
     type_of: TypeOf
+    aggregate_type: TypeOf
+    """The same of a call of any aggregate function; refused if it is none."""
     written: str
     """What the user wrote: the call, or an expression that it is a part of."""
+    distinct: bool = False
+    """Whether DISTINCT stands before the arguments."""
+    order: str | None = None
+    """What stands in WITHIN GROUP (…) behind the call."""
 
     def error(self, wrong: str) -> QueryError:
         """An error that names what was written and what is wrong with it."""
@@ -64,7 +70,8 @@ class Aggregate(ABC):
     """What users call it in Spark SQL."""
     aliases: ClassVar[tuple[str, ...]] = ()
     """What they may call it, too; not said in messages."""
-    growth: ClassVar[Growth] = Growth.SETTLES
+    growth: ClassVar[Growth | None] = Growth.SETTLES
+    """How its value grows; None: nothing is known of that."""
     takes: ClassVar[Takes] = NUMBERS
     """What its first argument may be."""
     takes_star: ClassVar[bool] = False
@@ -94,6 +101,11 @@ class Aggregate(ABC):
                 f"{call.function} takes {takes.words}; {text} is {spoken(kind)}: take a part of it, or cast it"
             )
         return kind
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Spark SQL of all that it needs of a row."""
+        return () if self.argument == "*" else (self.argument,)
 
     def filtered(self, condition: str) -> Self:
         """The same over the rows that meet a condition of Spark SQL: for the others its argument is null."""

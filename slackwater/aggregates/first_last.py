@@ -30,20 +30,16 @@ class _AtPlace(PairedPartial):
     """Spark's function that finds the place; with `_by` behind it, the one that finds the value."""
 
     def make_sql(self, kept: str | None = None) -> tuple[str, ...]:
-        place = given(self._compared(self.by, self.argument), kept)
+        # Every row that is folded has a time.
+        place = f"struct({TIME}, {self.argument})" if self.by == TIME else _compared(self.by, self.argument)
         return (
             f"{self.extreme}({given(self.by, kept)})",
-            f"{self.extreme}_by({given(self.argument, kept)}, {place})",
+            f"{self.extreme}_by({given(self.argument, kept)}, {given(place, kept)})",
         )
 
     def merge_sql(self, *columns: str) -> tuple[str, ...]:
         t, v = columns
-        return f"{self.extreme}({t})", f"{self.extreme}_by({v}, {self._compared(t, v)})"
-
-    def _compared(self, place: str, value: str) -> str:
-        """Spark SQL of what rows are compared by; null without a place, which every time is."""
-        both = f"struct({place}, {value})"
-        return both if self.by == TIME else f"CASE WHEN {place} IS NOT NULL THEN {both} END"
+        return f"{self.extreme}({t})", f"{self.extreme}_by({v}, {_compared(t, v)})"
 
     @property
     def row_sql(self) -> str:
@@ -68,6 +64,11 @@ class _AtPlace(PairedPartial):
     @abstractmethod
     def _takes_old(self, old: pl.Expr, new: pl.Expr, in_order: pl.Expr) -> pl.Expr:
         """Whether the older one is taken, given both places and whether values of one place are in order."""
+
+
+def _compared(place: str, value: str) -> str:
+    """Spark SQL of what rows are compared by; null without a place."""
+    return f"CASE WHEN {place} IS NOT NULL THEN struct({place}, {value}) END"
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,10 @@ class _Placed(Single):
         fields = ", ".join(f"'f{n}', {argument}" for n, argument in enumerate(self.row))
         kind = self.in_order[self.by != TIME]
         return (kind(f"named_struct({fields})" if self.row else self.argument, by=self.by),)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.argument, self.by
 
     def filtered(self, condition: str) -> Self:
         return replace(self, by=given(self.by, condition))

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 import sqlglot
 from sqlglot import exp
 
 from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
+from slackwater.aggregates.kept import DistinctOf, Kept, OfSpark
 from slackwater.aggregates.registry import BY_FUNCTION, known
 from slackwater.aggregates.user_text import arguments as written_arguments
 from slackwater.aggregates.user_text import clauses
 from slackwater.errors import QueryError, did_you_mean
 
+_DISTINCT = re.compile(r"DISTINCT\b\s*", re.IGNORECASE)
 
-def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None = None) -> Aggregate:
+
+def parse_aggregate(
+    name: str, text: str, type_of: TypeOf, written: str | None = None, aggregate_type: TypeOf | None = None
+) -> Aggregate:
     """Read one aggregate; `written` is the expression that it was taken out of, for messages.
 
     >>> import pyarrow as pa
     >>> parse_aggregate("n", "count(*)", lambda sql: pa.int64()).partials()
     (Count(argument='*', fields=('',)),)
-    >>> parse_aggregate("n", "median(x)", lambda sql: pa.int64())
-    Traceback (most recent call last):
-    ...
-    slackwater.errors.QueryError: n='median(x)': unknown aggregate 'median'; known are count, sum, avg, ...
     """
     shown = text if written is None else written
     tree = _tree(name, text, shown)
@@ -31,20 +34,15 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None =
     # Spark does not know all aliases.
     alias = kind is not None and function in kind.aliases and len(kind.functions) == 1
     spark = kind.functions[0] if kind is not None and alias else function
-    texts = tuple(written_arguments(parts.call)) if arguments else ()
-    call = Call(name, text, spark, tuple(arguments), texts, type_of, shown)
-    if any(isinstance(a, exp.Distinct) for a in arguments):
-        raise call.error("exact DISTINCT has no small partial; write approx_count_distinct(…)")
-    if kind is None:
-        # A function that sqlglot knows is no slip of the pen.
-        misspelt = isinstance(sqlglot.parse_one(parts.call, dialect="spark"), exp.Anonymous)
-        hint = did_you_mean(function, BY_FUNCTION) if misspelt else ""
-        raise call.error(f"unknown aggregate {function!r}{hint}; known are {known()}")
-    if arguments and call.first == "*" and not kind.takes_star:
+    texts = written_arguments(parts.call) if arguments else []
+    distinct = bool(texts) and _DISTINCT.match(texts[0]) is not None
+    if distinct:
+        texts[0] = _DISTINCT.sub("", texts[0])
+    types = type_of, aggregate_type or type_of
+    call = Call(name, text, spark, tuple(arguments), tuple(texts), *types, shown, distinct, parts.order)
+    if arguments and call.first == "*" and kind is not None and not kind.takes_star:
         raise call.error(f"only count takes a star; write {function}({kind.written})")
-    if parts.order is not None:
-        raise call.error(f"{function} takes no WITHIN GROUP; leave it out")
-    aggregate = kind.read(call)
+    aggregate = _of_spark(call, isinstance(tree, exp.Anonymous)) if kind is None else _read(call, kind)
     conditions = [f"({parts.where})"] if parts.where is not None else []
     if parts.ignore_nulls:
         conditions.append(f"({call.first}) IS NOT NULL")
@@ -52,6 +50,26 @@ def parse_aggregate(name: str, text: str, type_of: TypeOf, written: str | None =
         type_of(f"CASE WHEN {condition} THEN 1 END")
         aggregate = aggregate.filtered(condition)
     return aggregate
+
+
+def _read(call: Call, kind: type[Aggregate]) -> Aggregate:
+    if issubclass(kind, Kept):
+        return kind.read(call)
+    if call.order is not None:
+        raise call.error(f"{call.function} takes no WITHIN GROUP; leave it out")
+    return DistinctOf.over(call, kind) if call.distinct else kind.read(call)
+
+
+def _of_spark(call: Call, misspelt: bool) -> Aggregate:
+    """A function that only the user's Spark knows."""
+    for sql in OfSpark.parts(call)[0]:
+        call.type_of(sql)
+    try:
+        return OfSpark.read(call)
+    except QueryError:
+        # A function that sqlglot knows is no slip of the pen.
+        hint = did_you_mean(call.function, BY_FUNCTION) if misspelt else ""
+        raise call.error(f"unknown aggregate {call.function!r}{hint}; known are {known()}") from None
 
 
 def _tree(name: str, text: str, shown: str) -> exp.Expr:

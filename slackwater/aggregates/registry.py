@@ -8,6 +8,7 @@ from slackwater.aggregates.bits import BitsOf
 from slackwater.aggregates.count import CountIf, CountOf
 from slackwater.aggregates.distinct import ApproxDistinct
 from slackwater.aggregates.first_last import FirstOf, LastOf, MaxBy, MinBy
+from slackwater.aggregates.kept import CollectList, CollectSet, ListAgg, Mode, OfSpark, Settling
 from slackwater.aggregates.min_max import BoolAnd, BoolOr, MaxOf, MinOf
 from slackwater.aggregates.percentile import ApproxPercentile
 from slackwater.aggregates.spread import Spread
@@ -31,6 +32,12 @@ AGGREGATES: tuple[type[Aggregate], ...] = (
     BitsOf,
     ApproxDistinct,
     ApproxPercentile,
+    Settling,
+    Mode,
+    CollectList,
+    CollectSet,
+    ListAgg,
+    OfSpark,
 )
 #: By everything that a user may call them. Programs may add their own.
 BY_FUNCTION: dict[str, type[Aggregate]] = {

@@ -51,8 +51,9 @@ class Estimates:
         self._kernel = kernel
         self._by_clock = by_clock
         self._timing = timing
-        self._measured = [a for a in kernel.aggregates if is_number(a.type)]
-        columns = [Growth.COUNTS, *(a.growth for a in self._measured)]
+        grows = [(a, a.growth) for a in kernel.aggregates if is_number(a.type) and a.growth is not None]
+        self._measured = [a for a, _ in grows]
+        columns = [Growth.COUNTS, *(growth for _, growth in grows)]
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
         self.answers = EarlyAnswers(
             columns,

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import polars as pl
 import pyarrow as pa
 
+from slackwater.aggregates.kept import Kept
 from slackwater.columns import SOURCE
 from slackwater.operators.page import Location, Origin, Page
 from slackwater.operators.payload import MaterializedRows, Payload, Recipe
@@ -131,6 +132,10 @@ class Backend(Protocol):
 
     def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
         """The numbers of the rows that meet a condition of Spark SQL; QueryError if it fails on one of them."""
+        ...
+
+    def close(self, rows: pl.DataFrame, kernel: PaneKernel, aggregates: Sequence[Kept]) -> pl.DataFrame:
+        """Some aggregates of a kernel over kept rows, by GROUP; each row came as often as its ROWS say."""
         ...
 
     def check(self, page: Page) -> None:

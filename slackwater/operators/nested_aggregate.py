@@ -38,7 +38,7 @@ class NestedAggregate(EarlyRows, WindowAggregate):
         super().__init__(label, node, clock, resident_limit, inner=inner, asks_all=asks_all)
         self._estimates = NoEstimates(node.kernel)
         self._provisional: list[Page] = []
-        self._beside = PaneRing(node.kernel)
+        self._beside = PaneRing(node.kernel.panes)
 
     def report(self) -> list[WindowLosses]:
         """A stream's policy learns from the rows of the stream, and not from results."""
@@ -55,17 +55,17 @@ class NestedAggregate(EarlyRows, WindowAggregate):
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """Answer from what is final and what is provisional, then forget the latter."""
         super().on_prod(prod, emit)
-        self._provisional, self._beside = [], PaneRing(self._node.kernel)
+        self._provisional, self._beside = [], PaneRing(self._node.kernel.panes)
 
     def _span(self) -> tuple[int, int] | None:
         for page in self._provisional:
-            self._beside.add(self.pages.fold(page, self._node.kernel).partials, self._closed)
+            self._beside.add(self.pages.fold(page, self._node.kernel.panes).partials, self._closed)
         self._provisional = []
         spans = [s for s in (super()._span(), self._beside.span()) if s is not None]
         return (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None
 
     def _merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
-        kernel = self._node.kernel
+        kernel = self._node.kernel.panes
         parts = [p for p in (super()._merged(before, after), self._beside.windows(before, after)) if p is not None]
         if len(parts) < 2:
             return parts[0] if parts else None

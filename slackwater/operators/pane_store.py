@@ -16,6 +16,7 @@ from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.windows.closed import Closed
+from slackwater.windows.closing import close
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.panes import PaneRing
 from slackwater.windows.results import ordered_values, result_rows
@@ -45,7 +46,7 @@ class PaneStore(Protocol):
         """Fold a page in; gives the page's rows (ROWS) by pane, and by source (SOURCE) where there are sources."""
         ...
 
-    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+    def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Final results of the windows that are closed `after` and were not `before`; nothing is purged.
 
         Where `before` tells which windows have been given, also of those that were closed and not given.
@@ -53,7 +54,7 @@ class PaneStore(Protocol):
         ...
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
-        """Merged partials of these windows, by window (WINDOW) and group, in the driver."""
+        """Merged partials of these windows, by window (WINDOW), group and kept row, in the driver."""
         ...
 
     def span(self) -> tuple[int, int] | None:
@@ -100,21 +101,21 @@ class ResidentPanes:
     def __init__(self, kernel: PaneKernel, schema: pa.Schema, fold: SharedFold | None = None) -> None:
         self.kernel = kernel
         self.schema = schema
-        self.ring = PaneRing(kernel)
+        self.ring = PaneRing(kernel.panes)
         self._fold = fold or SharedFold()
 
     def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
         """Fold a page into the ring."""
-        folded = self._fold.fold(pages, page, self.kernel)
+        folded = self._fold.fold(pages, page, self.kernel.panes)
         self.ring.add(folded.partials, closed)
-        return folded.counts if self.kernel.source is None else _by_source(self.kernel, folded.partials)
+        return folded.counts if self.kernel.source is None else _by_source(self.kernel.panes, folded.partials)
 
-    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+    def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Merge the panes of these windows."""
         merged = self.merged(before, after)
         if merged is None:
             return None
-        values = ordered_values(self.kernel, merged)
+        values = ordered_values(self.kernel, close(self.kernel, merged, pages.backend.close))
         rows = result_rows(self.kernel, values, self.schema, emitted_at)
         given = None if self.kernel.source is None else windows_by_source(self.kernel, values)
         return Results(rows, merged[WINDOW].n_unique(), values, given)

@@ -37,6 +37,7 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed, ends_reached
+from slackwater.windows.closing import close
 from slackwater.windows.frames import frame_of
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.results import early_rows, ordered_values
@@ -70,7 +71,7 @@ class WindowAggregate(Unary):
         """Whether that one needs all open windows for a prod, also those that end later than it asks for."""
         self._fold = fold or SharedFold()
         """Folds pages, perhaps for other windows over the same rows too."""
-        self._fold.join(node.kernel)
+        self._fold.join(node.kernel.panes)
         self._panes: PaneStore = ResidentPanes(node.kernel, node.schema, self._fold)
         self._given = 0
         """Pages of results so far."""
@@ -178,7 +179,7 @@ class WindowAggregate(Unary):
         return Punctuation(Heartbeat(reached[0]), by, tuple(ranges))
 
     def _emit_final(self, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
-        results = self._panes.results(before, after, self._clock.now())
+        results = self._panes.results(self.pages, before, after, self._clock.now())
         if results is not None and results.values is not None:
             self._estimates.final(results.values, self._clock.now(), ended)
         if results is not None and results.given is not None and self._closed.given is not None:
@@ -208,10 +209,11 @@ class WindowAggregate(Unary):
             refused = True
         if merged is not None and merged.height:
             now = self._clock.now()
-            values = ordered_values(self._node.kernel, merged)
+            kernel = self._node.kernel
+            values = ordered_values(kernel, close(kernel, merged, self.pages.backend.close))
             estimated = self._estimates.early(values, now, prod.timed)
             self._early += estimated.height
-            emit(self._page(early_rows(self._node.kernel, estimated, self._node.schema, now), prod))
+            emit(self._page(early_rows(kernel, estimated, self._node.schema, now), prod))
         if self._timing is not None and prod.timed and prod.after is not None and prod.until is not None:
             first, last = (self._spec.last_closed(Heartbeat(end - 1)) for end in (prod.after, prod.until))
             windows = range(first + 1, last + 1)
@@ -254,7 +256,7 @@ class WindowAggregate(Unary):
 
     def leave(self) -> None:
         """Pages need not be folded for it any more."""
-        self._fold.leave(self._node.kernel)
+        self._fold.leave(self._node.kernel.panes)
 
     def state(self, whole: bool) -> State:
         """Counts, the closed windows, and the store's own changes."""

@@ -201,8 +201,11 @@ class Analysis:
             def type_of(sql: str) -> pa.DataType:
                 return relation.compared_type_of(sql, f"{name}=", written)
 
+            def aggregate_type(sql: str) -> pa.DataType:
+                return relation.aggregate_type_of(sql, f"{name}=", written)
+
             try:
-                aggregate = parse_aggregate(name, call, type_of, written)
+                aggregate = parse_aggregate(name, call, type_of, written, aggregate_type)
             except QueryError:
                 bare = unquoted(written, relation.names)
                 if bare is None:

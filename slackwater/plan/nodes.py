@@ -289,7 +289,7 @@ class AggregateNode(TimeOfInput, PlanNode):
         """Groups and arguments; all of a row that may go to a late sink."""
         if late_rows and not self.over_results:
             return None
-        return [g.sql for g in self.kernel.groups] + [a.argument for a in self.kernel.aggregates]
+        return [g.sql for g in self.kernel.groups] + [sql for a in self.kernel.aggregates for sql in a.reads]
 
     @property
     def latent(self) -> bool:

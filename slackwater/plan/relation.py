@@ -59,6 +59,10 @@ class Relation(Protocol):
         """The same, for values that the driver compares too: text with a collation is refused."""
         ...
 
+    def aggregate_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """Arrow type of a call of any aggregate function; refused if it is none."""
+        ...
+
     def check(self, expressions: Iterable[str], what: str) -> None:
         """Refuse expressions that make no sense; the hidden time of a row is there too."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slackwater.errors import QueryError
 from slackwater.plan.nodes import StepNode, WindowNode
 from slackwater.plan.time_columns import TimeColumns
 from slackwater.windows.results import WINDOW_END
@@ -15,6 +16,13 @@ class SessionNode(WindowNode):
     """Aggregates the rows of each session. A session of rows from `first` to `last` is [first, last + gap)."""
 
     ends_known: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for a in self.kernel.closed:
+            raise QueryError(
+                f"{a.name}={a.text!r}: it needs all rows of a session, and sessions keep partials only; write "
+                "window('10 minutes'), or an aggregate of a fixed size such as approx_count_distinct"
+            )
 
     def time_columns(self) -> TimeColumns:
         """How long a session is, nobody knows."""

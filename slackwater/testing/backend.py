@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.aggregates.kept import Kept
 from slackwater.columns import BEFORE, PANE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME, UNTIL
 from slackwater.operators.backend import Done, Folded, LateTimes
 from slackwater.operators.page import Held, InDriver, JoinOutput, Location, Origin, Page, Saved
@@ -26,6 +27,7 @@ from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
 from slackwater.testing.expression import expression
+from slackwater.testing.kept import kept_values
 from slackwater.testing.pairs import with_stored
 from slackwater.testing.types import matching_rows
 from slackwater.windows.kernel import PaneKernel, source_text
@@ -254,6 +256,10 @@ class ArrowBackend:
     def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
         """As polars answers it; a cast that fails gives null, as in Spark."""
         return matching_rows(groups, where)
+
+    def close(self, rows: pl.DataFrame, kernel: PaneKernel, aggregates: Sequence[Kept]) -> pl.DataFrame:
+        """As polars computes it."""
+        return kept_values(rows, kernel, aggregates)
 
     def check(self, page: Page) -> None:
         """They are in the page."""

@@ -22,6 +22,7 @@ from slackwater.plan.relation import no_column
 from slackwater.plan.spark_sql import SparkSQL
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.expression import expression, with_spark_types
+from slackwater.testing.kept import kept_type
 
 _SQL_TYPES: dict[pl.DataType, str] = {pl.Int32(): "INT", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE"}
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
@@ -118,6 +119,14 @@ class SampleRelation:
             more, behind = (10, 0) if function == "sum" else (4, 4)
             return pa.decimal128(min(kind.precision + more, 38), min(kind.scale + behind, 38))
         return pa.int64() if function == "sum" and pa.types.is_integer(kind) else pa.float64()
+
+    def aggregate_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """Of the functions that are computed in process."""
+        kind = kept_type(sql, lambda argument: self.type_of(argument, what, written))
+        if kind is None:
+            shown = sql if written is None else written
+            raise QueryError(f"{what}{shown!r}: the kit does not compute {sql}; test it with a Session on Spark")
+        return kind
 
     def check(self, expressions: Iterable[str], what: str) -> None:
         """Spark's aggregates are Spark's to check."""

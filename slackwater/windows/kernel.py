@@ -9,6 +9,7 @@ import polars as pl
 from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 
 from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.kept import Kept
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import NO_SOURCE, ROWS, TIME
 from slackwater.windows.spec import WindowSpec, floor_division
@@ -45,6 +46,22 @@ class Kernel:
         wanted = dict.fromkeys(p for a in self.aggregates for p in a.partials())
         return {p: tuple(f"__p{i}{f}" for f in p.fields) for i, p in enumerate(wanted)}
 
+    @cached_property
+    def kept(self) -> dict[str, str]:
+        """What aggregates keep of a row, as Spark SQL, with the name of its column."""
+        wanted = dict.fromkeys(sql for a in self.closed for sql in a.columns)
+        return {sql: f"__k{n}" for n, sql in enumerate(wanted)}
+
+    def kept_of(self, aggregate: Kept) -> list[str]:
+        """The columns of what one aggregate keeps."""
+        return [self.kept[sql] for sql in aggregate.columns]
+
+    @cached_property
+    def closed(self) -> dict[Kept, str]:
+        """The aggregates that are computed at the close, with the names of their columns then."""
+        kept = dict.fromkeys(a for a in self.aggregates if isinstance(a, Kept))
+        return {a: f"__v{n}" for n, a in enumerate(kept)}
+
     @property
     def keys(self) -> list[str]:
         """Names of the group columns."""
@@ -52,11 +69,13 @@ class Kernel:
 
     def values(self, merged: pl.DataFrame) -> pl.DataFrame:
         """The aggregates' values over merged partials, beside all columns that are not partials."""
-        hidden = {n for names in self.columns.values() for n in names}
+        hidden = {n for names in self.columns.values() for n in names} | {*self.closed.values()}
         keep = [c for c in merged.columns if c not in hidden]
         return merged.select(*keep, *(a.value(*self._fields(a)).alias(a.name) for a in self.aggregates))
 
     def _fields(self, aggregate: Aggregate) -> list[str]:
+        if isinstance(aggregate, Kept):
+            return [self.closed[aggregate]]
         return [n for p in aggregate.partials() for n in self.columns[p]]
 
 
@@ -69,6 +88,15 @@ class PaneKernel(Kernel):
     aggregates: tuple[Aggregate, ...]
     source: str | None = None
     """The group column that holds the stream's source, if one does: its groups close on their own heartbeats."""
+
+    @cached_property
+    def panes(self) -> PaneKernel:
+        """What pages are folded by: distinct kept rows are groups of their own until the close."""
+        if not self.closed:
+            return self
+        kept = (Group(name, sql) for sql, name in self.kept.items())
+        folded = tuple(a for a in self.aggregates if not isinstance(a, Kept))
+        return PaneKernel(self.spec, (*self.groups, *kept), folded, self.source)
 
     def pane_sql(self) -> str:
         """The pane of a row."""

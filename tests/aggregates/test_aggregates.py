@@ -12,6 +12,7 @@ import pytest
 from slackwater.aggregates.avg import Avg
 from slackwater.aggregates.count import Count
 from slackwater.aggregates.distinct import ApproxDistinct
+from slackwater.aggregates.kept import call_over
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.partial import Partial
 from slackwater.aggregates.percentile import ApproxPercentile, Quantiles
@@ -21,14 +22,23 @@ from slackwater.aggregates.sum import CheckedSum, DoubleSum, Sum
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import WindowNode
 from slackwater.testing import Script, arrow_page, arrow_plan
+from slackwater.testing.kept import kept_type
 from slackwater.testing.pages import ArrowPages
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec
+from tests.kit.sql import plan
 from tests.kit.streams import SAMPLE, frame
 
 
 def parse(text: str) -> object:
-    return parse_aggregate("v", text, lambda sql: pa.float64())
+    return parse_aggregate("v", text, lambda sql: pa.float64(), aggregate_type=_of_the_kit)
+
+
+def _of_the_kit(call: str) -> pa.DataType:
+    kind = kept_type(call, lambda sql: pa.float64())
+    if kind is None:
+        raise QueryError(f"{call} is no aggregate of the kit")
+    return kind
 
 
 def refused(text: str) -> str:
@@ -39,16 +49,23 @@ def refused(text: str) -> str:
     return message
 
 
-@pytest.mark.parametrize("text", ["median(x)", "collect_list(x)", "my_function(x)", "if(x, 1, 2)", "abs(x)"])
+@pytest.mark.parametrize("text", ["approx_top_k(x)", "my_function(x)", "if(x, 1, 2)", "abs(x)"])
 def test_an_unknown_aggregate_is_named_beside_the_known_ones(text: str) -> None:
     message = refused(text)
     assert f"unknown aggregate {text.split('(')[0]!r}" in message
     assert known() in message
 
 
-@pytest.mark.parametrize("text", ["count(DISTINCT x)", "sum(distinct x)", "avg(DISTINCT x)", "mean(DISTINCT x)"])
-def test_distinct_is_refused_with_what_to_write_instead(text: str) -> None:
-    assert "write approx_count_distinct(" in refused(text)
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("first(DISTINCT x)", "first takes no DISTINCT; leave it out"),
+        ("approx_count_distinct(DISTINCT x)", "approx_count_distinct takes no DISTINCT; leave it out"),
+        ("sum(DISTINCT *)", "only count takes a star"),
+    ],
+)
+def test_distinct_is_refused_where_it_says_nothing(text: str, wrong: str) -> None:
+    assert wrong in refused(text)
 
 
 @pytest.mark.parametrize(
@@ -343,3 +360,25 @@ def test_a_filter_must_be_a_condition_over_single_rows() -> None:
         parse("bool_and(x)")
     with pytest.raises(QueryError, match=r"min_by takes two expressions, as in min_by\(x, y\)"):
         parse("min_by(x)")
+
+
+def test_what_is_kept_of_a_row_is_what_the_call_needs() -> None:
+    columns, template = call_over("corr", ["a + b", "c"], False, None)
+    assert (columns, template) == (("a + b", "c"), "corr({0}, {1})")
+    columns, template = call_over("listagg", ["a", "'{,}'"], False, "ORDER BY b DESC NULLS LAST, a")
+    assert template.format("x", "y") == "listagg(x, '{,}') WITHIN GROUP (ORDER BY y DESC NULLS LAST, x)"
+
+
+def test_a_window_for_each_row_keeps_no_rows() -> None:
+    with pytest.raises(QueryError, match=r"n='count\(DISTINCT i\)': it needs all rows of a window"):
+        arrow_plan(SAMPLE, 10, n="count(DISTINCT i)")
+
+
+def test_the_kit_names_what_only_spark_computes() -> None:
+    with pytest.raises(QueryError, match=r"c='corr\(x, i\)': the kit does not compute corr\(x, i\); test it with"):
+        arrow_plan(SAMPLE, 10, 10, c="corr(x, i)")
+
+
+def test_sessions_keep_no_rows() -> None:
+    with pytest.raises(QueryError, match=r"count\(DISTINCT seats\)': it needs all rows of a session"):
+        plan("SELECT carrier, count(DISTINCT seats) AS n FROM trips [SESSION 5 MINUTES] GROUP BY carrier")

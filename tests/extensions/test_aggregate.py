@@ -81,4 +81,4 @@ def test_what_it_does_not_take_is_refused_and_messages_name_it() -> None:
     with pytest.raises(QueryError, match="peak_to_peak takes one expression"):
         arrow_plan(SAMPLE, 10, 10, p="peak_to_peak(x, i)")
     with pytest.raises(QueryError, match=r"known are count, .*peak_to_peak"):
-        arrow_plan(SAMPLE, 10, 10, p="median(x)")
+        arrow_plan(SAMPLE, 10, 10, p="peek_to_peak(x)")

@@ -11,6 +11,7 @@ import polars as pl
 from slackwater.windows.spec import CumulateSpec, WindowSpec
 
 X, T, WHOLE = pl.col("x"), pl.col("t"), pl.col("i")
+BOTH = WHOLE.is_not_null() & pl.col("s").is_not_null()
 OVER = (WHOLE > 0).fill_null(False)
 
 #: An aggregate by polars' own means, or as Python over the values of `x` that are not null.
@@ -76,6 +77,13 @@ AGGREGATES: dict[str, tuple[str, Means]] = {
         "first(s) FILTER (WHERE i > 0)",
         pl.col("s").filter(OVER).sort_by(T.filter(OVER), pl.col("s").filter(OVER)).first(),
     ),
+    "exact_i": ("count(DISTINCT i)", WHOLE.drop_nulls().n_unique().cast(pl.Int64)),
+    "exact_is": ("count(DISTINCT i, s)", pl.struct("i", "s").filter(BOTH).n_unique().cast(pl.Int64)),
+    "sum_once": ("sum(DISTINCT x) FILTER (WHERE i > 0)", _sum(X.filter(OVER).unique())),
+    "all_s": ("collect_list(s)", _at(pl.col("s"), T).drop_nulls()),
+    "set_x": ("collect_set(x)", X.drop_nulls().unique().sort()),
+    "middle": ("median(x)", X.median()),
+    "often": ("mode(i)", WHOLE.drop_nulls().mode().min()),
     "distinct_s": ("approx_count_distinct(s)", pl.col("s").drop_nulls().n_unique().cast(pl.Int64)),
     "distinct_x": ("approx_count_distinct(x)", X.drop_nulls().n_unique().cast(pl.Int64)),
     "p30": ("approx_percentile(x, 0.3)", _three_tenths),

@@ -68,9 +68,13 @@ def answers(
 ) -> tuple[list[dict[str, Any]], set[int]]:
     """Final results, and the ids of the rows that were late; with a journal, of a session that was restarted."""
     late: set[int] = set()
+    final: list[dict[str, Any]] = []
 
     def keep(frame: DataFrame, commit_id: int) -> None:
         late.update(row["id"] for row in frame.select("id").collect())
+
+    def take(frame: DataFrame, commit_id: int) -> None:
+        final.extend(frame.toArrow().to_pylist())
 
     parts = [given] if journal is None else [given.where("at < '2024-01-01T00:03:00Z'"), given]
     for part in parts:
@@ -78,12 +82,11 @@ def answers(
             stream = s.stream(
                 "rows", part, time="t", arrival="at", page="20 seconds", disorder=sw.bounded("20 seconds")
             )
-            run = stream.window(**window).group_by("k").agg(**aggregates).start(name="q", late=keep)
+            run = stream.window(**window).group_by("k").agg(**aggregates).start(take, name="q", late=keep)
             s.run_available(drain=part is given)
             if part is given:
                 assert run.metrics()["store"] == ("resident" if limit else "spilled")
-                return run.results().to_pylist(), late
-    raise AssertionError
+    return final, late
 
 
 def check(
@@ -94,13 +97,18 @@ def check(
     assert late or "slide" in window
     spans = F.window("t", window["size"], window.get("slide"))
     left = given.where(~F.col("id").isin(list(late)))
-    grouped = left.groupBy(spans, "k").agg(*(F.expr(sql).alias(name) for name, sql in aggregates.items()))
-    wanted = grouped.select(F.col("window.start").alias("window_start"), "k", *aggregates).toArrow().to_pylist()
-    assert len(found) == len(wanted)
     keys = {(row["window_start"], row["k"]): row for row in found}
-    for row in wanted:
-        mine = keys[row["window_start"], row["k"]]
-        assert not [(n, mine[n], row[n]) for n in aggregates if not same(mine[n], row[n])]
+    # Spark itself cannot have all of them in one SELECT.
+    for distinct in (False, True):
+        some = {name: sql for name, sql in aggregates.items() if ("DISTINCT" in sql) is distinct}
+        if not some:
+            continue
+        grouped = left.groupBy(spans, "k").agg(*(F.expr(sql).alias(name) for name, sql in some.items()))
+        wanted = grouped.select(F.col("window.start").alias("window_start"), "k", *some).toArrow().to_pylist()
+        assert len(found) == len(wanted)
+        for row in wanted:
+            mine = keys[row["window_start"], row["k"]]
+            assert not [(n, mine[n], row[n]) for n in some if not same(mine[n], row[n])]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -122,3 +130,55 @@ def test_folded_aggregates_are_sparks(spark: SparkSession, limit: int) -> None:
 
 def test_folded_aggregates_of_sliding_windows_are_sparks(spark: SparkSession) -> None:
     check(spark, rows(spark).where("at - t < INTERVAL 1 MINUTE"), FOLDED, SLIDING)
+
+
+KEPT = {
+    "users": "count(DISTINCT s)",
+    "pairs": "count(DISTINCT s, i) FILTER (WHERE x > 0)",
+    "once": "sum(DISTINCT x)",
+    "mean_once": "avg(DISTINCT i)",
+    "middle": "median(x)",
+    "quarter": "percentile(x, array(0.25, 0.5)) FILTER (WHERE i > 0)",
+    "cont": "percentile_cont(0.5) WITHIN GROUP (ORDER BY x DESC)",
+    "often": "mode(i, true)",
+    "set": "array_sort(collect_set(s))",
+    "in_order": "string_agg(s, ',') WITHIN GROUP (ORDER BY id)",
+    "corr": "corr(x, i)",
+    "slope": "regr_slope(x, i)",
+    "kurtosis": "kurtosis(x) FILTER (WHERE i > 0)",
+    "skewness": "skewness(x)",
+    "maybe": "try_sum(i)",
+    "ratio": "count(DISTINCT s) / count(*)",
+    # With some that are folded beside them.
+    "n": "count(*)",
+    "sd": "stddev(x)",
+    "begins": "min_by(s, id)",
+}
+#: Spark itself cannot have this one beside other distinct values.
+WORDS = {"words": "listagg(DISTINCT s, '{') WITHIN GROUP (ORDER BY s DESC)"}
+DISTINCT = {name: KEPT[name] for name in ("users", "pairs", "once", "mean_once", "n")}
+_IN_TIME = "transform(array_sort(collect_list(struct(t, s)) FILTER (WHERE s IS NOT NULL)), v -> v.s)"
+
+
+@pytest.mark.parametrize("aggregates", [KEPT, DISTINCT, WORDS], ids=["kept", "distinct", "words"])
+@pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
+def test_kept_rows_give_what_spark_gives(spark: SparkSession, limit: int, aggregates: dict[str, str]) -> None:
+    check(spark, rows(spark), aggregates, TUMBLING, limit=limit)
+
+
+@pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
+def test_kept_rows_of_sliding_windows_after_a_restart(spark: SparkSession, tmp_path: Path, limit: int) -> None:
+    given = rows(spark).where("at - t < INTERVAL 1 MINUTE")
+    check(spark, given, KEPT, SLIDING, limit=limit, journal=tmp_path / "journal")
+
+
+@pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
+def test_lists_are_in_the_order_of_time(spark: SparkSession, limit: int) -> None:
+    given = rows(spark).where("at - t < INTERVAL 1 MINUTE")
+    found, _ = answers(spark, given, {"v": "collect_list(s)", "w": "listagg(s, '|')"}, TUMBLING, limit)
+    grouped = given.groupBy(F.window("t", "1 minute").start.alias("window_start"), "k").agg(
+        F.expr(_IN_TIME).alias("v")
+    )
+    wanted = {(r["window_start"], r["k"]): r["v"] for r in grouped.toArrow().to_pylist()}
+    assert {(r["window_start"], r["k"]): r["v"] for r in found} == wanted
+    assert all(row["w"] == ("|".join(row["v"]) if row["v"] else None) for row in found)

@@ -137,7 +137,7 @@ MISTAKES = [
         "SELECT count(*) AS n FROM trips ‸[RANGE 6 MINUTES, SLIDE 1 MINUTE, STEP 2 MINUTES]",
         "windows that grow have a size and a step",
     ),
-    ("SELECT ‸mode(delay) AS m FROM trips [ROWS 5]", "unknown aggregate 'mode'"),
+    ("SELECT ‸mode(delay) AS m FROM trips [ROWS 5]", "it needs all rows of a window"),
     ("SELECT count(*) AS kind FROM trips [ROWS 5]", None),
     ("SELECT delay AS ‸a, delay AS a FROM trips", "the name 'a' is used twice"),
     # Statements.

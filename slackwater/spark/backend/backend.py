@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from slackwater.aggregates.kept import Kept
+from slackwater.columns import GROUP
 from slackwater.engine.build import source_label
 from slackwater.errors import JournalError, RunError
 from slackwater.operators.backend import Done, Folded, LateTimes, PartialsTooLarge
@@ -26,6 +29,7 @@ from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode
 from slackwater.plan.steps import JoinTable
 from slackwater.progress.arrival import Arrival
+from slackwater.spark.backend.kept_rows import values
 from slackwater.spark.backend.layout import ManyTasks, TaskLayout
 from slackwater.spark.backend.locations.files import MOST_FILES
 from slackwater.spark.backend.memory_budget import MemoryBudget, let_go
@@ -40,6 +44,8 @@ from slackwater.spark.backend.work import Work
 from slackwater.spark.storage.disk import Disk, io_errors_explained
 from slackwater.spark.storage.spark_errors import spark_errors_explained
 from slackwater.spark.storage.storage_dir import StorageDir
+from slackwater.spark.storage.types import spark_schema
+from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel
 
 T = TypeVar("T")
@@ -252,6 +258,14 @@ class SparkBackend:
         """As Spark answers it, in the driver alone: rows of the driver are filtered without a job."""
         rows = self.spark.createDataFrame(groups.with_columns(pl.int_range(pl.len()).alias(NUMBER)).to_arrow())
         return pl.Series(numbers_of_rows(rows, where), dtype=pl.UInt32)
+
+    def close(self, rows: pl.DataFrame, kernel: PaneKernel, aggregates: Sequence[Kept]) -> pl.DataFrame:
+        """One Spark job."""
+        started, table = time.perf_counter(), rows.to_arrow()
+        frame = self.given(table, spark_schema(table.schema))
+        made = frame_of(values(frame, kernel, [GROUP], aggregates).toArrow())
+        self.spent(time.perf_counter() - started)
+        return made
 
     def made(self, recipe: Recipe) -> DataFrame:
         """The rows of a recipe, lazily."""

@@ -193,6 +193,12 @@ class FrameRelation:
             raise QueryError(f"{said}: {sql} has a collation; write ({sql}) COLLATE UTF8_BINARY")
         return to_arrow(kind, said)
 
+    def aggregate_type_of(self, sql: str, what: str, written: str | None = None) -> pa.DataType:
+        """Arrow type of an aggregate call; refused if it is none, for that cannot be had beside a count."""
+        kind = self.type_of(sql, what, written)
+        self.type_of(f"named_struct('n', count(1), 'v', {sql})", what, written)
+        return kind
+
     def check(self, expressions: Iterable[str], what: str) -> None:
         """Refuse expressions that make no sense; the hidden time of a row is there too."""
         columns_of(self.frame.withColumn(TIME, F.lit(0)), expressions, what)

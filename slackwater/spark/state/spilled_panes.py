@@ -22,6 +22,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import MIN_TICK, TimeDomain
+from slackwater.spark.backend.kept_rows import closed as closed_rows
 from slackwater.spark.backend.staging import stage, too_large
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import file_name
@@ -67,7 +68,7 @@ class SpilledPanes:
         """One Spark job writes the page's partials; their rows are counted from the files."""
         for work in self._pages.works(page):
             _, place = self._files.new_piece()
-            work.spill(self._kernel, place)
+            work.spill(self._kernel.panes, place)
         return self._add(self._files.written(place))
 
     def _add(self, files: list[PartFile]) -> pl.DataFrame:
@@ -90,14 +91,16 @@ class SpilledPanes:
         numbers = pl.lit(file.piece, pl.Int64).alias(_PIECE), pl.lit(file.key, pl.Int64).alias(PANE)
         return by.select(*numbers, SOURCE, ROWS)
 
-    def results(self, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+    def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """One Spark job merges the panes of these windows into staged result rows."""
         held = self._held(before, after)
         given = None if self._kernel.source is None else self._given(held, before, after)
         if not held or (given is not None and given.height == 0):
             return None
         started = time.perf_counter()
-        merged = self._windows(held, before, after).withColumn(EMITTED_AT, F.lit(emitted_at))
+        merged = closed_rows(self._windows(held, before, after), self._kernel).withColumn(
+            EMITTED_AT, F.lit(emitted_at)
+        )
         # Sinks want the columns of early results too, so that all files have the same.
         sql, kinds = result_sql(self._kernel, self._domain), _spark_types(early_schema(self._schema, self._kernel))
         columns = [F.expr(sql.get(name, "NULL")).cast(kind).alias(name) for name, kind in kinds.items()]
@@ -166,14 +169,14 @@ class SpilledPanes:
         limited = self._limited(partials, before, after)
         begin = first_of if before.given is not None else f"greatest({first_of}, {_BEFORE} + 1)"
         ends = limited.withColumn(_FROM, F.expr(begin)).withColumn(_TO, F.expr(f"least({last_of}, {_AFTER})"))
-        keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.keys)]
+        keys = [F.col(WINDOW), *(F.col(f"`{k}`") for k in self._kernel.panes.keys)]
         windows = ends.where(f"{_FROM} <= {_TO}").withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
         if before.given is not None:
             wanted = self._backend.spark.createDataFrame(self._given(held, before, after).to_arrow())
             named = windows.withColumn(SOURCE, F.expr(self._source_sql()))
             windows = named.join(F.broadcast(wanted), on=[SOURCE, WINDOW], how="left_semi")
         return windows.groupBy(*keys).agg(
-            *(F.expr(sql).alias(name) for name, sql in self._kernel.merge_sql().items())
+            *(F.expr(sql).alias(name) for name, sql in self._kernel.panes.merge_sql().items())
         )
 
     def _read(self, paths: Sequence[str]) -> DataFrame:

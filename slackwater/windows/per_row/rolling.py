@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.kept import Kept
 from slackwater.aggregates.partial import PairedPartial
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
@@ -86,6 +87,11 @@ class RollingKernel(Kernel):
 
     def __post_init__(self) -> None:
         for a in self.aggregates:
+            if isinstance(a, Kept):
+                raise QueryError(
+                    f"{a.name}={a.text!r}: it needs all rows of a window, and each row has a window of its own; "
+                    "give the window a slide, as in window('1 minute', slide='1 second')"
+                )
             if not all(isinstance(p, PairedPartial) for p in a.partials()):
                 raise QueryError(
                     f"{a.name}={a.text!r}: one sketch for each row would be too much; give the window a slide, "
