@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
@@ -16,6 +18,7 @@ from rich.console import Console
 
 import slackwater as sw
 from slackwater.spark.api.progress_bar import bar
+from slackwater.spark.api.shown import results_as_text
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.spark
@@ -105,3 +108,50 @@ def test_show_prints_the_first_results_or_why_there_are_none(
     assert printed.count("2024-05-01 12:00:00") == 2 and "the first 3 of 8 rows" in printed
     run.show()
     assert "the first" not in capsys.readouterr().out
+
+
+def test_results_of_a_replay_that_nobody_runs_say_why_there_are_none(session: sw.Session) -> None:
+    run = started(session)
+    assert results_as_text(run.results()) == (
+        "query 'mine' has no results yet: nothing has been read; call session.run_available()"
+    )
+    session.run_available(drain=False)
+    run.stop()
+    text = results_as_text(run.results())
+    assert text is not None and "window_start" in text and "2024-05-01 12:00:10" in text
+    assert results_as_text(pa.table({"a": [1]})) is None, "other tables of Arrow stay as they are"
+
+
+def test_ipython_prints_results_as_a_table(session: sw.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[str, Any] = {}
+    formatters = {
+        kind: SimpleNamespace(for_type=lambda of, show, kind=kind: known.update({kind: show}))
+        for kind in ("text/plain", "text/html")
+    }
+    shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    table = started(session).results()
+    printed: list[str] = []
+    known["text/plain"](table, SimpleNamespace(text=printed.append), False)
+    assert "call session.run_available()" in printed[0] and "run_available" in known["text/html"](table)
+    assert known["text/html"](pa.table({"a": [1]})) is None
+
+
+def test_figures_print_as_a_table_and_stay_a_dict(session: sw.Session) -> None:
+    run = started(session)
+    session.run_available()
+    figures = run.metrics()
+    assert isinstance(figures, dict) and json.loads(json.dumps(figures))["rows"] == 40
+    lines = repr(figures).splitlines()
+    assert len(lines) == len(figures) and ["rows", "40"] in [line.split() for line in lines]
+    assert "<td>heartbeat</td>" in figures._repr_html_()  # type: ignore[attr-defined]
+    with pytest.raises(KeyError, match=r"there is no figure 'heartbet' .did you mean 'heartbeat'"):
+        figures["heartbet"]  # type: ignore[typeddict-item]
+
+
+def test_what_explain_gives_prints_as_it_is(session: sw.Session) -> None:
+    run = started(session)
+    for shown in (run.explain(), run.query.explain()):
+        assert repr(shown) == str(shown) and "\n" in repr(shown)
+    picture: Any = run.explain("svg")
+    assert picture._repr_svg_().startswith("<svg") and repr(run.explain("mermaid")).startswith("flowchart")

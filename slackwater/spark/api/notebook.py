@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.errors import QueryError, RunError
 from slackwater.plan.node import streams_of
+from slackwater.spark.api.shown import html_table, table_text
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.storage.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
@@ -55,21 +56,20 @@ def results_text(run: Run, rows: int) -> str:
     """The first results as a table for the prompt; without results, the reason."""
     table = run.results()
     if not table.num_rows:
-        return f"query {run.name!r} has no results yet: {_why_empty(run)}"
-    times = [f.name for f in table.schema if pa.types.is_timestamp(f.type)]
-    frame = pl.DataFrame(table.slice(0, rows)).with_columns(pl.col(times).dt.replace_time_zone(None))
-    with pl.Config(
-        tbl_hide_column_data_types=True, tbl_hide_dataframe_shape=True, tbl_cols=-1, tbl_rows=-1, tbl_width_chars=-1
-    ):
-        return str(frame) if table.num_rows <= rows else f"{frame}\nthe first {rows} of {table.num_rows:,} rows"
+        return why_empty(run)
+    return table_text(table, rows)
 
 
-def _why_empty(run: Run) -> str:
-    if run.status == "waiting":
-        return "nothing has been read; call session.run_available()"
-    if run.status == "running":
-        return f"time is at {run.metrics().get('heartbeat')}, and no window that has rows ends before"
-    return run.failure or "no row has reached it"
+def why_empty(run: Run) -> str:
+    """Why a query has no results."""
+    figures, status = run.metrics(), run.status
+    if status == "waiting" and not figures.get("rows"):
+        why = "nothing has been read; call session.run_available()"
+    elif status in ("waiting", "running"):
+        why = f"time is at {figures.get('heartbeat')}, and no window that has rows ends before"
+    else:
+        why = run.failure or "no row has reached it"
+    return f"query {run.name!r} has no results yet: {why}"
 
 
 def session_line(session: Session) -> str:
@@ -116,12 +116,8 @@ def _latest(run: Run) -> str:
         return ""
     table = run.results()
     first = max(0, table.num_rows - _LATEST)
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) + "</tr>"
-        for row in readable(table.slice(first))
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    rows = readable(table.slice(first))
+    return html_table(table.column_names, ([_text(value) for value in row.values()] for row in rows))
 
 
 def _text(value: object) -> str:

@@ -22,6 +22,7 @@ from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, attribute_of, keys_of, pairs_of, text_of
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.api.ordering import InOrder
+from slackwater.spark.api.shown import ShownText
 from slackwater.spark.sinks.sinks import SinkLike
 from slackwater.sql.write import to_sql
 from slackwater.windows.sideline import Sideline
@@ -287,7 +288,7 @@ class Query(InOrder, NamesCounterparts):
 
     def explain(self, format: Format = "text") -> str:
         """The plan as text, or drawn as "mermaid" or "svg"."""
-        return explain_plan(self._plan, format)
+        return ShownText(explain_plan(self._plan, format))
 
     def to_sql(self) -> str:
         """The query as SQL text, which gives the same query again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -23,8 +23,9 @@ from slackwater.spark.api.await_end import await_end
 from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import RunFigures
-from slackwater.spark.api.notebook import As, plot, results_text, run_html, run_line, table_as
+from slackwater.spark.api.notebook import As, plot, results_text, run_html, run_line, table_as, why_empty
 from slackwater.spark.api.plays import Play
+from slackwater.spark.api.shown import ShownFigures, ShownText, explained_if_empty
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.storage.spark_errors import briefly
@@ -138,7 +139,8 @@ class Run(NamesCounterparts):
             raise RunError(
                 f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
             )
-        return table_as(self.sink.table(since), as_, self.query.session)
+        table = explained_if_empty(self.sink.table(since), lambda: why_empty(self))
+        return table_as(table, as_, self.query.session)
 
     @called(rows=words.COUNT)
     def show(self, rows: int = 20) -> None:
@@ -152,7 +154,7 @@ class Run(NamesCounterparts):
         disorder policy (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
         Those of a query that has ended stay as they were. docs/metrics.md explains each of them.
         """
-        return self._current_metrics() if self._last is None else self._last
+        return cast(Metrics, ShownFigures(self._current_metrics() if self._last is None else self._last))
 
     def _current_metrics(self) -> Metrics:
         """From what the executor's thread has published."""
@@ -171,8 +173,9 @@ class Run(NamesCounterparts):
         """
         figures = self.metrics()
         if chart:
-            return explain_charts(figures["operators"], format)
-        return explain(figures["operators"], self.name, format, figures["strategy"], figures["choices"])
+            return ShownText(explain_charts(figures["operators"], format))
+        drawn = explain(figures["operators"], self.name, format, figures["strategy"], figures["choices"])
+        return ShownText(drawn)
 
     @called()
     def prod(self, until: object = None, where: str | Column | None = None, at: object = None) -> None:
