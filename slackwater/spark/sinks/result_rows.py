@@ -43,12 +43,10 @@ class ResultColumns:
         final = plan.schema.names
         return cls(plan.early_schema, frozenset(plan.early_schema.names).difference(final), result_keys(plan))
 
-    def check_key(self, sink: str, key: Sequence[str]) -> None:
-        """Refuse a key that does not tell the results apart."""
-        if not key:
-            return
+    def check_names(self, sink: str, key: Sequence[str]) -> None:
+        """Refuse a key of columns that are not there."""
         names = [] if self.schema is None else self.schema.names
-        if not names:
+        if key and not names:
             raise QueryError(f"{sink}(key={key!r}): late rows have no key; leave key= out, and all are kept")
         for name in key:
             if name not in names:
@@ -56,7 +54,11 @@ class ResultColumns:
                     f"{sink}(key={key!r}): the results have no column {name!r}{did_you_mean(name, names)}; "
                     f"they have {', '.join(names)}"
                 )
-        if missing := [name for name in self.keys if name not in key]:
+
+    def check_key(self, sink: str, key: Sequence[str]) -> None:
+        """Refuse a key that does not tell the results apart."""
+        self.check_names(sink, key)
+        if key and (missing := [name for name in self.keys if name not in key]):
             raise QueryError(
                 f"{sink}(key={key!r}): results that differ in {', '.join(missing)} would replace each other; "
                 f"write key={self.keys!r}"
