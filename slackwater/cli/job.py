@@ -161,11 +161,11 @@ class Runner:
             )
 
     def _warn_of_files(self, insert: S.Insert) -> None:
-        if self._journaled or not isinstance(insert.sink, str) or "://" in insert.sink:
-            return
-        held = len(list((self._session._interpreter.folder / insert.sink).glob("*.parquet")))
-        if held:
-            say(f"{insert.sink} holds {held} files of results already; new ones are added")
+        folders = [sink for sink in insert.sinks if isinstance(sink, str) and "://" not in sink]
+        for folder in [] if self._journaled else folders:
+            held = len(list((self._session._interpreter.folder / folder).glob("*.parquet")))
+            if held:
+                say(f"{folder} holds {held} files of results already; new ones are added")
 
     def _run(self, run: S.RunQueries) -> None:
         self._ran = len(self._started)

@@ -145,13 +145,16 @@ class _Statements:
     def _insert(self) -> S.Insert:
         cursor = self.cursor
         cursor.expect("INTO")
-        memory, late = cursor.accept("MEMORY"), None
-        sink = None if memory else read_sink(cursor, "a folder, MEMORY or FUNCTION 'module:function',")
+        sinks, late = tuple(cursor.listed(self._sink)), None
         if cursor.accept("LATE"):
             cursor.accept("INTO")
             late = read_sink(cursor, "a folder for late rows")
         name = cursor.name("a name for the query") if cursor.accept("AS") else None
-        return S.Insert(self._query(), sink, late, name)
+        return S.Insert(self._query(), sinks, late, name)
+
+    def _sink(self) -> str | S.SinkFunction | S.SinkCall | None:
+        memory = self.cursor.accept("MEMORY")
+        return None if memory else read_sink(self.cursor, "a folder, MEMORY or FUNCTION 'module:function',")
 
     def _query(self) -> S.Select:
         if not self.cursor.sees_query():

@@ -60,8 +60,8 @@ class Insert(ScriptStatement):
     """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
 
     select: Select
-    sink: str | SinkFunction | SinkCall | None
-    """A folder, a function, a table of another kind, or None for memory."""
+    sinks: tuple[str | SinkFunction | SinkCall | None, ...]
+    """Each a folder, a function, a table of another kind, or None for memory."""
     late: str | SinkFunction | SinkCall | None
     name: str | None
 

@@ -111,6 +111,7 @@ def work(spark: SparkSession, root: str) -> None:
                 s._running._resident_limit = 0
             late = f"{root}/late-{name}" if QUERIES[name] else None
             sink = _files_of(f"{root}/out-{name}") if name == "straight" else f"{root}/out-{name}"
+            sink = [sink, f"{root}/out-union-again"] if name == "union" else sink
             query.start(sink=sink, late=late, name=name, hold=True)
         s.run_available(drain=True)
 

@@ -105,5 +105,6 @@ def test_sigkill_anywhere_loses_nothing_and_repeats_nothing(
         assert results(stormy, f"out-{name}") == results(calm, f"out-{name}"), name
         if late:
             assert results(stormy, f"late-{name}") == results(calm, f"late-{name}"), name
+    assert results(stormy, "out-union-again") == results(calm, "out-union")
     assert results(calm, "out-resident") == results(calm, "out-spilled")
     assert results(calm, "late-resident") == results(calm, "late-spilled")

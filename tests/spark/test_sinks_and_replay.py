@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
+from slackwater.errors import QueryError
 from tests.kit.kept_rows import KeptRows
 
 pytestmark = pytest.mark.spark
@@ -238,3 +239,32 @@ def test_a_sink_that_fails_is_told_as_the_querys(spark: SparkSession, tmp_path: 
         causes.append(type(error).__name__)
         error = error.__cause__
     assert {"function": "SparkRuntimeException", "folder": "NotADirectoryError"}[what] in causes, causes
+
+
+def test_several_sinks_each_have_all_results(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(40).selectExpr("id AS t", "id % 3 AS k", "timestamp_seconds(id) AS at").write.parquet(
+        str(tmp_path / "in")
+    )
+    commits: dict[int, int] = {}
+
+    def keep(rows: DataFrame, commit_id: int) -> None:
+        commits[commit_id] = rows.count()
+
+    with sw.Session(spark) as s:
+        rows = s.stream(
+            "rows", spark.read.parquet(str(tmp_path / "in")), time="t", arrival="at", disorder=sw.bounded(0)
+        )
+        query = rows.window(10).group_by("k").agg(n="count(*)")
+        folders = [str(tmp_path / "a"), str(tmp_path / "b")]
+        run = query.start(sink=[*folders, None, keep])
+        both = "SELECT k, count(*) AS n FROM rows [RANGE 10, SLIDE 10] GROUP BY k"
+        s.sql(f"INSERT INTO '{tmp_path / 'c'}', MEMORY AS both {both}")
+        with pytest.raises(QueryError, match="is there twice"):
+            s.sql("SELECT k FROM rows").start(sink=[folders[0], folders[0]])
+        with pytest.raises(QueryError, match="give one sink at least"):
+            s.sql("SELECT k FROM rows").start(sink=[])
+        s.run_available(drain=True)
+        assert run.results().num_rows == 12 == sum(commits.values())
+        assert {r.name: r.results().num_rows for r in s.queries() if r.name == "both"} == {"both": 12}
+    for name in "abc":
+        assert pl.read_parquet(tmp_path / name / "*.parquet")["n"].sum() == 40

@@ -138,15 +138,15 @@ def test_early_answers_are_asked_for_at_the_end(written: str, early: object) -> 
 def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:
     made = statement("INSERT INTO 'out' LATE INTO 's3://b/late' AS totals SELECT count(*) AS n FROM trips [ROWS 5]")
     assert isinstance(made, S.Insert)
-    assert (made.sink, made.late, made.name) == ("out", "s3://b/late", "totals")
+    assert (made.sinks, made.late, made.name) == (("out",), "s3://b/late", "totals")
     table = statement("INSERT INTO parquet('out', Every = 1 MINUTE) LATE t(a = ('x', 'y')) SELECT * FROM trips")
     assert isinstance(table, S.Insert)
-    assert table.sink == S.SinkCall("parquet", ("out",), {"every": "1 minute"})
+    assert table.sinks == (S.SinkCall("parquet", ("out",), {"every": "1 minute"}),)
     assert table.late == S.SinkCall("t", (), {"a": ["x", "y"]})
     memory = statement("INSERT INTO MEMORY SELECT * FROM trips")
-    assert isinstance(memory, S.Insert) and memory.sink is None
+    assert isinstance(memory, S.Insert) and memory.sinks == (None,)
     called = statement("INSERT INTO FUNCTION 'json:dump' SELECT * FROM trips")
-    assert isinstance(called, S.Insert) and called.sink is json.dump
+    assert isinstance(called, S.Insert) and called.sinks == (json.dump,)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from slackwater.spark.api.query import Query
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.sql_streams import declare_stream, declare_table
 from slackwater.spark.backend.relation import FrameRelation
-from slackwater.spark.sinks.sinks import SinkLike, sink_by_name
+from slackwater.spark.sinks.sinks import OneSink, sink_by_name
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
 from slackwater.sql.scope import Scope
@@ -125,12 +125,12 @@ class Interpreter:
 
     def start(self, statement: S.Select | S.Insert, hold: bool = False) -> Run:
         """Start the query of a SELECT, with its results in memory, or that of an INSERT."""
-        insert = statement if isinstance(statement, S.Insert) else S.Insert(statement, None, None, None)
+        insert = statement if isinstance(statement, S.Insert) else S.Insert(statement, (None,), None, None)
         with at(statement):
-            sink, late = self._sink(insert.sink), self._sink(insert.late)
-            return self.query(insert.select).start(sink, late, insert.name, hold)
+            sinks, late = [self._sink(sink) for sink in insert.sinks], self._sink(insert.late)
+            return self.query(insert.select).start(sinks, late, insert.name, hold)
 
-    def _sink(self, written: str | S.SinkFunction | S.SinkCall | None) -> SinkLike:
+    def _sink(self, written: str | S.SinkFunction | S.SinkCall | None) -> OneSink:
         if isinstance(written, S.SinkCall):
             return sink_by_name(written.name, written.values, written.settings, self._folder)
         return self._folder(written) if isinstance(written, str) else written

@@ -10,6 +10,8 @@ from slackwater.engine.figures import EngineFigures, ShownFigures
 from slackwater.engine.records import Choice, Snapshot
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN
+from slackwater.operators.several_outputs import outputs_of
+from slackwater.operators.sink import Output
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, streams_of
 from slackwater.plan.nodes import AggregateNode, StreamNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain
@@ -38,9 +40,9 @@ class RunFigures:
     What it needs of the plan is found once: a page may ask ten times a second.
     """
 
-    def __init__(self, name: str, plan: PlanNode, sink: object, pages: SparkBackend) -> None:
+    def __init__(self, name: str, plan: PlanNode, sink: Output, pages: SparkBackend) -> None:
         self._name = name
-        self._sink = sink
+        self._outputs = outputs_of(sink)
         self._pages = pages
         self._pairs = first_aggregates(plan)
         """Each stream, and the first aggregate over it."""
@@ -83,8 +85,9 @@ class RunFigures:
         if prod_streams:
             sources = {name: snapshot.of(source_label(source)) for name, source in prod_streams.items()}
             figures["prod_streams"] = {name: _without_engine(f) for name, f in sources.items()}
-        if isinstance(self._sink, MemorySink):
-            figures["results_dropped"] = self._sink.dropped
+        dropped = [output.dropped for output in self._outputs if isinstance(output, MemorySink)]
+        if dropped:
+            figures["results_dropped"] = sum(dropped)
         return figures
 
     def _of_aggregates(self, snapshot: Snapshot) -> Metrics:
@@ -106,7 +109,7 @@ class RunFigures:
         written = _own(snapshot.of(Label(self._name, "sink")))
         figures = {**figures, **_chosen(written, figures.keys() & {"results", "early_results"})}
         refused = sum(f.get("prods_refused", 0) for f in mine.values())
-        refused += self._sink.refused if isinstance(self._sink, CallableSink) else 0
+        refused += sum(output.refused for output in self._outputs if isinstance(output, CallableSink))
         return {**figures, "prods_refused": refused} if refused else figures
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from slackwater.errors import QueryError, RunError
 from slackwater.plan.node import streams_of
 from slackwater.spark.api.shown import html_table, table_text
-from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.storage.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
@@ -112,7 +111,7 @@ def run_html(run: Run) -> str:
 
 
 def _latest(run: Run) -> str:
-    if not isinstance(run.sink, MemorySink):
+    if run.memory is None:
         return ""
     table = run.results()
     first = max(0, table.num_rows - _LATEST)

@@ -267,6 +267,7 @@ class Query(InOrder, NamesCounterparts):
         Args:
             sink: takes the results. None keeps them in memory, for `run.results()`. A folder gets Parquet files. A
                 function gets (DataFrame, commit_id), and may give back sw.prod(…) or True to ask for early answers.
+                `sw.sinks` has others. A list of sinks gives each of them all results, each once.
             late: takes the rows that came too late for some window or partner, or have no time; a folder or a
                 function. None only counts them.
             name: the query's name in the journal.

@@ -13,7 +13,8 @@ from slackwater.calls import NamesCounterparts, called
 from slackwater.errors import RunError
 from slackwater.events import event
 from slackwater.operators.prod_request import read_prod
-from slackwater.operators.sink import output_failed
+from slackwater.operators.several_outputs import outputs_of
+from slackwater.operators.sink import Output, output_failed
 from slackwater.plan.explain import Format, explain
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.request import ProdRequest
@@ -47,15 +48,17 @@ class Run(NamesCounterparts):
         query: Query,
         plan: PlanNode,
         play: Play | None,
-        sink: object,
-        late: object = None,
+        sink: Output,
+        late: Output | None = None,
     ) -> None:
         self.name = name
         self.query = query
         self.plan = plan
         self._play = play
         """The replay that it reads; None for live streams."""
-        self.sink = sink
+        self.outputs = outputs_of(sink)
+        self.memory = next((output for output in self.outputs if isinstance(output, MemorySink)), None)
+        """Where its results are, if they are kept."""
         self._late = late
         """Where late rows go; None if they are only counted."""
         self._resumable = False
@@ -135,11 +138,12 @@ class Run(NamesCounterparts):
             since: a table that this method gave before: then only what came after it is returned.
             as_: "arrow", "polars", "pandas" or "spark".
         """
-        if not isinstance(self.sink, MemorySink):
+        if self.memory is None:
             raise RunError(
-                f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None"
+                f"query {self.name!r} writes to a sink; read the results there, or start it with sink=None or with "
+                "None among its sinks"
             )
-        table = explained_if_empty(self.sink.table(since), lambda: why_empty(self))
+        table = explained_if_empty(self.memory.table(since), lambda: why_empty(self))
         return table_as(table, as_, self.query.session)
 
     @called(rows=words.COUNT)
@@ -222,7 +226,9 @@ class Run(NamesCounterparts):
 
     def flush(self) -> None:
         """Write all rows that the sinks hold back; `stop()` and `session.run_available()` do so, too."""
-        for rows, output in (("results", self.sink), ("late rows", self._late)):
+        late = () if self._late is None else outputs_of(self._late)
+        sinks = [("results", self.outputs), ("late rows", late)]
+        for rows, output in [(rows, output) for rows, outputs in sinks for output in outputs]:
             if isinstance(output, TableSink):
                 try:
                     output.flush()

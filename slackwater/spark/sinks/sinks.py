@@ -14,6 +14,7 @@ from slackwater.errors import QueryError, did_you_mean
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import read_prod
+from slackwater.operators.several_outputs import SeveralOutputs
 from slackwater.operators.sink import Output
 from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, answering
@@ -31,7 +32,8 @@ from slackwater.spark.storage.types import spark_of, spark_schema
 _log = logging.getLogger(__name__)
 
 #: What a user may give as a sink.
-SinkLike = str | os.PathLike[str] | TableSettings | Callable[[DataFrame, int], object] | None
+OneSink = str | os.PathLike[str] | TableSettings | Callable[[DataFrame, int], object] | None
+SinkLike = OneSink | Sequence[OneSink]
 
 
 class CallableSink:
@@ -107,6 +109,19 @@ def sink_by_name(
 
 def make_sink(sink: SinkLike, run: str, pages: SparkBackend, plan: PlanNode | None = None) -> Output:
     """The sink for what a user gave; `plan` is the query whose results come, None for late rows."""
+    if not isinstance(sink, (list, tuple)):
+        return _make_one(sink, run, pages, plan)
+    if not sink:
+        raise QueryError(f"sink={sink!r}: give one sink at least, as in sink=['out/late', None]")
+    for n, one in enumerate(sink):
+        if one in sink[:n]:
+            raise QueryError(f"sink={sink!r}: {one!r} is there twice; leave one of them out")
+    # The first one has the name that it would have alone: others may be added behind it later.
+    made = [_make_one(one, f"{run}-sink{n + 1}" if n else run, pages, plan) for n, one in enumerate(sink)]
+    return made[0] if len(made) == 1 else SeveralOutputs(made)
+
+
+def _make_one(sink: object, run: str, pages: SparkBackend, plan: PlanNode | None) -> Output:
     columns = ResultColumns.of(plan)
     if sink is None:
         return MemorySink(pages, None if plan is None else plan.schema, columns.keys)
@@ -118,4 +133,7 @@ def make_sink(sink: SinkLike, run: str, pages: SparkBackend, plan: PlanNode | No
         check_function(sink, "a sink function", "DataFrame", "commit_id")
         prodded = plan if plan is not None and answering(plan) is not None else None
         return CallableSink(sink, pages, prodded)
-    raise QueryError(f"sink={sink!r}: give None, a folder, one of sw.sinks, or a function (DataFrame, commit_id)")
+    raise QueryError(
+        f"sink={sink!r}: give None, a folder, one of sw.sinks, a function (DataFrame, commit_id), or a list "
+        "of these"
+    )

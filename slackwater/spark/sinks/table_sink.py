@@ -109,8 +109,9 @@ class TableSink:
     @staticmethod
     def forget(pages: SparkBackend, run: str) -> None:
         """Drop what an earlier process has held back for a run, and its late rows, that will not come back."""
-        for name in (run, f"{run}-late"):
-            pages.root.child(_HELD).child(name).delete()
+        held = pages.root.child(_HELD)
+        for name in [run, f"{run}-late", *(n for n in held.names() if n.startswith(f"{run}-sink"))]:
+            held.child(name).delete()
 
     def write(self, payload: Payload, commit_id: int) -> None:
         """Take the rows of a commit: hold them in the journal, or write them with those that are held."""
