@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Never, ParamSpec, TypeVar
 
 from slackwater.errors import QueryError, UnknownWordError, did_you_mean, shown
 
+#: What other rooms make of errors that no user caused: each gives the error to raise instead, or None.
+EXPLAINED: list[Callable[[Exception], Exception | None]] = []
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -35,9 +38,11 @@ def called(words: Mapping[str, str] | None = None, **kinds: Kind) -> Callable[[C
         signature = inspect.signature(function)
         name = "sw.Session" if function.__name__ == "__init__" else function.__name__
 
+        open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            for word in kwargs:
+            for word in () if open_ended else kwargs:
                 if word not in signature.parameters:
                     raise _no_argument(name, word, kwargs[word], signature, words or {})
             try:
@@ -48,7 +53,13 @@ def called(words: Mapping[str, str] | None = None, **kinds: Kind) -> Callable[[C
                 value = given.get(word)
                 if value is not None and not kind.fits(value):
                     raise QueryError(f"{name}({word}={shown(value)}): write {word}={kind.example(value)}")
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                told = next((told for explain in EXPLAINED if (told := explain(error)) is not None), None)
+                if told is None:
+                    raise
+                raise told from error
 
         return call
 

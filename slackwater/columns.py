@@ -17,6 +17,8 @@ UNTIL = "__until"
 CAME, PAST = "__came", "__past"
 #: Prefix of a column of the right side of a join that USING joins with a column of the left side.
 TWIN = "__twin_"
+#: Prefix of a column that a generator such as explode gives.
+EXPLODED = "__exploded_"
 #: The punctuation that a row carries, in ticks.
 PUNCTUATION = "__punctuation"
 
@@ -36,6 +38,19 @@ CELL, PLACE = "__cell", "__place"
 
 #: A name that needs no backticks in Spark SQL.
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def bad_name(name: str) -> str | None:
+    """Why no column may have this name; None if one may. polars takes `*` and `^…$` for patterns.
+
+    >>> bad_name("sent.at"), bad_name("*")
+    (None, "no column may be called '*': name it in letters, as in 'star'")
+    """
+    if "`" in name:
+        return f"a name has no backtick in it; rename {name!r}"
+    if name == "*" or (name.startswith("^") and name.endswith("$")) or not name.strip():
+        return f"no column may be called {name!r}: name it in letters, as in 'star'"
+    return None
 
 
 def backticked(name: str) -> str:

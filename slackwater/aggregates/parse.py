@@ -109,6 +109,19 @@ def _bare(tree: object) -> object:
     return tree
 
 
+def unknown_function(text: str) -> str:
+    """The name of the function that is called, if sqlglot knows none of this name; else nothing.
+
+    >>> unknown_function("averge(x)"), unknown_function("upper(x)")
+    ('averge', '')
+    """
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        return ""
+    return tree.name if isinstance(tree, exp.Anonymous) else ""
+
+
 def is_aggregate(call: object) -> bool:
     """Whether a call is an aggregate; some of Spark's names are not among those that sqlglot knows."""
     call = _bare(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slackwater.engine.enabling import Enabling
+from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.label import Label
 from slackwater.operators.sink import Output
@@ -47,3 +48,20 @@ class QuerySettings:
     """Labels that the journal knows the query's parts by; some may be another query's."""
     reserved: frozenset[str] = frozenset()
     """Labels that the journal keeps for other queries."""
+
+
+def check_engine(settings: EngineSettings) -> None:
+    """Refuse what is no strategy, no enabling or no level of heartbeats."""
+    strategy, quiet, scope = settings.strategy, settings.quiet_streams, settings.heartbeat_scope
+    for name, value, fits, known in (
+        ("strategy", strategy, isinstance(strategy, Strategy), "sw.fifo() or sw.chain(max_wait='10 seconds')"),
+        ("quiet_streams", quiet, isinstance(quiet, Enabling), "sw.on_demand() or sw.papers.periodic('1 second')"),
+        (
+            "heartbeat_scope",
+            scope,
+            hasattr(scope, "labels") and not isinstance(scope, type),
+            "sw.operator_level() or sw.memory_aware()",
+        ),
+    ):
+        if not fits:
+            raise QueryError(f"{name}={value!r}: write {name}= with {known}")

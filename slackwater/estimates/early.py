@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from typing import TypeGuard
 
 import numpy as np
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.estimates.measure import Compare
-from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain, microseconds
+from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain, is_length, microseconds
 from slackwater.windows.spec import WindowSpec
+
+_AT = "write a share of the slide, as in 0.75, or a time, as in '7 seconds'"
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,9 @@ class Early:
             return None
         if isinstance(self.at, Fraction):
             return int(self.at * spec.last_part)
-        offset = domain.span(self.at, "at")
-        if not offset >= 0:
-            raise QueryError(f"early(at={self.at!r}) is negative; write how far into the slide, as in '7 seconds'")
-        return offset
+        if domain is TimeDomain.TIMESTAMP and not isinstance(self.at, (str, timedelta)):
+            raise QueryError(f"early(at={self.at!r}): {_AT}")
+        return domain.span(self.at, "at")
 
     def describe(self) -> str:
         """As the user would write it."""
@@ -52,6 +53,7 @@ class Early:
         return f"early({', '.join(parts)})"
 
 
+@called()
 def early(
     at: float | Span | None = None,
     *,
@@ -106,8 +108,8 @@ def _place(at: float | Span | None) -> Fraction | Span | None:
         if not 0 <= float(at) <= 1:
             raise QueryError(f"early(at={at!r}): a share of the slide lies between 0 and 1, as in at=0.75")
         return Fraction(str(at))
-    if isinstance(at, bool) or not isinstance(at, (int, str, timedelta, Decimal)) or not str(at).strip():
-        raise QueryError(f"early(at={at!r}): write a share of the slide, as in 0.75, or a time, as in '7 seconds'")
+    if not is_length(at, or_zero=True):
+        raise QueryError(f"early(at={at!r}): {_AT}")
     return at
 
 

@@ -19,11 +19,12 @@ from slackwater.aggregates.first_last import from_one_row
 from slackwater.aggregates.over import has_over, taken_out
 from slackwater.aggregates.parse import parse_aggregate
 from slackwater.aggregates.types import is_value, spoken
-from slackwater.columns import unquoted
+from slackwater.columns import bad_name, unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart
-from slackwater.plan.expressions import check_of_one_row, check_over_aggregates
+from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
+from slackwater.plan.generator import exploded
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
@@ -100,12 +101,13 @@ class Analysis:
         below = self.of(query.inputs[0], as_rows)
         if has_over(query.condition):
             return qualified(below, query.condition)
+        check_condition(query.condition)
         where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
         return Analysed(where, below.relation.where(query.condition))
 
     def _select(self, query: L.Select, as_rows: bool) -> Analysed:
-        below = self.of(query.inputs[0], as_rows)
-        pairs = _named(query.columns, below.relation, "select", star=True)
+        below, columns = exploded(self.of(query.inputs[0], as_rows), query.columns)
+        pairs = _named(columns, below.relation, "select", star=True)
         if not pairs:
             raise QueryError("select() needs at least one column, as in select('carrier', late='dep_delay > 15')")
         _check_names([name for name, _ in pairs], "select")
@@ -361,8 +363,8 @@ def _check_names(names: Sequence[str], what: str) -> None:
             raise QueryError(
                 f"{what}: the name {name!r} is used twice; name each column apart (capitals do not count)"
             )
-        if "`" in name:
-            raise QueryError(f"{what}: a name has no backtick in it; rename {name!r}")
+        if wrong := bad_name(name):
+            raise QueryError(f"{what}: {wrong}")
         if name.lower() in RESULT_COLUMNS and what != "select":
             raise QueryError(f"{what}: {name!r} is a column of every result; choose another name")
         if name.startswith("__"):

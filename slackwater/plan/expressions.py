@@ -32,7 +32,22 @@ def check_of_one_row(name: str, sql: str, what: str) -> None:
             raise QueryError(f"{written}: a group is made of one row; aggregates go into agg(…)")
         raise QueryError(f"{written}: an aggregate needs a window; write window(…).agg({name}={sql!r})")
     if tree.find(exp.UDTF, exp.Explode, exp.Inline) is not None:
-        raise QueryError(f"{written}: a row stays one row; explode it before the stream, with spark.readStream")
+        raise QueryError(
+            f"{written}: one row to many stands by itself in a projection, as in select('*', item='explode(items)')"
+        )
+
+
+def check_condition(sql: str) -> None:
+    """Refuse a condition with aggregates. Spark reports text that cannot be read here."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        return
+    if any(is_aggregate(node) for node in tree.walk()):
+        raise QueryError(
+            f"where {sql!r}: a condition is on single rows; put aggregates into agg(…), and the condition behind "
+            "it, as in agg(n='count(*)').where('n > 3')"
+        )
 
 
 def check_over_aggregates(name: str, written: str, expression: str, columns: list[str]) -> None:

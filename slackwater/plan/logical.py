@@ -174,4 +174,5 @@ class JoinStored(Logical):
 
 
 def _names(columns: Iterable[Column]) -> list[str]:
-    return [(text if name is None else name).strip("`").lower() for name, text in columns]
+    given = [[text] if name is None else name.strip("()").split(",") for name, text in columns]
+    return [name.strip(" `").lower() for names in given for name in names]

@@ -52,7 +52,10 @@ def split(text: object, names: dict[str, str]) -> Split | None:
         return f"`{names[key]}`"
 
     expression = replace_calls(text, is_aggregate, result_name)
-    columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
+    try:
+        columns = sqlglot.parse_one(expression, dialect="spark").find_all(exp.Column)
+    except sqlglot.errors.SqlglotError:
+        return None  # words that belong to an aggregate stand beside it
     used = {column.name.lower() for column in columns}
     if not used & {name.lower() for name in names.values()}:
         return None

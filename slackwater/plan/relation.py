@@ -19,9 +19,8 @@ from slackwater.progress.time import TimeDomain
 def no_column(said: str, name: str, columns: Iterable[str]) -> QueryError:
     """The error for a missing column."""
     shown = [c for c in columns if not c.startswith("__")]
-    return QueryError(
-        f"{said}: there is no column {name!r}{did_you_mean(name, shown)}; there are {', '.join(shown)}"
-    )
+    there = f"there are {', '.join(shown)}" if shown else "there are none"
+    return QueryError(f"{said}: there is no column {name!r}{did_you_mean(name, shown)}; {there}")
 
 
 class Relation(Protocol):
@@ -42,6 +41,10 @@ class Relation(Protocol):
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> Relation:
         """The rows with these columns, by name and Spark SQL."""
+        ...
+
+    def exploded(self, call: str, what: str) -> tuple[Relation, list[str], list[str]]:
+        """The rows after a generator, its columns under hidden names, and the names that Spark gives them."""
         ...
 
     def name_of(self, sql: str, what: str) -> str:

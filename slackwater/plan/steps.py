@@ -255,6 +255,27 @@ class JoinTable(Step):
 
 
 @dataclass(frozen=True)
+class Explode(Step):
+    """Makes of each row as many as a generator of Spark gives, perhaps none. They have its time."""
+
+    kind: ClassVar[str] = "explode"
+    drops_rows: ClassVar[bool] = True
+    fuses: ClassVar[bool] = False
+    call: str
+    """The generator, as in `explode(items)`."""
+    names: tuple[str, ...]
+    """The columns that it gives, under hidden names."""
+
+    def describe(self) -> str:
+        """The generator."""
+        return self.call
+
+    def wants(self, wanted: Wanted) -> Wanted:
+        """The generator too."""
+        return None if wanted is None else [*wanted, self.call]
+
+
+@dataclass(frozen=True)
 class Stamp(Step):
     """Gives each row that has a time this one (S3 section 5)."""
 
@@ -318,7 +339,7 @@ class Map(Step):
         return text in {column_text(name) for name, _ in self.columns} and below(text)
 
 
-_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Stamp, Credible)
+_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Explode, Stamp, Credible)
 #: The steps that a journal can keep, by their words.
 _KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in _JOURNALED}
 

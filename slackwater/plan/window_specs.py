@@ -51,7 +51,7 @@ def outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
     if isinstance(spec, RollingSpec):
         raise QueryError(
             "rolling() over results: a window for each row is made over the rows of a stream; windows over results "
-            f"need a slide, as in window({window.range!r}) or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+            f"need a slide, as in window({window.range or '10 minutes'!r}) or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
         )
     return spec if window.offset is not None else _aligned(node, spec)
 

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import ClassVar
 
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, shown
 
 #: Below every timestamp a stream can carry; a heartbeat here promises nothing.
 MIN_TICK = -(2**63)
@@ -101,6 +101,24 @@ def microseconds(span: str | timedelta) -> int:
     return total
 
 
+def is_length(value: object, or_zero: bool = False) -> bool:
+    """Whether something is a positive stretch in some domain: a length of time, or a number.
+
+    >>> is_length("10 seconds"), is_length("0.5"), is_length("soon"), is_length(-5), is_length(0, or_zero=True)
+    (True, True, False, False, True)
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, timedelta, Decimal)):
+        return False
+    try:
+        number: Decimal | int = Decimal(str(value))
+    except InvalidOperation:
+        try:
+            number = microseconds(value) if isinstance(value, (str, timedelta)) else 0
+        except QueryError:
+            return False
+    return number > 0 or (or_zero and number == 0)
+
+
 @dataclass(frozen=True, slots=True)
 class TimeDomain:
     """What a tick of a stream's application time means."""
@@ -143,7 +161,10 @@ class TimeDomain:
                 f"{what}={value!r}: the time column is a timestamp, so write a length of time, "
                 f"as in {what}='30 minutes'"
             )
-        return microseconds(value)
+        try:
+            return microseconds(value)
+        except QueryError as error:
+            raise QueryError(f"{what}={shown(value)}: {error}") from None
 
     def _decimal_span(self, value: Span, what: str, scale: int) -> int:
         if isinstance(value, (int, float, str, Decimal)) and not isinstance(value, bool):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.time import microseconds
 from slackwater.scheduling.by_slope import BySlope
@@ -101,6 +102,7 @@ class BoundedChain(Chain):
         return None
 
 
+@called()
 def chain(max_wait: str | timedelta | None = None) -> Chain:
     """A small backlog in a burst: what frees most room a second runs first (S2). For `Session(strategy=…)`.
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import NoReturn
 
+from slackwater.aggregates.parse import unknown_function
+from slackwater.aggregates.registry import BY_FUNCTION, known
 from slackwater.aggregates.user_text import replace_columns
+from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
-from slackwater.sql.from_clause import From
 from slackwater.sql.items import Item
 from slackwater.sql.order_by import Comparison
+from slackwater.sql.relations import From
 from slackwater.sql.source import Source, Span
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery
@@ -75,12 +79,9 @@ class WindowQuery:
     def logical(self, rows: L.Logical) -> L.Logical:
         """The nodes."""
         shown = [column for item in self._items if (column := self._shown(item)) is not None]
-        if not self._aggregates and not self._hidden:
-            raise self._source.error(
-                self._window.span,
-                "a window is for aggregates, and there is none in SELECT; add one, as in count(*)",
-            )
         having = None if self._having is None else self._over_results(self._having)
+        if not (self._aggregates or self._hidden):
+            self._refuse_without_aggregates()
         compared = [] if self._comparison is None else self._comparison.expressions
         texts = {id(expression): self._over_results(expression) for expression in compared}
         node = self._aggregate(rows)
@@ -99,6 +100,16 @@ class WindowQuery:
     def _select(self, node: L.Logical, shown: Sequence[tuple[str, str | None]]) -> L.Logical:
         columns = tuple(_column(name, text) for name, text in shown)
         return self._locations.put(L.Select((node,), columns), SourceLocation(self._list_span))
+
+    def _refuse_without_aggregates(self) -> NoReturn:
+        """Say that SELECT has no aggregate; perhaps one is misspelt."""
+        for item in self._items:
+            name = "" if item.expression is None else unknown_function(item.expression.text)
+            if name:
+                wrong = f"there is no aggregate {name!r}{did_you_mean(name, BY_FUNCTION)}; known are {known()}"
+                raise self._source.error(item.span, wrong)
+        wrong = "a window is for aggregates, and there is none in SELECT; add one, as in count(*)"
+        raise self._source.error(self._window.span, wrong)
 
     def _aggregate(self, rows: L.Logical) -> L.Logical:
         every = [*self._aggregates, *self._hidden]

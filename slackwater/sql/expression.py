@@ -25,7 +25,13 @@ _CLOSE = {close: open for open, close in _OPEN.items()}
 _RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION", "INTERSECT", "MINUS", "EXCEPT"))
 _RESERVED |= {"QUALIFY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 #: Words that end an expression only before these words or symbols; else they may name columns.
-_FOLLOWED = {"WINDOW": ("[",), "EMIT": ("EARLY",), "SIDELINE": ("RATIO",), "LIMIT": ("ALL", *"0123456789")}
+_FOLLOWED = {
+    "WINDOW": ("[",),
+    "EMIT": ("EARLY",),
+    "SIDELINE": ("RATIO",),
+    "LIMIT": ("ALL", *"0123456789"),
+    "LATERAL": ("VIEW",),
+}
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
 _FOLLOWED |= {word: ("JOIN",) for word in ("INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF")}
 #: The error for a sub-query that cannot be written as a join.
@@ -216,6 +222,10 @@ def read_column(cursor: Cursor) -> tuple[Expression, str | None]:
     expression = Expression(cursor.source, tokens)
     if cursor.accept("AS"):
         expression.check("an expression")
+        if cursor.accept_symbol("("):  # the columns of a generator
+            names = cursor.listed(lambda: cursor.name("a column"))
+            cursor.expect_symbol(")")
+            return expression, f"({', '.join(names)})"
         return expression, cursor.name("a name after AS")
     last = Cursor(cursor.source, tokens[-1:])
     if len(tokens) > 1 and (last.word or tokens[-1].token_type is TokenType.IDENTIFIER):

@@ -2,103 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-from sqlglot import TokenType
+from collections.abc import Callable
 
 from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
-from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
+from slackwater.sql.lateral import sees_generator, with_generators
+from slackwater.sql.relations import (
+    GENERATOR_AFTER_JOIN,
+    JOINS,
+    STORED_ALONE,
+    From,
+    JoinClause,
+    Side,
+    StoredRelation,
+    sees_alias,
+)
 from slackwater.sql.scope import Scope
-from slackwater.sql.source import Span, span_of
+from slackwater.sql.source import span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
-from slackwater.sql.window import TABLE_FUNCTIONS, WindowClause, read_bracket, read_table_function, two_windows
-
-#: Words that begin a join.
-_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI", "ASOF")
-#: Words after a relation that are not its alias.
-_CLAUSES = (
-    *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "UNION", "INTERSECT", "EXCEPT", "MINUS"),
-    *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON", "USING"),
-    *("TABLESAMPLE", "PIVOT", "UNPIVOT"),
-)
-
-
-#: The error for a stored relation in the place of a stream.
-STORED_ALONE = (
-    "this is a stored relation, which has no time; join a stream with it, as in FROM s JOIN carriers c "
-    "ON s.carrier = c.code, or read it with Spark"
-)
-
-
-@dataclass(frozen=True)
-class StoredRelation:
-    """A stored relation, or some columns of one."""
-
-    table: str
-    columns: tuple[L.Column, ...] = ()
-
+from slackwater.sql.window import TABLE_FUNCTIONS, read_bracket, read_table_function, two_windows
 
 #: Reads a SELECT at the cursor.
 ReadQuery = Callable[[], L.Logical | StoredRelation]
-
-
-@dataclass(frozen=True)
-class Side:
-    """One relation of FROM: its rows, the names that may qualify its columns, and its window."""
-
-    rows: L.Logical | StoredRelation
-    span: Span
-    names: tuple[str, ...] = ()
-    window: WindowClause | None = None
-
-    @property
-    def name(self) -> str | None:
-        """Its alias, or else its own name."""
-        return self.names[-1] if self.names else None
-
-
-@dataclass(frozen=True)
-class Test:
-    """The comparison of IN or EXISTS with the rows of a sub-query."""
-
-    value: Expression | None
-    """The expression before IN; None for EXISTS."""
-    item: Expression | str | None
-    """What it is compared with: an expression over the rows of the sub-query, or the name of their column."""
-    where: Sequence[Expression]
-
-
-@dataclass(frozen=True)
-class JoinClause:
-    """A relation that is joined with all relations before it."""
-
-    side: Side
-    how: str
-    span: Span
-    on: Expression | None = None
-    using: tuple[Expression, ...] = ()
-    listed: bool = False
-    """Whether a comma joins it; then its condition is in WHERE."""
-    test: Test | None = None
-    """The comparison, if the side is a sub-query in WHERE. Names are looked up in the sub-query first."""
-
-
-@dataclass(frozen=True)
-class From:
-    """What follows FROM."""
-
-    first: Side
-    joins: tuple[JoinClause, ...] = ()
-
-    @property
-    def sides(self) -> list[Side]:
-        """All of them, as they were written."""
-        return [self.first, *(joined.side for joined in self.joins)]
 
 
 def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> From:
@@ -107,7 +34,7 @@ def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
     def side() -> Side:
         return _side(cursor, scope, locations, query)
 
-    first, joins = side(), list[JoinClause]()
+    first, joins = with_generators(cursor, side(), locations), list[JoinClause]()
     while True:
         begin = cursor.at
         if cursor.accept_symbol(","):
@@ -125,7 +52,7 @@ def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
 def _kind(cursor: Cursor) -> str | None:
     """Read the words up to JOIN; give the kind of the join, None if there is no join."""
     word = cursor.word
-    if word not in _JOINS:
+    if word not in JOINS:
         return None
     if word in ("NATURAL", "ASOF"):
         raise cursor.error(
@@ -140,8 +67,8 @@ def _kind(cursor: Cursor) -> str | None:
                 raise cursor.error(f"{word} {cursor.word} JOIN: write LEFT {cursor.word} JOIN, the sides swapped")
             how = cursor.source.word(cursor.next()).lower()
     cursor.expect("JOIN")
-    if cursor.sees("LATERAL"):
-        raise cursor.error("LATERAL is not supported yet; join the rows, and compute columns of them in SELECT")
+    if sees_generator(cursor):
+        raise cursor.error(GENERATOR_AFTER_JOIN)
     return how
 
 
@@ -187,32 +114,20 @@ def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
             if window is not None:
                 raise two_windows(cursor.source, bracket)
             window = bracket
-        elif len(names) == len(relation.names) and _sees_alias(cursor):
+        elif len(names) == len(relation.names) and sees_alias(cursor):
             cursor.accept("AS")
             names.append(cursor.name("an alias"))
         else:
             return Side(relation.rows, span_of(cursor.tokens[begin:end]), tuple(names), window)
 
 
-def _sees_alias(cursor: Cursor) -> bool:
-    if cursor.sees("AS"):
-        return True
-    token = cursor.token
-    if token is not None and token.token_type is TokenType.IDENTIFIER:
-        return True
-    if not cursor.word or cursor.word in (*_JOINS, *_CLAUSES) or end_clause(cursor) is not None:
-        return False
-    if difflib.get_close_matches(cursor.word, ("WHERE", "GROUP", "HAVING", "WINDOW"), cutoff=0.8):
-        cursor.expected("a clause or an alias (AS before one that looks like a clause)", _CLAUSES)
-    return True
-
-
 def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:
     begin = cursor.at
-
+    if sees_generator(cursor):
+        raise cursor.error(GENERATOR_AFTER_JOIN)
     if cursor.accept_symbol("("):
         rows = query() if cursor.sees_query() else _relation(cursor, scope, locations, query).rows
-        if cursor.word in _JOINS:
+        if cursor.word in JOINS:
             raise cursor.error("joins go from left to right; write (SELECT * FROM … JOIN …) AS j for one of them")
         cursor.expect_symbol(")")
         return Side(rows, cursor.span(begin))

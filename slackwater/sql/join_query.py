@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from slackwater.plan import logical as L
 from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.expression import Expression
-from slackwater.sql.from_clause import STORED_ALONE, From, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.names import Names
+from slackwater.sql.relations import STORED_ALONE, From, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.scope import Scope
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.values import quoted

@@ -17,7 +17,7 @@ from slackwater.columns import PLAIN_NAME
 from slackwater.errors import SqlError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
-from slackwater.sql.from_clause import Side
+from slackwater.sql.relations import Side
 from slackwater.sql.source import Source, Span, span_of
 from slackwater.sql.values import quoted
 
@@ -154,7 +154,7 @@ class Names:
         name, span = str(token.text).lower(), span_of([token])
         order: list[int] = [*([] if first is None else [first]), *seen, *range(len(self._sides))]
         for n in dict.fromkeys(order):
-            if (self._sides[n].name or "").lower() != name:
+            if name not in [own.lower() for own in (self._sides[n].name or "", *self._sides[n].also)]:
                 continue
             if n != first and n not in seen:
                 raise self._source.error(span, f"the columns of {token.text} are not known here")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -41,7 +42,8 @@ def read_policy(cursor: Cursor, stops: tuple[str, ...]) -> Disorder:
     options = _options(cursor, policy)
     with cursor.located(begin):
         try:
-            return policy.make(*map(policy.read, main), **options)
+            make: Callable[..., Disorder] = inspect.unwrap(policy.make)
+            return make(*map(policy.read, main), **options)
         except (TypeError, AttributeError, ValueError) as error:
             if isinstance(error, QueryError):
                 raise

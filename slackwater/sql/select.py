@@ -17,10 +17,11 @@ from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
-from slackwater.sql.from_clause import STORED_ALONE, JoinClause, Side, StoredRelation, Test, read_from
+from slackwater.sql.from_clause import read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.order_by import read_comparison
+from slackwater.sql.relations import GENERATOR_AFTER_JOIN, STORED_ALONE, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import Span, span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
@@ -32,8 +33,12 @@ _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
 _NEVER = {
     "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
-    "LATERAL": "a row stays one row; explode it before the stream",
+    "LATERAL": GENERATOR_AFTER_JOIN,
 }
+_BRACKET = "write it in brackets behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+#: Words with which other systems write windows.
+_WINDOW_WORDS = {"WINDOW": f"a window has no name and no parentheses here; {_BRACKET}"}
+_WINDOW_WORDS |= dict.fromkeys(("TUMBLING", "HOPPING", "TUMBLE", "HOP"), f"this is no window here; {_BRACKET}")
 _NEEDS_WINDOW = (
     "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
 )
@@ -236,6 +241,8 @@ class SelectReader:
             return
         if end_clause(cursor) is not None:
             return
+        if cursor.word in _WINDOW_WORDS:
+            raise cursor.error(_WINDOW_WORDS[cursor.word])
         clauses = ["WHERE", "GROUP BY", "HAVING", "WINDOW", "UNION ALL", "EMIT"]
         cursor.expected(f"one of {', '.join(clauses)} or the end of the query", clauses)
 

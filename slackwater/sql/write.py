@@ -236,7 +236,9 @@ def _named(column: L.Column) -> L.Column:
 
 def _column(column: L.Column) -> str:
     name, text = column
-    return text if name is None else f"{text} AS {quoted(name)}"
+    if name is None or name.startswith("("):  # several names of a generator
+        return text if name is None else f"{text} AS {name}"
+    return f"{text} AS {quoted(name)}"
 
 
 def _early(early: Early) -> list[str]:

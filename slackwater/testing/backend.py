@@ -22,10 +22,11 @@ from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Credible, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
+from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
+from slackwater.testing.explode import exploded
 from slackwater.testing.expression import expression
 from slackwater.testing.kept import kept_values
 from slackwater.testing.pairs import with_stored
@@ -137,6 +138,10 @@ class ArrowBackend:
     def join(self, frame: pl.DataFrame, step: JoinTable) -> pl.DataFrame:
         """The pairs with the rows of a table; every pair is tried."""
         return with_stored(frame, self._tables[step.table], step)
+
+    def explode(self, frame: pl.DataFrame, step: Explode) -> pl.DataFrame:
+        """One row to many."""
+        return exploded(frame, step.call)[0]
 
     def map(self, frame: pl.DataFrame, step: Map) -> pl.DataFrame:
         """A function on the visible columns."""
@@ -284,6 +289,7 @@ _STEPS: dict[type[Step], Callable[..., pl.DataFrame]] = {
     Stamp: ArrowBackend.stamp,
     Credible: ArrowBackend.credible,
     JoinTable: ArrowBackend.join,
+    Explode: ArrowBackend.explode,
     Map: ArrowBackend.map,
 }
 

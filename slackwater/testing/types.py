@@ -21,6 +21,7 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.plan.relation import no_column
 from slackwater.plan.spark_sql import SparkSQL
 from slackwater.progress.time import TimeDomain
+from slackwater.testing.explode import exploded
 from slackwater.testing.expression import expression, with_spark_types
 from slackwater.testing.kept import kept_type
 
@@ -86,6 +87,12 @@ class SampleRelation:
         """The rows with these columns."""
         with _explained(self.frame, what, ", ".join(sql for _, sql in columns)):
             return SampleRelation(self.frame.select(expression(sql).alias(name) for name, sql in columns))
+
+    def exploded(self, call: str, what: str) -> tuple[SampleRelation, list[str], list[str]]:
+        """The rows after a generator, its columns under hidden names, and the names that Spark gives them."""
+        with _explained(self.frame, what, call):
+            made, names = exploded(self.frame.clear(), call)
+        return SampleRelation.like(made.to_arrow().schema), made.columns[-len(names) :], names
 
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""

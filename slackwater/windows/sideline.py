@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 
 
@@ -18,6 +19,7 @@ class Sideline:
         return f"sideline(ratio={self.ratio})"
 
 
+@called()
 def sideline(ratio: int = 4) -> Sideline:
     """Later windows on time after a burst: its rest is set aside, for `start(sideline=…)` (S5 section 6.2).
 

@@ -14,8 +14,10 @@ import pytest
 
 import slackwater as sw
 from slackwater.plan import logical as L
+from slackwater.progress.time import TimeDomain
 from slackwater.sql.scope import Scope
-from tests.kit.sql import SCOPE
+from slackwater.windows.spec import WindowSpec
+from tests.kit.sql import SCOPE, plan
 
 
 def session_without_spark() -> Any:
@@ -33,6 +35,7 @@ by_minute: Any = trips.window("1 minute")
 counts: Any = by_minute.agg(n="count(*)")
 run: Any = sw.Run.__new__(sw.Run)
 words: Any = sw
+MINUTE = "[RANGE 1 MINUTE, SLIDE 1 MINUTE]"
 
 #: What was done, what of it the message names, and what to write instead.
 MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
@@ -114,8 +117,8 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: counts.start(trigger="5 seconds"), "trigger='5 seconds'", "s.stream(…, trigger='5 seconds')"),
     (lambda: counts.start(queryName="q"), "queryName='q'", "name='q'"),
     (lambda: counts.start(name=5), "name=5", "'5'"),
-    (lambda: counts.start(hold="yes"), "hold='yes'", "True"),
-    (lambda: counts.start(ordered="ts"), "ordered='ts'", "True"),
+    (lambda: counts.start(hold="yes"), "hold='yes'", "hold=True"),
+    (lambda: counts.start(ordered="ts"), "ordered='ts'", "ordered=True"),
     (lambda: trips.window(windowDuration="1 minute"), "windowDuration='1 minute'", "window('1 minute')"),
     (lambda: trips.window("10 minutes", step="1 minute"), "step='1 minute'", "slide='1 minute'"),
     (lambda: trips.window("1 minute", early=0.75), "early=0.75", "start(early=0.75)"),
@@ -134,8 +137,56 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: s.stream("x", None, time="ts", watermark="1 hour"), "watermark='1 hour'", "sw.bounded('1 hour')"),
     (lambda: words.Session("local[2]"), "'local[2]'", "SparkSession.builder.master("),
     (lambda: words.Session(checkpoint="cp"), "checkpoint='cp'", "journal='cp'"),
-    (lambda: run.await_termination("10 seconds"), "timeout='10 seconds'", "seconds, as in 10"),
-    (lambda: run.show("all"), "rows='all'", "a number, as in 20"),
+    (lambda: counts.start("console"), "sink='console'", "None: results stay in memory"),
+    (lambda: counts.start("kafka"), "sink='kafka'", "a function (DataFrame, commit_id)"),
+    (lambda: s.stream("x", None, time="ts", page=10), "page=10", "page='10 seconds'"),
+    (lambda: s.stream("x", None, time="ts", trigger={"once": True}), "{'once': True}", "trigger='10 seconds'"),
+    (lambda: words.Session(resident_limit="1 GB"), "'1 GB'", "2**28"),
+    # settings
+    (lambda: sw.bounded("-10 seconds"), "bounded('-10 seconds')", "bounded('0 seconds')"),
+    (lambda: sw.bounded("soon"), "bounded('soon')", "bounded('20 seconds')"),
+    (lambda: sw.bounded("INTERVAL '5' SECOND"), "INTERVAL '5' SECOND", "bounded('20 seconds')"),
+    (lambda: words.bounded(delay="5 seconds"), "delay='5 seconds'", "slack="),
+    (lambda: sw.bounded("5 seconds", idle="-1 minute"), "idle='-1 minute'", "idle='1 minute'"),
+    (lambda: sw.drop_ratio(1), "drop_ratio(1)", "'1%'"),
+    (lambda: words.drop_ratio(), "drop_ratio()", "drop_ratio(p"),
+    (lambda: words.skew("5 seconds"), "skew('5 seconds')", "{('fast', 'slow'): (0, '5 seconds')}"),
+    (lambda: sw.early("often"), "at='often'", "as in 0.75"),
+    (lambda: sw.early(at="75%"), "at='75%'", "as in 0.75"),
+    (lambda: sw.early(accuracy=98), "accuracy=98", "accuracy=0.98"),
+    (lambda: sw.early(at=75).offset(WindowSpec(60, 60), TimeDomain.TIMESTAMP), "at=75", "as in 0.75"),
+    # expressions
+    (lambda: trips.window("ts", "1 minute"), "window('ts', …)", "window('10 minutes')"),
+    (lambda: trips.window("a minute"), "size='a minute'", "'30 minutes'"),
+    (lambda: trips.window(60), "size=60", "size='30 minutes'"),
+    (lambda: trips.where("count(*) > 3"), "count(*) > 3", "agg(n='count(*)').where('n > 3')"),
+    (lambda: trips.where(lambda r: r.delay > 3), "where(", "as in where('delay > 15')"),
+    (lambda: trips.where("dely > 3"), "'dely'", "'delay'"),
+    (lambda: trips.select(r="row_number() OVER (ORDER BY ts)"), "OVER (…)", "rolling(rows=…)"),
+    (lambda: trips.select(**{"*": "delay"}), "'*'", "'star'"),
+    (lambda: by_minute.agg(**{"^n$": "count(*)"}), "'^n$'", "'star'"),
+    (lambda: by_minute.agg({"delay": "avg"}), "{'delay': 'avg'}", "agg(n='count(*)')"),
+    (lambda: by_minute.agg("count(*)"), "count(*)", "agg(n='count(*)')"),
+    (lambda: by_minute.agg(t="averge(delay)"), "'averge'", "'average'"),
+    (lambda: by_minute.agg(t="delay"), "t='delay'", "t='sum(x)'"),
+    (lambda: trips.join("gates", on="carrier"), "'gates'", "a static DataFrame"),
+    (lambda: trips.union([gates]), "union(", "flights.union(trains)"),
+    # SQL
+    (lambda: plan("SELECT avg(delay) AS d FROM trips"), "an aggregate", "[RANGE 10 MINUTES, SLIDE 2 MINUTES]"),
+    (lambda: plan(f"SELECT averge(delay) AS d FROM trips {MINUTE}"), "'averge'", "'average'"),
+    (
+        lambda: plan("SELECT avg(delay) OVER w AS d FROM trips WINDOW w AS (PARTITION BY dest)"),
+        "no name",
+        "FROM s [",
+    ),
+    (lambda: plan("SELECT count(*) AS n FROM trips WINDOW TUMBLING (SIZE 1 HOUR)"), "TUMBLING", "FROM s [RANGE"),
+    (
+        lambda: plan(f"SELECT max(n) AS m FROM (SELECT count(*) AS n FROM trips {MINUTE}) [ROWS 11]"),
+        "rolling() over results",
+        "window('10 minutes')",
+    ),
+    (lambda: run.await_termination("10 seconds"), "timeout='10 seconds'", "timeout=10"),
+    (lambda: run.show("all"), "rows='all'", "rows=20"),
 ]
 
 
@@ -159,3 +210,18 @@ def test_an_error_inside_a_property_is_told_as_it_is() -> None:
     broken: Any = sw.Stream(cast(Any, SimpleNamespace()), L.Scan("trips"))
     with pytest.raises(AttributeError, match="_analysis"):
         _ = broken._plan
+
+
+def test_there_are_a_hundred() -> None:
+    assert len(MISTAKES) > 100 and len({written for _, written, _ in MISTAKES}) > 100
+
+
+def test_lists_and_names_behind_as_are_taken_as_in_pyspark() -> None:
+    grouped = by_minute.group_by(["carrier", "dest"]).agg("count(*) AS n")
+    assert grouped.describe() == by_minute.group_by("carrier", "dest").agg(n="count(*)").describe()
+    assert trips.select(["carrier", "delay"]).describe() == trips.select("carrier", "delay").describe()
+
+
+def test_having_may_have_an_aggregate_that_select_lacks() -> None:
+    text = f"SELECT carrier FROM trips {MINUTE} GROUP BY carrier HAVING count(*) > 3"
+    assert plan(text).schema.names[:2] == ["carrier", "window_start"]

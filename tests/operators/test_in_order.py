@@ -64,7 +64,7 @@ def test_rows_behind_the_heartbeat_are_counted_and_left_out(stream: Stream) -> N
         script.page(rows)
         top = rows["t"].max()
         if top is not None:
-            heartbeat = max(heartbeat or -(10**9), int(top) - stream.slack - 1)  # type: ignore[call-overload]
+            heartbeat = max(-(10**9) if heartbeat is None else heartbeat, int(top) - stream.slack - 1)  # type: ignore[call-overload]
     script.drain()
     assert [row["t"] for row in script.results] == sorted(kept)
     assert script.metrics()["q/order"]["late_rows"] == late

@@ -150,7 +150,7 @@ def test_a_wrong_query_is_named(rows: sw.Stream, write: Callable[[sw.Stream], An
     ("time", "words"),
     [
         ("k", ["time='k'", "string", "try_to_timestamp(k)"]),
-        ("v", ["time='v'", "double", "BIGINT"]),
+        ("v", ["time='v'", "double", "timestamp_seconds(v)"]),
         ("when", ["when", "t, n, k, v"]),
     ],
 )
@@ -169,7 +169,7 @@ def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
     wrong: list[tuple[str, Callable[[], object]]] = [
         ("already a stream 'rows'", lambda: session.stream("rows", df, time="t", disorder=late)),
         ("disorder=sw.bounded", lambda: session.stream("s", df, time="t")),
-        ("negative", lambda: session.stream("s", df, time="t", disorder=sw.bounded("-1 seconds"))),
+        ("'0 seconds'", lambda: session.stream("s", df, time="t", disorder=sw.bounded("-1 seconds"))),
         ("whole number", lambda: session.stream("s", df, time="n", disorder=late)),
         ("leave out arrival", lambda: session.stream("s", df, time="t", disorder=late, arrival="t")),
         ("arrival='received'", lambda: session.stream("s", static, time="t", disorder=late)),
@@ -177,6 +177,8 @@ def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
         ("page='0 s'", lambda: session.stream("s", static, time="t", disorder=late, arrival="t", page="0 s")),
         ("'s': \\[1\\] is no DataFrame", lambda: session.stream("s", [1], time="t", disorder=late)),  # type: ignore[arg-type]
         ("'k' and 'K' have one name", lambda: session.stream("s", twice, time="t", disorder=late)),
+        ("called '\\*'", lambda: session.stream("s", df.withColumn("*", df.v), time="t", disorder=late)),
+        ("called '\\^k\\$'", lambda: session.stream("s", df.withColumn("^k$", df.v), time="t", disorder=late)),
         ("rename '__x'", lambda: session.stream("s", df.withColumn("__x", df.v), time="t", disorder=late)),
     ]
     for words, write in wrong:

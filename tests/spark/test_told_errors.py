@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,3 +83,42 @@ def test_a_stream_has_a_name_under_which_its_checkpoint_can_be_kept(name: Any) -
 def test_other_names_will_do(name: str) -> None:
     with pytest.raises(QueryError, match="None is no DataFrame of Spark"):
         check_frame(name, None)
+
+
+def test_a_java_that_has_died_is_named() -> None:
+    """In a process of its own: the other tests need theirs."""
+    done = subprocess.run(
+        [sys.executable, "-c", JAVA_DIES], capture_output=True, text=True, timeout=300, check=False
+    )
+    told = [line for line in done.stdout.splitlines() if line.startswith("told: ")]
+    assert len(told) == 5, done.stderr[-3000:]
+    assert all("Spark's Java process has ended" in line and "start the program again" in line for line in told)
+
+
+JAVA_DIES = """
+import os, signal, tempfile
+from pyspark import SparkContext
+import slackwater as sw
+
+s = sw.Session()
+frame = s.spark.readStream.schema("t TIMESTAMP, v DOUBLE").parquet(tempfile.mkdtemp())
+rows = s.stream("rows", frame, time="t", disorder=sw.bounded("1 second"))
+query = rows.window("1 minute").agg(n="count(*)")
+run = query.start()
+java = SparkContext._gateway.proc
+os.kill(java.pid, signal.SIGKILL)
+java.wait()
+acts = (
+    lambda: rows.where("v > 3"),
+    lambda: rows.window("2 minutes").agg(n="sum(v)"),
+    lambda: s.sql("SELECT v + 1 AS w FROM rows"),
+    lambda: run.await_termination(),
+)
+for act in acts:
+    try:
+        act()
+    except sw.SlackwaterError as error:
+        print("told:", error)
+print("told:", run.exception())
+os._exit(0)
+"""

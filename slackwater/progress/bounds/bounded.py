@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
-from slackwater.progress.time import MIN_TICK, Span, TimeDomain
+from slackwater.progress.time import MIN_TICK, Span, TimeDomain, is_length
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,7 @@ class Bounded(DefaultTimeout):
 
     def tracker(self, domain: TimeDomain) -> BoundedTracker:
         """A fresh tracker; reads `slack` in the stream's domain."""
-        slack = domain.span(self.slack, "bounded")
-        if slack < 0:
-            raise QueryError(f"bounded({self.slack!r}) is negative; write bounded('0 seconds') for a sorted stream")
-        return BoundedTracker(slack, self.timeout, self._idle(domain))
+        return BoundedTracker(domain.span(self.slack, "bounded"), self.timeout, self._idle(domain))
 
     def _idle(self, domain: TimeDomain) -> int | None:
         if self.idle is None:
@@ -43,10 +41,7 @@ class Bounded(DefaultTimeout):
                 f"bounded(idle={self.idle!r}): only timestamps go on with the clock, and this stream counts in "
                 f"{domain.value}s; write timeout= instead"
             )
-        idle = domain.span(self.idle, "idle")
-        if idle <= 0:
-            raise QueryError(f"bounded(idle={self.idle!r}) must be positive, as in idle='1 minute'")
-        return idle
+        return domain.span(self.idle, "idle")
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -55,6 +50,7 @@ class Bounded(DefaultTimeout):
         return f"bounded({self.slack!r}{timeout}{idle})"
 
 
+@called()
 def bounded(slack: Span, timeout: str | timedelta | None = None, idle: Span | None = None) -> Bounded:
     """A fixed wait: rows come at most `slack` behind the largest time seen so far, as with a watermark delay.
 
@@ -74,6 +70,13 @@ def bounded(slack: Span, timeout: str | timedelta | None = None, idle: Span | No
     >>> t.heartbeat          # 40 may still come, 39 may not
     Heartbeat(tick=39)
     """
+    if not is_length(slack, or_zero=True):
+        raise QueryError(
+            f"bounded({slack!r}): write how far rows may be behind, as in bounded('20 seconds'), or "
+            "bounded('0 seconds') for a sorted stream"
+        )
+    if idle is not None and not is_length(idle):
+        raise QueryError(f"bounded(idle={idle!r}): write a positive length, as in idle='1 minute'")
     return Bounded(slack, read_timeout(timeout), idle)
 
 

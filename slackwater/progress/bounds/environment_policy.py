@@ -13,6 +13,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.environments import PerSource, sensor_bounds
@@ -71,6 +72,7 @@ class Sensors(Environment):
         )
 
 
+@called()
 def sensors(
     deviation: Span | Mapping[str, Span],
     *,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.disorder import SourceHeartbeats
@@ -46,6 +47,7 @@ class Punctuated(DefaultTimeout):
         return f"punctuated({self.column!r}{timeout}{everyone})"
 
 
+@called()
 def punctuated(column: str, timeout: str | timedelta | None = None, *, everyone: str | None = None) -> Punctuated:
     """No wait of our own: the senders say in a column how far they are (S4 section 2: "given externally").
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.skew import Bound, Pair, SkewMatrix, TuplePair
@@ -92,6 +93,7 @@ class Skew(Environment):
 _STREAM = ("",)
 
 
+@called()
 def skew(
     bounds: Mapping[tuple[str, str], Any] | Sequence[Sequence[Any]] | SkewMatrix,
     *,

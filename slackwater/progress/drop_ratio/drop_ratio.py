@@ -12,6 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.by_source import DropRatioBySource
@@ -47,6 +48,7 @@ class DropRatio(DefaultTimeout):
         return f"drop_ratio({self.p!r}{stretch}{timeout})"
 
 
+@called()
 def drop_ratio(
     p: float | str, *, stretch: int | str | timedelta = 100, timeout: str | timedelta | None = None
 ) -> DropRatio:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from slackwater.calls import called
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats
@@ -73,6 +74,7 @@ class Learned:
         return f"learned({', '.join(parts)})"
 
 
+@called()
 def learned(
     window: int | str | timedelta | None = "10 minutes",
     alpha: float = 0.5,

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from slackwater.calls import called
 from slackwater.columns import BEFORE, NO_SOURCE, PANE, ROWS, SOURCE, TIME
 from slackwater.errors import QueryError
 from slackwater.progress.disorder import Disorder
@@ -29,6 +30,7 @@ from slackwater.windows.frames import frame_of
 from slackwater.windows.spec import WindowSpec, floor_division
 
 
+@called()
 def tune(
     data: Any,
     *,

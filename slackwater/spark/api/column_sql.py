@@ -5,17 +5,20 @@ Spark's own text of a Column, such as `>(x, 1)`, is for people: Spark does not r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, shown
 from slackwater.plan.within_window import directed
 from slackwater.sql.values import quoted
 
 V = TypeVar("V")
+#: An expression with its name behind AS.
+_ALIAS = re.compile(r"(.+)\s+AS\s+(\w+|`[^`]+`)\s*", re.IGNORECASE | re.DOTALL)
 
 #: SQL operators between two values, by the name that Spark gives the function.
 _BETWEEN = {
@@ -42,7 +45,9 @@ def attribute_of(on: str | Column | None) -> str | None:
 def pairs_of(
     step: str, columns: Sequence[str | Column], named: Mapping[str, str | Column]
 ) -> tuple[tuple[str | None, str], ...]:
-    """Columns with their names, None where the text has one."""
+    """Columns with their names, None where the text has one. PySpark takes a list of them, too."""
+    if len(columns) == 1 and isinstance(columns[0], (list, tuple)):
+        columns = columns[0]
     pairs = [
         sql_of(column, step) if isinstance(column, Column) else (None, text_of(step, column)) for column in columns
     ]
@@ -57,6 +62,19 @@ def order_of(step: str, columns: Sequence[str | Column], descending: bool) -> tu
     return tuple(f"{text} DESC" if descending and not directed(text) else text for text in texts)
 
 
+def named_aggregates(
+    columns: Sequence[str | Column], named: Mapping[str, str | Column]
+) -> tuple[tuple[str, str], ...]:
+    """Aggregates, each with a name; that of a text may stand behind AS."""
+    pairs = []
+    for name, text in pairs_of("agg", columns, named):
+        alias = _ALIAS.fullmatch(text) if name is None else None
+        if name is None and alias is None:
+            raise QueryError(f"agg({text!r}): give it a name, as in agg(n={text!r}) or .alias('n')")
+        pairs.append((name or "", text) if alias is None else (alias[2].strip("`"), alias[1]))
+    return tuple(pairs)
+
+
 def unwrapped(step: str, value: V | Column) -> V | str:
     """The Spark SQL of a Column; all else as it is."""
     return sql_of(value, step)[1] if isinstance(value, Column) else value
@@ -67,7 +85,7 @@ def text_of(step: str, value: object, name: str | None = None) -> str:
     if isinstance(value, Column):
         return sql_of(value, step)[1]
     if not isinstance(value, str):
-        written = f"{step}({value!r})" if name is None else f"{step}({name}={value!r})"
+        written = f"{step}({shown(value)})" if name is None else f"{step}({name}={shown(value)})"
         example = "agg(n='count(*)')" if step == "agg" else f"{step}('delay > 15')"
         raise QueryError(f"{written}: write Spark SQL as text, or a Column, as in {example}")
     return value

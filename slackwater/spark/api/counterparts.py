@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
 from slackwater.calls import Kind
+from slackwater.progress.time import is_length
 
 
 def _same(advice: str, *words: str) -> dict[str, str]:
@@ -197,20 +199,39 @@ def _policy_for(value: object) -> str:
     return f"sw.bounded({length}), or another policy such as sw.drop_ratio(0.01)"
 
 
+#: Words of Spark for sinks, which are no folders.
+_FORMATS = ("memory", "console", "noop", "kafka", "delta", "iceberg", "jdbc", "parquet")
+
 #: A disorder policy.
 POLICY = Kind(lambda value: hasattr(value, "tracker") and not isinstance(value, type), _policy_for)
 #: True or False.
-FLAG = Kind(lambda value: isinstance(value, bool), lambda value: "True or False, as in True")
+FLAG = Kind(lambda value: isinstance(value, bool), lambda value: "True or False")
 #: A name.
-NAME = Kind(lambda value: isinstance(value, str), lambda value: f"a text, as in {str(value)!r}")
+NAME = Kind(lambda value: isinstance(value, str), lambda value: repr(str(value)))
 #: A number of rows.
 COUNT = Kind(
-    lambda value: isinstance(value, int) and not isinstance(value, bool), lambda value: "a number, as in 20"
+    lambda value: isinstance(value, int) and not isinstance(value, bool), lambda value: "20 or another number"
+)
+#: A number of bytes.
+BYTES = Kind(lambda value: type(value) is int, lambda value: "2**28 or another number of bytes")
+#: A length of time on the clock.
+LENGTH = Kind(
+    lambda value: isinstance(value, (str, timedelta)) and is_length(value),
+    lambda value: repr(f"{value} seconds" if isinstance(value, int) else "10 seconds"),
+)
+#: Where results go.
+SINK = Kind(
+    lambda value: not isinstance(value, str) or value not in _FORMATS,
+    lambda value: (
+        "None: results stay in memory, for run.results() and run.show()"
+        if value in ("memory", "console", "noop")
+        else "'out/counts' or another folder, one of sw.sinks, or a function (DataFrame, commit_id)"
+    ),
 )
 #: Seconds.
-NUMBER = Kind(lambda value: isinstance(value, (int, float)), lambda value: "seconds, as in 10")
+NUMBER = Kind(lambda value: isinstance(value, (int, float)), lambda value: "10 or another number of seconds")
 #: A Spark session.
 SPARK = Kind(
     lambda value: isinstance(value, SparkSession),
-    lambda value: "a SparkSession, as in SparkSession.builder.master('local[2]').getOrCreate()",
+    lambda value: "SparkSession.builder.master('local[2]').getOrCreate() or another SparkSession",
 )

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
-from slackwater.errors import QueryError
+from slackwater.columns import bad_name
+from slackwater.errors import QueryError, shown
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.bounds.punctuated import Punctuated
@@ -25,12 +26,12 @@ def check_frame(name: object, df: object) -> None:
     """
     if not isinstance(name, str) or not name.strip() or name.startswith(".") or {"/", "#"} & set(name):
         raise QueryError(
-            f"stream {name!r}: a stream's name is a text without a slash or a #, and does not begin with a point; "
-            "write for example s.stream('flights', …)"
+            f"stream {shown(name)}: a stream's name is a text without a slash or a #, and does not begin with a "
+            "point; write for example s.stream('flights', …)"
         )
     if not isinstance(df, DataFrame):
         raise QueryError(
-            f"stream {name!r}: {_shown(df)} is no DataFrame of Spark; write for example "
+            f"stream {name!r}: {shown(df)} is no DataFrame of Spark; write for example "
             "spark.readStream.schema(…).parquet('in'), or spark.createDataFrame(…) for rows to be replayed"
         )
 
@@ -39,7 +40,7 @@ def check_table(name: object, df: object, taken: Collection[str]) -> None:
     """Refuse what is no stored relation."""
     if not isinstance(df, DataFrame):
         raise QueryError(
-            f"table {name!r}: {_shown(df)} is no DataFrame of Spark; write for example spark.table('t')"
+            f"table {name!r}: {shown(df)} is no DataFrame of Spark; write for example spark.table('t')"
         )
     if df.isStreaming:
         raise QueryError(f"table {name!r}: this DataFrame is a stream; declare it with s.stream(…)")
@@ -48,12 +49,6 @@ def check_table(name: object, df: object, taken: Collection[str]) -> None:
     if name in taken:
         raise QueryError(f"there is already a stream {name!r}; choose another name for the table")
     _check_columns(name, df.columns)
-
-
-def _shown(value: object) -> str:
-    """A value in a message; a long one by its type alone."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"a {type(value).__name__}"
 
 
 def stream_node(
@@ -90,7 +85,7 @@ def stream_node(
         ticks, domain = time_in_ticks(df, time, what)
     elif not isinstance(time, (Internal, Latent)):
         raise QueryError(
-            f"stream {name!r}: time={_shown(time)} is no time; write the column, as in time='sent', or "
+            f"stream {name!r}: time={shown(time)} is no time; write the column, as in time='sent', or "
             "time=sw.internal()"
         )
     if source is not None:
@@ -129,8 +124,8 @@ def _check_columns(stream: str, names: list[str]) -> None:
     """Refuse names that Spark SQL cannot tell apart, or that cannot be written in backticks."""
     by_lower_case: dict[str, str] = {}
     for name in names:
-        if "`" in name:
-            raise QueryError(f"stream {stream!r}: a name has no backtick in it; rename {name!r}")
+        if wrong := bad_name(name):
+            raise QueryError(f"stream {stream!r}: {wrong}")
         if name.lower() in by_lower_case:
             raise QueryError(
                 f"stream {stream!r}: the columns {by_lower_case[name.lower()]!r} and {name!r} have one name "

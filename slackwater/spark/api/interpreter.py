@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from slackwater.calls import called
 from slackwater.errors import QueryError, RunError, SqlError, did_you_mean
 from slackwater.plan.explain import explain_plan
 from slackwater.spark.api.query import Query
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 class SpeaksSql:
     """What a session does with SQL."""
 
+    @called()
     def sql(self, text: str) -> Any:
         """What the last statement of a SQL text gives; all are carried out, with semicolons between them.
 

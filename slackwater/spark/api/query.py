@@ -16,13 +16,13 @@ from slackwater.plan.explain import Format, explain_plan
 from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, describe
 from slackwater.plan.steps import Function
-from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 from slackwater.spark.api import counterparts as words
-from slackwater.spark.api.column_sql import On, attribute_of, keys_of, pairs_of, text_of
+from slackwater.spark.api.column_sql import On, keys_of, named_aggregates, pairs_of, text_of
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.api.ordering import InOrder
 from slackwater.spark.api.shown import ShownText
+from slackwater.spark.api.window_words import CutIntoWindows
 from slackwater.spark.sinks.sinks import SinkLike
 from slackwater.sql.write import to_sql
 from slackwater.windows.sideline import Sideline
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Query(InOrder, NamesCounterparts):
+class Query(CutIntoWindows, InOrder, NamesCounterparts):
     """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
 
     session: Session
@@ -92,12 +92,30 @@ class Query(InOrder, NamesCounterparts):
         pairs = tuple((n, text if n.lower() == name.lower() else f"`{n}`") for n in names)
         return self._step(L.Select((self._logical,), pairs))
 
+    @called()
     def select(self, *columns: str | Column, **named: str | Column) -> Query:
         """The same rows with other columns: Spark SQL expressions with an alias, or `name="expression"`.
 
         Results keep the columns that every result has, such as `window_start`.
         """
         return self._step(L.Select((self._logical,), pairs_of("select", columns, named)))
+
+    @called()
+    def explode(self, column: str, name: str | None = None, *, outer: bool = False) -> Query:
+        """One row for each element of an array, with the other columns of its row and its time.
+
+        A row without elements goes; with `outer=True` it stays, with a null. Spark's other generators stand in
+        `select`, as in `select("id", "posexplode(items) AS (place, item)")`.
+
+        Args:
+            column: a column, or Spark SQL that gives an array or a map.
+            name: the name of the element; without it the element takes the place of the column.
+            outer: whether rows without elements stay.
+        """
+        names = self.session._analysis.of(self._logical).relation.names
+        if name is None and column.lower() not in [known.lower() for known in names]:
+            raise QueryError(f"explode({column!r}): give the element a name, as in explode({column!r}, 'item')")
+        return self.withColumn(name or column, f"explode{'_outer' * outer}({column})")
 
     @called()
     def map(self, function: Function, schema: str) -> Query:
@@ -115,6 +133,7 @@ class Query(InOrder, NamesCounterparts):
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)
 
+    @called()
     def union(self, *others: Query) -> Query:
         """The rows, or results, of this and of others together, columns by name.
 
@@ -123,7 +142,7 @@ class Query(InOrder, NamesCounterparts):
         """
         for other in others:
             if not isinstance(other, Query):
-                raise QueryError(f"union({other!r}): write streams or queries, as in flights.union(trains)")
+                raise QueryError(f"union({shown(other)}): write streams or queries, as in flights.union(trains)")
             if other.session is not self.session:
                 raise QueryError("union(): the other query is of another session; declare its streams in this one")
         logical = L.Union((self._logical, *(other._logical for other in others)))
@@ -157,101 +176,12 @@ class Query(InOrder, NamesCounterparts):
         """
         return _join(self.session, (self._logical, None), other, on, how, within)
 
-    @called(words.WINDOW_ARGUMENTS, disorder=words.POLICY)
-    def window(
-        self,
-        size: Span | None = None,
-        slide: Span | None = None,
-        offset: Span | None = None,
-        *,
-        on: str | Column | None = None,
-        disorder: Disorder | None = None,
-    ) -> Windowed:
-        """The stream cut into windows of its time, or of another attribute of its rows; `agg` is next.
-
-        `window("10 minutes")` tumbles: windows lie side by side, and begin where those of Spark's `window()` do.
-        For a window that ends with each row, see `rolling`.
-
-        Results of windows can be windowed again, as in the largest of the sums of all sensors (S5's Q3-4). The time
-        of a result is the last tick of its window. So a window [s, e) takes the results of the windows that end in
-        (s, e]. To compare the groups of each window with one another, give the outer window the slide of this query
-        as its size.
-
-        Args:
-            size: the length of a window, as in "10 minutes".
-            slide: how often a window begins; without it as often as one ends.
-            offset: how much later windows begin.
-            on: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole number
-                or a decimal.
-            disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
-        """
-        if size is None:
-            raise QueryError("window() needs a size, as in window('10 minutes')")
-        step = size if slide is None else slide
-        return self._windowed(L.Window(size, step, offset, None, attribute_of(on), disorder))
-
-    @called(words.ROLLING_ARGUMENTS, disorder=words.POLICY)
-    def rolling(
-        self,
-        range: Span | None = None,
-        *,
-        rows: int | None = None,
-        on: str | Column | None = None,
-        disorder: Disorder | None = None,
-    ) -> Windowed:
-        """A window for each row, that ends with the row (S4); `agg` or `join` is next.
-
-        Grouped, it covers rows of the row's own group. In a join it says how long rows find partners.
-
-        Args:
-            range: the length of a window, as in "10 minutes": it covers (t - range, t] for a row of time t.
-            rows: instead of `range`: how many rows a window covers, the row itself included.
-            on: the attribute that windows go by instead of the stream's time, as in `window`.
-            disorder: a policy for this query alone, instead of the stream's.
-        """
-        return self._windowed(L.Window(range, None, None, rows, attribute_of(on), disorder))
-
-    def cumulate(
-        self,
-        size: Span,
-        step: Span,
-        offset: Span | None = None,
-        *,
-        on: str | Column | None = None,
-        disorder: Disorder | None = None,
-    ) -> Windowed:
-        """Windows that grow by a step until they have their size, then begin anew; `agg` is next.
-
-        `cumulate("1 day", step="1 hour")` answers each hour what has come since midnight, as Flink's CUMULATE does.
-
-        Args:
-            size: the length of the last one of a row of windows.
-            step: by how much a window is longer than the one before it; the size is a multiple of it.
-            offset: how much later windows begin.
-            on: the attribute that windows go by instead of the stream's time, as in `window`.
-            disorder: a policy for this query alone, instead of the stream's.
-        """
-        return self._windowed(L.Window(size, None, offset, None, attribute_of(on), disorder, step=step))
-
-    def sessions(self, gap: Span, *, on: str | Column | None = None, disorder: Disorder | None = None) -> Windowed:
-        """The stream cut into sessions, which go on while rows are at most a gap apart; `agg` is next.
-
-        Grouped, each group has sessions of its own. A session of rows from `first` to `last` is
-        [first, last + gap), as in Spark's `session_window`. A late row joins the open sessions that it connects.
-
-        Args:
-            gap: how long a session goes on without a row, as in "5 minutes".
-            on: the attribute that windows go by instead of the stream's time, as in `window`.
-            disorder: a policy for this query alone, instead of the stream's.
-        """
-        return self._windowed(L.Window(wattr=attribute_of(on), disorder=disorder, gap=gap))
-
     def _windowed(self, window: L.Window) -> Windowed:
         analysis = self.session._analysis
         analysis.window(analysis.rows_of(self._logical), window)
         return Windowed(self.session, L.Aggregate((self._logical,), window, (), ()))
 
-    @called(words.START_ARGUMENTS, name=words.NAME, hold=words.FLAG, ordered=words.FLAG)
+    @called(words.START_ARGUMENTS, sink=words.SINK, name=words.NAME, hold=words.FLAG, ordered=words.FLAG)
     def start(
         self,
         sink: SinkLike = None,
@@ -283,10 +213,12 @@ class Query(InOrder, NamesCounterparts):
         settings = QuerySettings(early=early, sideline=sideline, ordered=ordered)
         return self.session._open().start(self, sink, late, name, hold, settings)
 
+    @called()
     def describe(self) -> str:
         """The plan as text, one line a step."""
         return describe(self._plan)
 
+    @called()
     def explain(self, format: Format = "text") -> str:
         """The plan as text, or drawn as "mermaid" or "svg"."""
         return ShownText(explain_plan(self._plan, format))
@@ -312,6 +244,7 @@ class Windowed(NamesCounterparts):
 
     _known_as, _words = "window", words.WINDOWED
 
+    @called()
     def group_by(self, *columns: str | Column, **named: str | Column) -> Windowed:
         """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
         grouped = replace(self._logical, groups=(*self._logical.groups, *pairs_of("group_by", columns, named)))
@@ -322,6 +255,7 @@ class Windowed(NamesCounterparts):
 
     groupBy = group_by
 
+    @called()
     def join(self, other: Query | Windowed, on: On = None, how: str = "inner") -> Query:
         """The pairs of rows that are alive at the same time; see `Query.join`.
 
@@ -331,16 +265,13 @@ class Windowed(NamesCounterparts):
         _check_plain(self)
         return _join(self.session, (self._logical.inputs[0], self._logical.window), other, on, how)
 
+    @called()
     def agg(self, *columns: Column, **aggregates: str | Column) -> Query:
         """The answers of a window: `name="aggregate(expression)"` each, or an expression over aggregates.
 
         As in `agg(n="count(*)", rate="sum(late) / count(*)")`, or with Columns, `agg(F.count("*").alias("n"))`.
         """
-        pairs = pairs_of("agg", columns, aggregates)
-        for name, text in pairs:
-            if name is None:
-                raise QueryError(f"agg({text!r}): give it a name, as in agg(n={text!r}) or .alias('n')")
-        logical = replace(self._logical, aggregates=tuple((name or "", text) for name, text in pairs))
+        logical = replace(self._logical, aggregates=named_aggregates(columns, aggregates))
         self.session._analysis.of(logical)
         return Query(self.session, logical)
 
@@ -367,7 +298,7 @@ def _join(
         logical: L.Logical = L.JoinStored((left[0],), name, keys, how)
     else:
         if not isinstance(other, (Query, Windowed)):
-            raise QueryError(f"join({other!r}): write a stream with a window, or a static DataFrame of Spark")
+            raise QueryError(f"join({shown(other)}): write a stream with a window, or a static DataFrame of Spark")
         if other.session is not session:
             raise QueryError("join(): the other query is of another session; declare its streams in this one")
         right: _Side = (other._logical, None) if isinstance(other, Query) else _side_of(other)

@@ -17,7 +17,7 @@ from slackwater.calls import NamesCounterparts, called
 from slackwater.dashboard import LivePage
 from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.records import History
-from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings
+from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings, check_engine
 from slackwater.errors import QueryError, RunError
 from slackwater.events import event
 from slackwater.plan import logical as L
@@ -90,7 +90,13 @@ class Session(SpeaksSql, NamesCounterparts):
 
     _known_as, _words = "session", words.SESSION
 
-    @called(words.SESSION_ARGUMENTS, spark=words.SPARK, sync=words.FLAG, batch_pages=words.FLAG)
+    @called(
+        words.SESSION_ARGUMENTS,
+        spark=words.SPARK,
+        resident_limit=words.BYTES,
+        sync=words.FLAG,
+        batch_pages=words.FLAG,
+    )
     def __init__(
         self,
         spark: SparkSession | None = None,
@@ -112,7 +118,7 @@ class Session(SpeaksSql, NamesCounterparts):
             batch_pages,
             resident_limit,
         )
-        _check_settings(settings)
+        check_engine(settings)
         self.spark = spark if spark is not None else embedded()
         shared = shared_place(self.spark, journal, storage)
         self._journal = None if journal is None else open_journal(StorageDir.of(journal), sync)
@@ -142,7 +148,7 @@ class Session(SpeaksSql, NamesCounterparts):
 
     # --- streams
 
-    @called(words.STREAM_ARGUMENTS, disorder=words.POLICY)
+    @called(words.STREAM_ARGUMENTS, disorder=words.POLICY, page=words.LENGTH, trigger=words.LENGTH)
     def stream(
         self,
         name: str,
@@ -381,20 +387,3 @@ class Session(SpeaksSql, NamesCounterparts):
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
-
-
-def _check_settings(settings: EngineSettings) -> None:
-    """Refuse what is no strategy, no enabling or no level of heartbeats."""
-    strategy, quiet, scope = settings.strategy, settings.quiet_streams, settings.heartbeat_scope
-    for name, value, fits, known in (
-        ("strategy", strategy, isinstance(strategy, Strategy), "sw.fifo() or sw.chain(max_wait='10 seconds')"),
-        ("quiet_streams", quiet, isinstance(quiet, Enabling), "sw.on_demand() or sw.papers.periodic('1 second')"),
-        (
-            "heartbeat_scope",
-            scope,
-            hasattr(scope, "labels") and not isinstance(scope, type),
-            "sw.operator_level() or sw.memory_aware()",
-        ),
-    ):
-        if not fits:
-            raise QueryError(f"{name}={value!r}: write {name}= with {known}")

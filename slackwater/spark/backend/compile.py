@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PLACE, PUNCTUATION, TIME
 from slackwater.plan.function import checked
-from slackwater.plan.steps import Credible, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
+from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
 from slackwater.spark.storage.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
@@ -121,6 +121,11 @@ class Compiler:
         pairs = before.passed().join(stored, condition, _HOW.get(step.how, step.how))
         return Compiled(pairs.select(*(named(sql, name) for name, sql in step.columns), *self.hidden))
 
+    def explode(self, before: Compiled, step: Explode) -> Compiled:
+        """One row to many, so the arrival must be known before."""
+        assert not self.mark, "the arrival of a page is measured before its rows are exploded"
+        return Compiled(before.passed().select("*", column(step.call).alias(*step.names)))
+
 
 _STEPS: dict[type[Step], Callable[..., Compiled]] = {
     Where: Compiler.where,
@@ -130,6 +135,7 @@ _STEPS: dict[type[Step], Callable[..., Compiled]] = {
     Over: Compiler.over,
     Sort: Compiler.sort,
     JoinTable: Compiler.join,
+    Explode: Compiler.explode,
 }
 
 

@@ -50,6 +50,16 @@ class PageRows:
     # --- plans
 
     @property
+    def unknown(self) -> bool:
+        """Whether the job that does the page's work is to bring the arrival statistics along.
+
+        Some steps add or drop rows in that job. Then the statistics have a job of their own before it.
+        """
+        if any(not step.fuses for step in self.steps):
+            self.measure()
+        return self.arrival is None
+
+    @property
     def compiled(self) -> Compiled:
         """The rows after all steps, lazily; planned once for all pages of the location that have these steps."""
         return self._compiled(self.steps)
@@ -57,8 +67,6 @@ class PageRows:
     def _compiled(self, steps: tuple[Step, ...]) -> Compiled:
         plans = self.rows.plans
         if steps not in plans:
-            if any(not step.fuses for step in steps):
-                self.measure()
             plans[steps] = self._planned(steps)
         return plans[steps]
 
@@ -66,7 +74,7 @@ class PageRows:
         if not steps:
             return Compiled(self.rows.source)
         before = self._compiled(steps[:-1])
-        return self._compiler(self.arrival is None).step(before, steps[-1])
+        return self._compiler(self.unknown).step(before, steps[-1])
 
     def part(self, rows: DataFrame) -> DataFrame:
         """Some of the rows after the same steps."""
@@ -191,7 +199,7 @@ class PageRows:
         By source that cannot be: what Spark observes has no groups. They have a job of their own, which keeps the
         rows for the next one.
         """
-        if self.arrival is not None:
+        if not self.unknown:
             return self.compiled.passed(), None
         if self.many_sources:
             # Filters must mark rows here: a filter over kept rows loses batches of NaN alone, a fault of Spark.

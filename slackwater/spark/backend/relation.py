@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
     IntegerType,
     LongType,
     NullType,
@@ -29,10 +30,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from slackwater.columns import TIME, unquoted
+from slackwater.columns import EXPLODED, TIME, unquoted
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.plan.relation import no_column
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, TimeDomain
+from slackwater.spark.storage.spark_errors import JAVA_ERRORS, briefly
 from slackwater.spark.storage.types import arrow_of
 
 #: The number of a row of the driver.
@@ -52,6 +54,9 @@ def _explained(frame: DataFrame, what: str, text: str) -> Iterator[None]:
         yield
     except PySparkException as error:
         raise _explain(error, frame, what, text) from None
+    except JAVA_ERRORS as error:
+        advice = "; for a field of JSON write get_json_object(column, '$.field')" if "->" in text else ""
+        raise QueryError(f"{_said(what, text)}: Spark cannot read this: {briefly(error)}{advice}") from None
     finally:
         _quiet.reset(token)
 
@@ -129,9 +134,8 @@ def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str,
     found = None if read is None else read(time, kind)
     if found is not None:
         return found
-    remedy = (
-        f"{what}='try_to_timestamp({time})'" if isinstance(kind, StringType) else f"{what}='CAST({time} AS BIGINT)'"
-    )
+    remedies = {StringType: "try_to_timestamp({0})", DoubleType: "timestamp_seconds({0})"}
+    remedy = f"{what}={remedies.get(type(kind), 'CAST({0} AS BIGINT)').format(time)!r}"
     raise QueryError(
         f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date, a whole number or a "
         "decimal of at most 18 digits: "
@@ -175,6 +179,12 @@ class FrameRelation:
         columns_of(self.frame, [sql for _, sql in columns], what)
         with _explained(self.frame, what, ", ".join(sql for _, sql in columns)):
             return FrameRelation(self.frame.select(*(F.expr(sql).alias(name) for name, sql in columns)))
+
+    def exploded(self, call: str, what: str) -> tuple[FrameRelation, list[str], list[str]]:
+        """The rows after a generator, its columns under hidden names, and the names that Spark gives them."""
+        names = [name for name, _ in columns_of(self.frame, [call], what)]
+        hidden = [f"{EXPLODED}{n}" for n in range(len(names))]
+        return FrameRelation(self.frame.select("*", F.expr(call).alias(*hidden))), hidden, names
 
     def name_of(self, sql: str, what: str) -> str:
         """The name that an expression gives its column."""
@@ -267,4 +277,6 @@ def _explain(error: PySparkException, frame: DataFrame, what: str, text: str) ->
         name = (error.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
         known = [row[0] for row in frame.sparkSession.sql("SHOW FUNCTIONS").collect()]
         return QueryError(f"{said}: Spark knows no function {name!r}{did_you_mean(name, known)}")
+    if "FILTER_NOT_BOOLEAN" in condition:
+        return QueryError(f"{said}: this is no condition; compare it, as in {f'{text} > 0'!r}")
     return QueryError(f"{said}: {str(error).strip().splitlines()[0]}")

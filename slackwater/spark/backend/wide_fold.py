@@ -137,7 +137,7 @@ class WideFold:
 
     def _run(self, work: Work) -> dict[PaneKernel, Folded]:
         started, way = time.perf_counter(), self.shape.way(work.files)
-        unknown = work.arrival is None
+        unknown = work.unknown
         carrier = self._carrier if unknown else None
         try:
             with cut(work, way) as parts:

@@ -57,7 +57,7 @@ class Work(PageRows):
     def fold(self, kernel: PaneKernel) -> Folded:
         """One job, or one for each part of the files: partials by pane and group, to the driver as Arrow."""
         started, way = time.perf_counter(), self.shape.way(self.files)
-        unknown = self.arrival is None
+        unknown = self.unknown
         asked = self.asked if unknown else None
         # Rows that a filter dropped have no group any more, but still a source.
         by_source = self.many_sources and (kernel.source is None or self.marked)
@@ -230,8 +230,9 @@ class Work(PageRows):
 
     def _rows_left(self) -> int:
         """How many rows the steps leave; at most one job, which brings the arrival statistics along."""
-        if self.arrival is None:
+        if self.unknown:
             return self._counted()
+        assert self.arrival is not None
         if PUNCTUATION not in self.rows.hidden and not any(step.drops_rows for step in self.steps):
             return self.arrival.rows
         with self.rows_passed() as rows:

@@ -25,7 +25,7 @@ from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.ingest.fast_checkpoints import fast_checkpoints, own_files
 from slackwater.spark.ingest.spool import Spool
 from slackwater.spark.storage.embedded import tune_for_pages
-from slackwater.spark.storage.spark_errors import spark_errors_explained
+from slackwater.spark.storage.spark_errors import JAVA_ERRORS, spark_errors_explained
 from slackwater.spark.storage.storage_dir import StorageDir
 
 #: How often to look whether the user has waited enough.
@@ -117,7 +117,10 @@ class Ingest:
     @property
     def active(self) -> bool:
         """Whether the stream is being read."""
-        return self.query is not None and self.query.isActive
+        try:
+            return self.query is not None and self.query.isActive
+        except JAVA_ERRORS:  # what has happened is told by `error`
+            return False
 
     def wait(self, enough: Callable[[], bool]) -> bool:
         """Wait until the query ends by itself, whether it does before it is enough; its error is raised."""
@@ -130,7 +133,10 @@ class Ingest:
 
     def error(self) -> Exception | None:
         """What has ended the query, if it was an error."""
-        return None if self.query is None or self.query.isActive else self.query.exception()
+        try:
+            return None if self.query is None or self.query.isActive else self.query.exception()
+        except JAVA_ERRORS as error:
+            return error
 
     def stop(self) -> None:
         """Stop after the batch that is under way."""
@@ -138,7 +144,7 @@ class Ingest:
             self._stopping = True
             try:
                 self.query.stop()
-            except Py4JError as error:  # Spark itself may have been stopped before
+            except JAVA_ERRORS as error:  # Spark itself may have been stopped before
                 decision("stream.not_stopped", error=error)
             self.query = None
 

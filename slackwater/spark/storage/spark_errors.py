@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from slackwater.calls import EXPLAINED
 from slackwater.errors import RunError
 from slackwater.masking import masked
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -28,6 +29,12 @@ _SAID = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 #: Where Spark's message ends and its plan, or Java's stack, begins.
 _BESIDE = re.compile(r"JVM stacktrace:|=== Streaming Query ===")
 _UNREADABLE = "[FAILED_READ_FILE"
+_DEAD = (
+    "Spark's Java process has ended, perhaps killed for its memory; see its output and start the program again: "
+    "with a journal it goes on where it was"
+)
+#: What Py4J raises, also when Java has died.
+JAVA_ERRORS = (Py4JError, ConnectionError)
 
 
 @contextmanager
@@ -52,6 +59,8 @@ def briefly(error: BaseException) -> str:
 
 
 def _briefly(error: BaseException) -> str:
+    if _java_has_died(error):
+        return _DEAD
     if not isinstance(error, Py4JJavaError):
         return f"{type(error).__name__}: {_BESIDE.split(str(error))[0].strip()}"
     said = [match[1].strip() for match in _SAID.finditer(str(error))]
@@ -59,6 +68,14 @@ def _briefly(error: BaseException) -> str:
     known = next((text for text in said if text.startswith("[")), said[0] if said else str(error))
     text = known if not said or said[-1] == known else f"{known} ({said[-1]})"
     return f"{text}; mend the file, then start the query again" if _UNREADABLE in known else text
+
+
+def _java_has_died(error: BaseException) -> bool:
+    """Whether an error says that nobody answers for Java any more."""
+    return isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError))
+
+
+EXPLAINED.append(lambda error: RunError(_DEAD) if _java_has_died(error) else None)
 
 
 def _advice(text: str, place: StorageDir) -> str | None:
