@@ -34,8 +34,12 @@ class RowsInOrderHere:
         self._rows = kept if self._rows is None else pl.concat([self._rows, kept])
         return rows.height - kept.height
 
-    def release(self, before: int, upto: int, at: int) -> Page | None:
-        """Those that time has passed."""
+    def due(self, upto: int) -> bool:
+        """Whether there are some."""
+        return self._rows is not None and bool((self._rows[TIME] <= upto).any())
+
+    def release(self, upto: int, at: int) -> Page | None:
+        """Those up to a time."""
         if self._rows is None:
             return None
         out = self._rows.filter(pl.col(TIME) <= upto).sort(TIME, maintain_order=True)

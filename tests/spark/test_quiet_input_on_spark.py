@@ -117,3 +117,29 @@ def test_s1_progress_live_streams_go_on_without_one_that_never_sends(
         (row,) = run.results().to_pylist()
         assert (row["x"], row["y"]) == (now, None) if joined else (row["window_start"], row["n"]) == (now, 1)
         eventually(lambda: [run.metrics()["streams"][name].get("idle") for name in "ab"] == [False, True])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_s3_4_1_simultaneous_rows_go_to_an_ordered_sink_without_waiting(
+    spark: SparkSession, tmp_path: Path, restarts: bool
+) -> None:
+    """No time passes after the last rows, and nothing is drained: of equal times none waits for another."""
+    a, b = past(spark, (0, 1), (0, 7), (5, 8), (5, 12)), past(spark, (0, 2), (5, 9), (5, 13))
+    journal = str(tmp_path / "journal") if restarts else None
+    for _ in range(2 if restarts else 1):
+        with sw.Session(spark, journal=journal) as s:
+            one, two = (
+                s.stream(n, rows, time="t", arrival="at", page="1 second", disorder=sw.bounded("0 seconds"))
+                for n, rows in (("a", a), ("b", b))
+            )
+            run = (
+                one.select("t", "at")
+                .union(two.select("t", "at"))
+                .start(str(tmp_path / "out"), name="q", ordered=True)
+            )
+            s.run_available(drain=False)
+            assert run.metrics()["late_rows"] == 0
+    rows = spark.read.parquet(str(tmp_path / "out")).select("t", "at").collect()
+    assert sorted((t.second, at.second) for t, at in rows) == [
+        (0, 1), (0, 2), (0, 7), (5, 8), (5, 9), (5, 12), (5, 13),
+    ]  # fmt: skip

@@ -12,7 +12,7 @@ from slackwater.columns import PLACE, TIME
 from slackwater.operators.operator import State
 from slackwater.operators.page import JoinOutput, Origin, Page
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.time import LONGEST_SPAN, MIN_TICK
+from slackwater.progress.time import LONGEST_SPAN, MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import column
 from slackwater.spark.backend.opened import LazyRows
 from slackwater.spark.state.cell_files import CellFiles, high, low
@@ -36,6 +36,10 @@ class SortedCells:
         self._visible = [column(f"`{name}`") for name in schema.names]
         self._came = self._given = 0
         self._released = MIN_TICK
+        """Rows up to here are out, but for those of this time in pages that came after `_out`."""
+        self._out = 0
+        self._first_new = MAX_TICK
+        """The lowest time in files that are newer than the last release."""
 
     def add(self, page: Page, after: int) -> int:
         """One job writes the page's rows; another one only where some of them are late."""
@@ -46,17 +50,24 @@ class SortedCells:
                 files = self._cells.write(frame.select(*self._visible, TIME, *place))
         files, late = self._cells.without_late(files, after)
         self._cells.add(files)
+        self._first_new = min([self._first_new, *map(low, files)])
         return late
 
-    def release(self, before: int, upto: int, at: int) -> Page | None:
-        """A lazy page of the rows that time has passed."""
+    def due(self, upto: int) -> bool:
+        """By what is known of the files."""
+        passed = any(low(file) <= upto and high(file) > self._released for file in self._cells.files)
+        return self._first_new <= upto or (upto > self._released and passed)
+
+    def release(self, upto: int, at: int) -> Page | None:
+        """A lazy page of the rows up to a time that are not out."""
         due = [file for file in self._cells.files if low(file) <= upto]
-        self._released = upto
+        before, out = self._released, self._out
+        self._released, self._out, self._first_new = upto, self._came, MAX_TICK
         if not due:
             return None
         rows = self._cells.frame(due).where(f"{TIME} <= {upto}L")
         if before > MIN_TICK:
-            rows = rows.where(f"{TIME} > {before}L")
+            rows = rows.where(f"{TIME} > {before}L OR ({TIME} = {before}L AND {PAGE} > {out})")
         frame = rows.orderBy(TIME, PAGE, PLACE).select(*self._visible, TIME)
         self._given += 1
         rows_to_sort = JoinOutput(LazyRows(frame), (TIME,), tuple(file.name for file in due))
@@ -77,12 +88,13 @@ class SortedCells:
 
     def state(self, whole: bool) -> State:
         """Which files there are."""
-        return State({"cells": self._cells.state(), "at": [self._came, self._given, self._released]})
+        at = [self._came, self._given, self._released, self._out, self._first_new]
+        return State({"cells": self._cells.state(), "at": at})
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
         values = states[-1].values
-        self._came, self._given, self._released = values["at"]
+        self._came, self._given, self._released, self._out, self._first_new = values["at"]
         self._cells.restore(values["cells"])
 
     def settle(self) -> None:
