@@ -10,6 +10,7 @@ from sqlglot import exp
 from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
 from slackwater.aggregates.kept import DistinctOf, Kept, OfSpark
 from slackwater.aggregates.registry import BY_FUNCTION, known
+from slackwater.aggregates.user import OfUser
 from slackwater.aggregates.user_text import arguments as written_arguments
 from slackwater.aggregates.user_text import clauses
 from slackwater.errors import QueryError, did_you_mean
@@ -57,7 +58,8 @@ def _read(call: Call, kind: type[Aggregate]) -> Aggregate:
         return kind.read(call)
     if call.order is not None:
         raise call.error(f"{call.function} takes no WITHIN GROUP; leave it out")
-    return DistinctOf.over(call, kind) if call.distinct else kind.read(call)
+    folds = call.distinct and not issubclass(kind, OfUser)
+    return DistinctOf.over(call, kind) if folds else kind.read(call)
 
 
 def _of_spark(call: Call, misspelt: bool) -> Aggregate:

@@ -13,8 +13,10 @@ import polars as pl
 from slackwater.aggregates.distinct import HLL_LG_K, Distinct
 from slackwater.aggregates.partial import PairedPartial, Partial
 from slackwater.aggregates.percentile import KLL_K, Quantiles
+from slackwater.aggregates.user import UserState
 from slackwater.columns import ROWS, TIME
 from slackwater.testing.expression import expression
+from slackwater.testing.kept import of_list
 
 
 def partials_of(
@@ -29,6 +31,8 @@ def partials_of(
         if isinstance(partial, PairedPartial):
             lifted += _named(fields, partial.lift(argument, frame.schema[name]))
             made += _named(fields, partial.merge(*fields))
+        elif isinstance(partial, UserState):
+            made += _named(fields, (_state(partial, argument),))
         else:
             made += _named(fields, (_over_values(argument, _SKETCHES[type(partial)]),))
     return frame.with_columns(lifted).group_by([key.meta.output_name() for key in keys]).agg(made)
@@ -40,6 +44,17 @@ def _argument(partial: Partial) -> pl.Expr:
 
 def _named(names: Sequence[str], expressions: Sequence[pl.Expr]) -> list[pl.Expr]:
     return [expression.alias(name) for name, expression in zip(names, expressions, strict=True)]
+
+
+def _state(partial: UserState, rows: pl.Expr) -> pl.Expr:
+    """The state of the rows that the filter lets pass."""
+    assert partial.kind is not None
+    fold, _ = partial.kind.calls["fold"]
+
+    def state(s: pl.Series) -> pl.Series:
+        return of_list(fold, s.struct.unnest().filter("where").drop("where").to_struct())
+
+    return rows.map_batches(state, returns_scalar=True, return_dtype=pl.String)
 
 
 def _over_values(x: pl.Expr, sketch: Callable[[Iterable[object]], bytes]) -> pl.Expr:

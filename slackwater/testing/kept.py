@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.aggregates.kept import Kept, list_of
+from slackwater.aggregates.user import OfGroup, dtype_of
 from slackwater.aggregates.user_text import arguments
 from slackwater.columns import GROUP, ROWS
 from slackwater.windows.kernel import PaneKernel
@@ -53,7 +54,24 @@ def kept_values(rows: pl.DataFrame, kernel: PaneKernel, aggregates: Sequence[Kep
     """Some aggregates by group; each row came as often as its ROWS say."""
     every = rows.select(pl.exclude(ROWS).repeat_by(ROWS).explode())
     values = [
-        _FUNCTIONS[a.function][1]([pl.col(c) for c in kernel.kept_of(a)], arguments(a.text)).alias(kernel.closed[a])
+        _of_user(a, kernel.kept_of(a)).alias(kernel.closed[a])
+        if isinstance(a, OfGroup)
+        else _FUNCTIONS[a.function][1]([pl.col(c) for c in kernel.kept_of(a)], arguments(a.text)).alias(
+            kernel.closed[a]
+        )
         for a in aggregates
     ]
     return every.group_by(GROUP).agg(values)
+
+
+def _of_user(a: OfGroup, columns: list[str]) -> pl.Expr:
+    """A user's function over the rows in the order of time."""
+    function, kind = a.calls["group"]
+    fields = [pl.col(c).alias(f"a{n}") for n, c in enumerate(columns[: a.places])]
+    rows = pl.struct(fields).filter(pl.col(columns[-1])) if len(columns) > a.places else pl.struct(fields)
+    return rows.map_batches(lambda s: of_list(function, s), returns_scalar=True, return_dtype=dtype_of(kind))
+
+
+def of_list(function: Callable[[pa.Array], pa.Array], rows: pl.Series) -> pl.Series:
+    """What a user's function over lists gives for one list."""
+    return pl.Series(function(rows.sort().implode().to_arrow()))

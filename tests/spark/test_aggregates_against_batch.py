@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
+from slackwater.aggregates.registry import BY_FUNCTION
 
 pytestmark = pytest.mark.spark
 
@@ -182,3 +184,50 @@ def test_lists_are_in_the_order_of_time(spark: SparkSession, limit: int) -> None
     wanted = {(r["window_start"], r["k"]): r["v"] for r in grouped.toArrow().to_pylist()}
     assert {(r["window_start"], r["k"]): r["v"] for r in found} == wanted
     assert all(row["w"] == ("|".join(row["v"]) if row["v"] else None) for row in found)
+
+
+class Count:
+    """Values that are not null, folded."""
+
+    def init(self) -> int:
+        return 0
+
+    def add(self, state: int, x: pa.Array) -> int:
+        return state + len(x) - x.null_count
+
+    def merge(self, one: int, other: int) -> int:
+        return one + other
+
+    def value(self, state: int) -> int:
+        return state
+
+
+def closest(t: pa.Array, x: pa.Array) -> float | None:
+    """How far the closest three neighbours are from a ramp 0, 1, 2 (S5 section 4.4.2)."""
+    values = [v for v in x.to_pylist() if v is not None]
+    shapes = (values[n : n + 3] for n in range(len(values) - 2))
+    return min((sum((b - a) ** 2 for a, b in enumerate(shape)) for shape in shapes), default=None)
+
+
+@pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
+def test_aggregates_of_the_users_own(spark: SparkSession, limit: int) -> None:
+    given = rows(spark, count=200).where("at - t < INTERVAL 1 MINUTE")
+    try:
+        with sw.Session(spark, resident_limit=limit) as s:
+            s.register_aggregate("my_count", Count(), "BIGINT")
+            s.register_aggregate("closest", closest, "DOUBLE")
+            s.stream("rows", given, time="t", arrival="at", page="20 seconds", disorder=sw.bounded("20 seconds"))
+            run = s.sql(
+                "SELECT k, my_count(x) AS n, count(x) AS m, my_count(x) FILTER (WHERE i > 0) AS n_over, "
+                "count(x) FILTER (WHERE i > 0) AS m_over, closest(t, x) AS c, collect_list(x) AS xs, "
+                "count(DISTINCT s) AS d FROM rows [RANGE 1 MINUTE, SLIDE 30 SECONDS] GROUP BY k"
+            ).start()
+            s.run_available(drain=True)
+            found = run.results().to_pylist()
+    finally:
+        for name in ("my_count", "closest"):
+            BY_FUNCTION.pop(name, None)
+    assert len(found) > 10
+    for row in found:
+        xs = pa.array(row["xs"], pa.float64())
+        assert (row["n"], row["n_over"], row["c"]) == (row["m"], row["m_over"], closest(xs, xs))

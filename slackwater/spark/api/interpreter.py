@@ -18,6 +18,7 @@ from slackwater.plan.explain import explain_plan
 from slackwater.spark.api.query import Query
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.sql_streams import declare_stream, declare_table
+from slackwater.spark.api.user_aggregates import TakesAggregates
 from slackwater.spark.backend.relation import FrameRelation
 from slackwater.spark.sinks.sinks import OneSink, sink_by_name
 from slackwater.sql import statements as S
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from slackwater.spark.api.session import Session
 
 
-class SpeaksSql:
+class SpeaksSql(TakesAggregates):
     """What a session does with SQL."""
 
     @called()

@@ -150,6 +150,11 @@ class SparkBackend:
             self.readers[stream] = reader_of(self._user, MOST_FILES)
         return self.readers[stream]
 
+    @property
+    def sessions(self) -> list[SparkSession]:
+        """The user's session and all its copies: what one of them shall know, all must be told."""
+        return [self._user, self.spark, *self.readers.values()]
+
     # --- pages at work
 
     def work(self, page: Page) -> Work:
