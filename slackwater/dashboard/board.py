@@ -35,7 +35,20 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _FINE = 4
 _RATES = {"rows_in": "rows_in_rate", "rows_out": "rows_out_rate", "runs": "runs_rate", "run_seconds": "busy"}
 #: Figures of an operator that are shown as they were published.
-_PUBLISHED = (*("queued", "queued_rows", "held", "rows_in", "rows_out", "runs", "last_run", "cost", "selectivity"),)
+_PUBLISHED = (
+    *(
+        "queued",
+        "queued_rows",
+        "held",
+        "idle_waiting",
+        "rows_in",
+        "rows_out",
+        "runs",
+        "last_run",
+        "cost",
+        "selectivity",
+    ),
+)
 
 
 class Board:

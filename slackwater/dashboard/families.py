@@ -64,6 +64,7 @@ FIGURES: dict[Subject, list[Figure]] = {
         Figure("operator_rows_out", "counter", "Rows that it gave.", "rows_out"),
         Figure("operator_runs", "counter", "How often it ran.", "runs"),
         Figure("operator_run_seconds", "counter", "How long it ran.", "run_seconds", "seconds"),
+        Figure("operator_idle_waiting_ratio", "gauge", "Share of time it waited for one stream.", "idle_waiting"),
         Figure("operator_queued", "gauge", "Elements that wait before it.", "queued"),
         Figure("operator_queued_rows", "gauge", "Rows that wait before it.", "queued_rows"),
         Figure("operator_memory_bytes", "gauge", "Bytes that it holds or that wait before it.", memory, "bytes"),

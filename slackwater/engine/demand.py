@@ -18,12 +18,14 @@ from math import inf
 from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.graph import Graph, Node
+from slackwater.engine.idle_waiting import waits_for_one_of
 from slackwater.engine.input_manager import holding_back, measure_waiting
 from slackwater.engine.queue import Entry
 from slackwater.operators.element import Element
 from slackwater.operators.operator import MAIN, Wanted
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MIN_TICK
 
 _ON_DEMAND = on_demand()
 
@@ -37,6 +39,8 @@ class DemandPath:
     """The sources that it comes to, and what is wanted of each."""
     busy: list[Node] = field(default_factory=list)
     """The nodes at which it stops, because elements wait on the input that blocks."""
+    behind: list[tuple[Node, Wanted]] = field(default_factory=list)
+    """As `ends`, with the sources that may not be asked."""
 
 
 class Demand:
@@ -186,6 +190,15 @@ class Demand:
             self._leave(holder)
             if holder.operator.waits_for_time(holder.arcs):
                 self._enter(holder)
+            self._note_waiting(holder)
+
+    def _note_waiting(self, holder: Node) -> None:
+        """Whether it waits because one of several streams is behind another."""
+        way, sources = self._ways.get(holder), self._graph.sources_behind(holder)
+        if len(sources) > 1 and (way is not None or holder.idle_waiting.began is not None):
+            behind = [] if way is None or way.busy else [(_come_to(end), wanted) for end, wanted in way.behind]
+            waits = waits_for_one_of([_come_to(source) for source in sources], behind)
+            holder.idle_waiting.note(waits, holder.clock.now())
 
     def _leave(self, holder: Node) -> None:
         way = self._ways.pop(holder, None)
@@ -225,15 +238,16 @@ class Demand:
                 if node.inputs[n].waiting:
                     busy[node] = None
                     continue
-                if node.operator.answers or (feed is None and self._enabling.asked):
+                if node.operator.answers or feed is None:
                     ends.setdefault(node, []).append(wanted)
                 elif feed is not None:
                     feeder = self._graph.nodes[feed[0]]
                     back(feeder, feeder.operator.map_demand(wanted))
 
         back(holder, holder.operator.wanted)
-        asked = [(source, _remembered(_least_of(wants))) for source, wants in ends.items()]
-        return DemandPath(list(way), asked, list(busy))
+        behind = [(source, _remembered(_least_of(wants))) for source, wants in ends.items()]
+        asked = [(node, wanted) for node, wanted in behind if self._enabling.asked or node.operator.answers]
+        return DemandPath(list(way), asked, list(busy), behind)
 
     def _tell_again(self, node: Node, admission: int) -> bool:
         """A query that came later has missed what was said before: tell it what its feeder knows."""
@@ -262,6 +276,11 @@ class Demand:
         except Exception as error:
             raise OperatorError(source, error) from error
         return news
+
+
+def _come_to(source: Node) -> int:
+    """How far time has come there by any policy."""
+    return max((time.heartbeat.tick for time in source.times.values()), default=MIN_TICK)
 
 
 def _any(tick: int) -> int | None:

@@ -21,6 +21,8 @@ class ShownFigures(TypedDict):
     """Their bytes."""
     held: int
     """Pages that wait until the heartbeat reaches their rows."""
+    idle_waiting: float | None
+    """Share of the time in which it waited only because one stream was behind another. None for one stream."""
     rows_in: int
     """Rows that it took, as far as they are known."""
     rows_out: int
@@ -107,6 +109,7 @@ def figures(node: Node) -> dict[str, Any]:
         "queued_bytes": size,
         "label": sorted(source if port == MAIN else f"{source} ({port})" for source, port in node.goes_by.streams),
         "held": sum(entry.is_page for queue in node.arcs for entry in queue.held),
+        "idle_waiting": node.idle_waiting.share(node.clock.now()),
         "queries": sorted(node.queries),
         "about": node.about,
         "feeds": [feed[0] for feed in node.feeds if feed is not None],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
+from slackwater.engine.idle_waiting import IdleWaiting
 from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.records import Measured
 from slackwater.errors import RunError
@@ -58,6 +59,7 @@ class Node:
     watchers: list[Node] = field(default_factory=list)
     """Operators on no arc that are shown its pages."""
     measured: Measured = field(default_factory=Measured)
+    idle_waiting: IdleWaiting = field(default_factory=IdleWaiting)
     goes_by: StreamLabel = field(default_factory=StreamLabel)
     """The streams whose heartbeats it waits for (S1 section 7)."""
     place: int = 0

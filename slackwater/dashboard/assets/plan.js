@@ -1,7 +1,7 @@
 // The plan: operators as boxes in layers, arcs between them. It is laid out only when an operator comes or goes.
 
 import { make, mark, write } from "./dom.js";
-import { bytes, number, rate, seconds, stamp } from "./format.js";
+import { bytes, number, rate, seconds, share, stamp } from "./format.js";
 
 const WIDE = 212, HIGH = 104, GAP = 22, STEP = 44;
 
@@ -66,7 +66,8 @@ export class Plan {
       const [time, queue, speed, size] = lines;
       write(time, `♥ ${stamp(of.heartbeat).replace(/^\d{4}-/, "")}${of.lag_seconds === null ? "" : ` · lag ${seconds(of.lag_seconds)}`}`);
       write(queue, `queue ${number(of.queued)}${of.queued_rows ? ` (${number(of.queued_rows)} rows)` : ""}` +
-        (of.held ? ` · ${of.held} held back` : ""));
+        (of.held ? ` · ${of.held} held back` : "") +
+        (of.idle_waiting ? ` · waits for one stream ${share(of.idle_waiting)} of the time` : ""));
       write(speed, `${rate(of.rows_in_rate)} in · ${rate(of.rows_out_rate)} out`);
       write(size, `${bytes(of.memory)} · ${number(of.busy * 100)} % busy`);
       mark(element, "data-queued", of.queued > 0);
