@@ -91,7 +91,10 @@ def sql(
 
 @app.command()
 def check(file: Annotated[Path, _FILE]) -> None:
-    """Say what is wrong with a SQL file without running it, or print the plans of its queries."""
+    """Say what is wrong with a SQL file without running it, or print the plans of its queries.
+
+    Words and names are checked at once. Then Spark is started, for the types of columns.
+    """
     with friendly_errors():
         check_job(read_file(file))
 
@@ -132,8 +135,13 @@ def tune(
     delay: Annotated[
         list[str] | None, typer.Option(help="A fixed delay to try too, such as yours of today.")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with plots to this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page with plots; - prints it instead of a table.")
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write all figures as JSON; - prints them instead of a table."),
+    ] = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="Let Spark read and reduce the rows: for large data.")
     ] = False,

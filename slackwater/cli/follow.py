@@ -6,12 +6,15 @@ import signal
 import threading
 from collections.abc import Callable
 
-_STATUS_EVERY = 10.0
+#: Seconds between two lines of status.
+STATUS_EVERY = 10.0
 
 
-def to_the_end(work: Callable[[], None], tell: Callable[[], None] | None = None) -> None:
+def to_the_end(
+    work: Callable[[], None], tell: Callable[[], None] | None = None, every: float = STATUS_EVERY
+) -> None:
     """Do something to its end; KeyboardInterrupt if the user does not wait for it."""
-    if not follow(work, interrupt(), tell):
+    if not follow(work, interrupt(), tell, every):
         raise KeyboardInterrupt
 
 
@@ -19,7 +22,7 @@ def follow(
     work: Callable[[], None],
     stop: threading.Event,
     tell: Callable[[], None] | None = None,
-    every: float = _STATUS_EVERY,
+    every: float = STATUS_EVERY,
 ) -> bool:
     """Do something until it ends (true) or `stop` is set (false), with `tell` now and then.
 

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import typer
 
-from slackwater.cli.follow import follow, interrupt, to_the_end
+from slackwater.cli.follow import STATUS_EVERY, follow, interrupt, to_the_end
 from slackwater.cli.quiet import quiet
 from slackwater.cli.served import Watch
-from slackwater.cli.show import say, show, status
+from slackwater.cli.show import overwrite, say, show, status
 from slackwater.errors import QueryError
 from slackwater.operators.prod_request import check_settings
 from slackwater.scheduling.chain import chain
@@ -86,6 +86,8 @@ def read_text(text: str, folder: Path, given: Mapping[str, str] | None = None) -
 
 def check_job(job: Job) -> None:
     """Print the plan of each query; Spark analyses them, and nothing starts."""
+    if sys.stderr.isatty():
+        overwrite("words and names are right; Spark starts, for the types of columns …")
     with job.session() as session:
         plans = []
         for statement in job.statements:
@@ -173,12 +175,24 @@ class Runner:
         def work() -> None:
             self._session._interpreter.execute(run)
 
+        every = 1.0 if sys.stderr.isatty() else STATUS_EVERY
+
         if run.continuously:
             say("running until Ctrl-C")
-            self.interrupted = not follow(work, interrupt(), self._tell)
+            self.interrupted = not follow(work, interrupt(), self._progress, every)
         else:
-            to_the_end(work, self._tell)
+            to_the_end(work, self._progress, every)
         self._tell(f", {time.perf_counter() - self._began:.1f} s")
+
+    def _progress(self) -> None:
+        """How it goes: at a terminal one line that changes, elsewhere a line of each query now and then."""
+        if not sys.stderr.isatty():
+            self._tell()
+            return
+        figures = [run.metrics() for run in self._started]
+        rows, waiting = sum(f.get("rows", 0) for f in figures), sum(f.get("queued_rows", 0) for f in figures)
+        seconds = time.perf_counter() - self._began
+        overwrite(f"{rows:,} rows, {waiting:,} wait, {rows / seconds:,.0f} rows a second, {seconds:.0f} s")
 
     def _tell(self, more: str = "") -> None:
         for run in self._started:

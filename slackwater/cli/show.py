@@ -16,11 +16,18 @@ from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.notebook import readable
 
 _SHOWN_ROWS = 40
+#: To the beginning of the line, and delete it.
+_CLEAR = "\r\x1b[K"
 
 
 def say(text: str) -> None:
     """News goes to stderr, so that stdout has the answers alone."""
-    typer.echo(text, err=True)
+    typer.echo(f"{_CLEAR}{text}" if sys.stderr.isatty() else text, err=True)
+
+
+def overwrite(text: str) -> None:
+    """Write over the last line of a terminal; what is said next writes over this one."""
+    typer.echo(f"{_CLEAR}{text}", err=True, nl=False)
 
 
 def tell_mistake(error: SlackwaterError) -> None:

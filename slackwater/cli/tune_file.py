@@ -17,6 +17,8 @@ from slackwater.tune.read import describe_columns
 from slackwater.tune.report import Report
 from slackwater.tune.show import show
 
+#: Instead of a file: print it.
+_PRINT = "-"
 #: What must be named: the option, which column it is, and an example.
 _NEEDED = (
     ("time", "of application time, which says when something happened", "sent"),
@@ -32,30 +34,35 @@ def tune_file(
     path: str,
     settings: dict[str, Any],
     window: tuple[str | None, str | None],
-    html: Path | None,
-    as_json: bool,
+    html: str | None,
+    json: str | None,
     spark: bool,
 ) -> None:
     """Try policies on the rows of a file, and print or write what was found."""
     if window[0] is None and window[1] is not None:
         raise QueryError("--slide is for windows of a length: write --window too, as in --window '10 minutes'")
-    if html is not None and not html.absolute().parent.is_dir():
-        raise QueryError(f"--html {str(html)!r}: there is no folder {str(html.parent)!r}")
+    outputs = {"--html": html, "--json": json}
+    if html == json == _PRINT:
+        raise QueryError("--html - and --json -: only one of them can be printed; write the other to a file")
+    for option, file in outputs.items():
+        if file not in (None, _PRINT) and not Path(file).absolute().parent.is_dir():
+            raise QueryError(f"{option} {file!r}: there is no folder {str(Path(file).parent)!r}")
     for name, what, example in _NEEDED:
         if settings[name] is None:
             columns = "" if spark else f" {describe_columns(path)}"
             raise QueryError(f"--{name} is missing: name the column {what}, as in --{name} {example}.{columns}")
     settings["windows"] = None if window[0] is None else (window[0], window[1] or window[0])
     report = _with_spark(path, settings) if spark else tune(path, **settings)
-    if html is not None:
-        report.html(html)
-        say(f"wrote {html}")
-    if as_json:
-        typer.echo(report.json())
+    for file, make in ((html, report.html), (json, report.json)):
+        if file is not None and file != _PRINT:
+            Path(file).write_text(make(), encoding="utf-8")
+            say(f"wrote {file}")
+    if _PRINT in outputs.values():
+        typer.echo(report.html() if html == _PRINT else report.json())
     else:
         show(report)
         if html is None:
-            say("Next: copy a line into your program. --html tune.html draws plots, --json prints all figures.")
+            say("Next: copy a line into your program. --html tune.html draws plots, --json - prints all figures.")
 
 
 def _with_spark(path: str, settings: dict[str, Any]) -> Report:

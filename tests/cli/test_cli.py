@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,11 +24,11 @@ from typer.testing import CliRunner
 
 from slackwater.cli import app
 from slackwater.cli.follow import follow
-from slackwater.cli.job import read_file, read_text
+from slackwater.cli.job import Runner, read_file, read_text
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import pass_on, quiet
 from slackwater.cli.served import served
-from slackwater.cli.show import show, status
+from slackwater.cli.show import say, show, status
 from slackwater.dashboard import LivePage
 from slackwater.errors import QueryError, RunError
 from slackwater.scheduling.chain import BoundedChain
@@ -363,3 +365,17 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     """Editors of Windows write one."""
     (tmp_path / "job.sql").write_text("SET strategy = 'chain'; STOP q", encoding="utf-8-sig")
     assert read_file(tmp_path / "job.sql").settings == {"strategy": "chain"}
+
+
+def test_a_terminal_has_one_line_of_progress_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.StringIO()
+    monkeypatch.setattr(text, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", text)
+    figures = {"rows": 1200, "queued_rows": 300}
+    runner = Runner(SimpleNamespace(), journaled=False)  # type: ignore[arg-type]
+    runner._started = [SimpleNamespace(name=name, metrics=lambda: figures) for name in "ab"]  # type: ignore[misc]
+    runner._progress()
+    runner._progress()
+    say("done")
+    first, second, done = text.getvalue().split("\r\x1b[K")[1:]
+    assert first.startswith("2,400 rows, 600 wait, ") and second.endswith(" s") and done == "done\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,10 @@ def test_the_reference_has_every_public_name() -> None:
     shown = re.findall(r"^::: slackwater\.((?:papers\.)?\w+)$", _text("docs/reference.md"), re.MULTILINE)
     public = [*(name for name in sw.__all__ if name != "papers"), *(f"papers.{name}" for name in sw.papers.__all__)]
     assert sorted(shown) == sorted(public)
+
+
+def test_the_figures_beside_native_spark_are_those_of_the_benchmarks() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "coming_from_figures.py"))
+    text = made["PAGE"].read_text("utf-8")
+    assert made["page"](text) == text, "run python docs/coming_from_figures.py"
+    assert len(re.findall(r"\d ×", made["table"]())) == 8

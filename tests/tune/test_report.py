@@ -188,8 +188,19 @@ def test_the_command(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "drop_ratio(0.02)" in shown.stdout
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    told = tune(file, *columns, "--json", "--delay", "40 seconds")
+    told = tune(file, *columns, "--json", "-", "--delay", "40 seconds")
     assert "bounded('40 seconds')" in {p["policy"] for p in json.loads(told.stdout)["policies"]}
+    both = tune(file, *columns, "--json", tmp_path / "all.json", "--html", "-", "--delay", "40 seconds")
+    assert both.stdout.startswith("<!doctype html>") and f"wrote {tmp_path / 'all.json'}" in both.stderr
+    assert json.loads((tmp_path / "all.json").read_text("utf-8")) == json.loads(told.stdout)
+
+
+@pytest.mark.parametrize("kind", ["csv", "ndjson"])
+def test_the_command_reads_csv_and_lines_of_json(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"rows.{kind}"
+    getattr(rows(400), f"write_{kind}")(file)
+    told = tune(file, "--time", "sent", "--arrival", "received", "--json", "-")
+    assert json.loads(told.stdout)["rows"] == 400, told.stderr
 
 
 def test_mistakes_of_the_command_are_one_line(tmp_path: Path) -> None:
@@ -202,6 +213,8 @@ def test_mistakes_of_the_command_are_one_line(tmp_path: Path) -> None:
         ((tmp_path / "row.parquet", "--time", "a", "--arrival", "b"), "there is no file"),
         ((file, "--time", "sent", "--arrival", "received", "--slide", "1 minute"), "write --window too"),
         ((file, "--time", "sent", "--arrival", "received", "--html", "no/where.html"), "there is no folder 'no'"),
+        ((file, "--time", "sent", "--arrival", "received", "--json", "no/all.json"), "--json 'no/all.json'"),
+        ((file, "--time", "sent", "--arrival", "received", "--json", "-", "--html", "-"), "only one of them"),
     ):
         result = tune(*arguments)
         assert result.exit_code == 1

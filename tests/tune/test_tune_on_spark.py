@@ -141,7 +141,7 @@ def test_what_spark_cannot_take_is_refused(spark: SparkSession) -> None:
 def test_the_command_lets_spark_read(spark: SparkSession, tmp_path: Path) -> None:
     file = str(tmp_path / "rows.parquet")
     rows(100).write_parquet(file)
-    columns = ["--time", "sent", "--arrival", "received", "--target", "0.05", "--page", PAGE, "--json"]
+    columns = ["--time", "sent", "--arrival", "received", "--target", "0.05", "--page", PAGE, "--json", "-"]
     by_spark, here = (CliRunner().invoke(app, ["tune", file, *columns, *more]) for more in (["--spark"], []))
     assert by_spark.exit_code == 0, by_spark.output
     assert json.loads(by_spark.stdout) == json.loads(here.stdout)

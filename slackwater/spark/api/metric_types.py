@@ -37,13 +37,13 @@ class AccuracyMetrics(TypedDict, total=False):
     pairs: int
     """Early values that a final one has come for."""
     seen: float
-    """Mean accuracy of S5's values, those of what had arrived."""
+    """Mean accuracy of what had arrived."""
     estimate: float
     """Mean accuracy of the estimates."""
     recent: float
     """The same, the last windows counting most."""
     worst_seen: float
-    """The least accuracy of S5's values."""
+    """The least accuracy of what had arrived."""
     worst_estimate: float
     """The least accuracy of the estimates."""
     coverage: float | None
@@ -132,7 +132,7 @@ class Metrics(StreamMetrics, total=False):
     prods: int
     """Prods that the query has sent itself, because of `early=`."""
     prodded_at: float
-    """Where in the slide it prods: S5's 1 − aggressiveness."""
+    """Which share of the slide has passed when it prods."""
     running_accuracy: float
     """The recent accuracy at that place."""
     target_reachable: bool
