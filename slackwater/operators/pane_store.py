@@ -21,6 +21,9 @@ from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.panes import PaneRing
 from slackwater.windows.results import ordered_values, result_rows
 
+#: Bytes of a value of a result: most are numbers and times.
+_VALUE_BYTES = 8
+
 
 @dataclass(frozen=True)
 class Results:
@@ -119,6 +122,20 @@ class ResidentPanes:
         rows = result_rows(self.kernel, values, self.schema, emitted_at)
         given = None if self.kernel.source is None else windows_by_source(self.kernel, values)
         return Results(rows, merged[WINDOW].n_unique(), values, given)
+
+    def exceeds(self, before: Closed, after: Closed, limit: int) -> bool:
+        """Whether the results of these windows may take more bytes than this."""
+        span, highest, spec = self.ring.span(), after.highest_closed(), self.kernel.spec
+        if span is None or highest is None:
+            return False
+        first = spec.first_window(span[0])
+        if before.emitted_through is not None and before.named is None:
+            first = max(first, before.emitted_through + 1)
+        windows = min(highest, spec.last_window(span[1])) - first + 1
+        of_a_pane = spec.last_window(span[0]) - spec.first_window(span[0]) + 1
+        most = limit // (len(self.schema) * _VALUE_BYTES)
+        # Each partial counts in each of its windows, and no window has more results than there are groups.
+        return self.ring.size.partials * min(windows, of_a_pane) > most and windows * self.ring.groups() > most
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merge the panes of these windows."""

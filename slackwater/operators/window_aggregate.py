@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -107,7 +107,7 @@ class WindowAggregate(Unary):
             # Time has passed these windows already, but their sources had no row in them.
             self._emit_final(self._closed, self._closed, emit, ended=False)
             self._panes.purge(self._closed)
-        if self._panes.kind == ResidentPanes.kind and self._panes.bytes > self._limit:
+        if self._resident is not None and self._panes.bytes > self._limit:
             self._go_large()
 
     def _send_late(self, page: Page, emit: Emit) -> None:
@@ -179,6 +179,8 @@ class WindowAggregate(Unary):
         return Punctuation(Heartbeat(reached[0]), by, tuple(ranges))
 
     def _emit_final(self, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
+        if self._resident is not None and self._resident.exceeds(before, after, self._limit):
+            self._go_large()
         results = self._panes.results(self.pages, before, after, self._clock.now())
         if results is not None and results.values is not None:
             self._estimates.final(results.values, self._clock.now(), ended)
@@ -247,6 +249,12 @@ class WindowAggregate(Unary):
         parts = [self._panes.merged(*step) for step in before.steps(after)]
         found = [part for part in parts if part is not None]
         return pl.concat(found) if found else None
+
+    @property
+    def _resident(self) -> ResidentPanes | None:
+        """The store, while it is in the driver."""
+        here = isinstance(self._panes, ResidentPanes) and self._panes.kind == ResidentPanes.kind
+        return cast(ResidentPanes, self._panes) if here else None
 
     def _go_large(self) -> None:
         assert isinstance(self._panes, ResidentPanes)

@@ -72,6 +72,14 @@ class PaneRing:
         """Whether no pane is held."""
         return self._base is None and not self._pieces
 
+    def groups(self) -> int:
+        """How many groups have partials."""
+        return (
+            pl.concat([part.select(self._kernel.keys) for part in self._parts()]).n_unique()
+            if self._kernel.keys
+            else 1
+        )
+
     def windows(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merged partials of the windows that `after` has closed and `before` had not, by window and group.
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.kit import doc_pages as pages
 
-PAGES = ["../README.md", "index.md", "coming-from.md", "tutorial.md", "top-n.md", "session-windows.md"]
+PAGES = ["../README.md", "index.md", "coming-from.md", "tutorial.md", "top-n.md", "session-windows.md", "sinks.md"]
 
 
 @pytest.mark.spark

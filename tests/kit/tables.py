@@ -64,7 +64,7 @@ class TableWorld:
         for name in self.mortal:
             setattr(table, name, _with_points(getattr(table, name), fate))
         every = self.settings.every / 1e6
-        return TableSink(table, self.run, pages, self.columns.schema, every, lambda: self.now)
+        return TableSink(table, self.run, pages, every, lambda: self.now)
 
     def live(self, fate: Fate) -> bool:
         """All commits that are not done; whether the process has come to its end."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,6 +108,23 @@ def test_state_stays_resident_below_the_limit_and_leaves_above_it() -> None:
             executor.admit("source:s", arrow_page(frame([[1, "a"]]), 0, 0, "t"))
             executor.run_until_idle()
             assert executor.metrics()["q/window"]["store"] == store
+
+
+@pytest.mark.parametrize("groups", [1, 120])
+def test_results_that_may_exceed_the_limit_are_made_where_there_is_room(groups: int) -> None:
+    rows = frame([[t, f"g{n}"] for t in range(240 // groups) for n in range(groups)])
+    with tempfile.TemporaryDirectory() as folder:
+        sink, stores = ListSink(), list[str]()
+        # 240 partials take 12 kB. Three windows of 120 groups take 23 kB, those of one group 5 kB.
+        executor = start(folder, sink, 50, limit=16_000)
+        for number, page in enumerate((rows, frame([[1000, "z"]]))):
+            executor.admit(source_label("s"), arrow_page(page, number, 0, "t"))
+            executor.run_until_idle()
+            stores.append(executor.metrics()["q/window"]["store"])
+        executor.drain()
+    assert stores == ["resident", "resident" if groups == 1 else "large"]
+    wanted = recompute(pl.concat([rows, frame([[1000, "z"]])]), WindowSpec(7, 3), ["g"], COUNT)
+    assert_same_rows(sink.rows, wanted, ["window_start", "g"])
 
 
 def test_what_early_answers_have_taught_outlives_a_change_of_the_store_and_a_restart() -> None:

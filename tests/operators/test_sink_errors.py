@@ -74,7 +74,7 @@ class FullDisk:
 
 
 def sink_for(place: StorageDir) -> TableSink:
-    return TableSink(ParquetFolder(place, "run", False, None), "run", PAGES, None)
+    return TableSink(ParquetFolder(place, "run", False, None), "run", PAGES)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class World:
         files: Any = fs.LocalFileSystem() if fate is None else MortalFiles(fate)
         out, root = (StorageDir(files, str(p), f"file://{p}") for p in (self.out, self.journal))
         pages: Any = SimpleNamespace(root=root, disk=Disk(root.files, sync=False))
-        return TableSink(ParquetFolder(out, run, False, None), run, pages, None, self.every, lambda: self.now)
+        return TableSink(ParquetFolder(out, run, False, None), run, pages, self.every, lambda: self.now)
 
     def shown(self) -> list[int]:
         if not self.out.exists():
@@ -242,7 +242,7 @@ class Journaled(faults.World):
         journal = FileJournal(files, str(self.folder / "journal"))
         out, root = (StorageDir(files, str(self.folder / name), "") for name in ("out", "journal"))
         pages: Any = SimpleNamespace(root=root, disk=Disk(root.files, sync=False))
-        self.parquet = TableSink(ParquetFolder(out, "run", False, None), "run", pages, None, 10.0, self._seconds)
+        self.parquet = TableSink(ParquetFolder(out, "run", False, None), "run", pages, 10.0, self._seconds)
         return Script(self.plan, journal, self.parquet, commit_every=2)  # type: ignore[arg-type]
 
     def _seconds(self) -> float:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from slackwater.errors import SinkError
 from slackwater.progress.time import Span
 from slackwater.spark.backend.backend import SparkBackend
-from slackwater.spark.sinks.result_rows import ResultColumns, files_of, in_full
+from slackwater.spark.sinks.result_rows import ResultColumns, batches, files_of, in_full
 from slackwater.spark.sinks.table_sink import Table, TableSettings, read_every
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -86,8 +86,10 @@ class ParquetFolder:
             for part in files_of(rows):
                 self._put_file(rows, part, f"{self.place.path}/{self._name(first)}-{part}")
             return
-        buffer = pa.BufferOutputStream()
-        pq.write_table(rows, buffer)
+        buffer, schema = pa.BufferOutputStream(), self._schema or rows.schema
+        with pq.ParquetWriter(buffer, schema) as writer:
+            for part in batches(rows, schema):
+                writer.write_table(part)
         self._write(buffer.getvalue(), f"{self.place.path}/{self._name(first)}-{last:06d}.parquet")
 
     def _put_file(self, staged: StorageDir, part: str, target: str) -> None:

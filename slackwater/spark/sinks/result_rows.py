@@ -114,7 +114,8 @@ def files_of(folder: StorageDir) -> list[str]:
 def batches(rows: pa.Table | StorageDir, schema: pa.Schema | None) -> Iterator[pa.Table]:
     """Rows with all columns, never many in memory beside those that are there already."""
     if isinstance(rows, pa.Table):
-        yield in_full(rows, schema)
+        for begin in range(0, rows.num_rows, _BATCH_ROWS):
+            yield in_full(rows.slice(begin, _BATCH_ROWS), schema)
         return
     for name in files_of(rows):
         with rows.files.open_input_file(f"{rows.path}/{name}") as file:

@@ -128,7 +128,7 @@ def _make_one(sink: object, run: str, pages: SparkBackend, plan: PlanNode | None
     if isinstance(sink, (str, os.PathLike)):
         sink = Parquet(sink)
     if isinstance(sink, TableSettings):
-        return TableSink(sink.table(run, pages, columns), run, pages, columns.schema, sink.every / 1e6)
+        return TableSink(sink.table(run, pages, columns), run, pages, sink.every / 1e6)
     if callable(sink):
         check_function(sink, "a sink function", "DataFrame", "commit_id")
         prodded = plan if plan is not None and answering(plan) is not None else None

@@ -20,7 +20,7 @@ from slackwater.errors import QueryError
 from slackwater.operators.payload import Payload, Recipe, Staged
 from slackwater.progress.time import Span, microseconds
 from slackwater.spark.backend.backend import SparkBackend
-from slackwater.spark.sinks.result_rows import ResultColumns, in_full
+from slackwater.spark.sinks.result_rows import ResultColumns
 from slackwater.spark.storage.storage_dir import StorageDir
 
 #: Rows are written at once when so many bytes are held.
@@ -75,7 +75,6 @@ class TableSink:
         table: Table,
         run: str,
         pages: SparkBackend,
-        schema: pa.Schema | None,
         every: float = 10.0,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,7 +82,6 @@ class TableSink:
         self.advice = table.advice
         self._table = table
         self._pages = pages
-        self._schema = schema
         self._every = every
         self._seconds = seconds
         self._due = seconds()
@@ -125,7 +123,7 @@ class TableSink:
                 self._table.put(self._pages.root.child(payload.location), commit_id, commit_id)
                 self._written = commit_id
                 return
-            self._held[commit_id] = in_full(payload, self._schema)
+            self._held[commit_id] = payload
             try:
                 if self._seconds() >= self._due or sum(t.nbytes for t in self._held.values()) >= MOST_HELD:
                     self._show()
@@ -162,7 +160,8 @@ class TableSink:
         if not self._held:
             return
         commits = sorted(self._held)
-        self._table.put(pa.concat_tables([self._held[c] for c in commits]), commits[0], commits[-1])
+        rows = pa.concat_tables([self._held[c] for c in commits], promote_options="default")
+        self._table.put(rows, commits[0], commits[-1])
         # From here on the rows are out. What follows may happen or not.
         self._written, self._due, self._held = commits[-1], self._seconds() + self._every, {}
         held = self._place_held
