@@ -1,8 +1,7 @@
 """From a plan to operators on arcs: equal parts of running queries are one part.
 
 A filter or projection of the same rows runs once, however many queries have it. Each window aggregate belongs to
-its query, because it begins with the pages that come after the query's start. It shares the work on a page
-(`SharedFold`).
+its query, because it begins with the pages after the query's start; it shares the work on a page (`SharedFold`).
 """
 
 from __future__ import annotations
@@ -331,7 +330,8 @@ class QueryBuild:
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
             tracker, ahead = stream.fresh_tracker(stream.disorder), read_ahead(stream.ahead, stream.domain)
-            source = Source(label, tracker, stream.disorder.needs, executor.taking(), ahead)
+            needs, taking = stream.disorder.needs, executor.taking()
+            source = Source(label, tracker, needs, taking, ahead, stream.policy_text())
             executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)

@@ -35,8 +35,8 @@ from slackwater.progress.window_losses import WindowLosses
 class Source(Unary):
     """Runs a stream's disorder policies: the stream's own for port MAIN, and those of queries that bring their own.
 
-    A page's arrival statistics come out of the job that does its work, so they are known only after the page
-    has gone down the plan; the heartbeat that follows from them is sent behind it, on demand or with the next page.
+    What has arrived with a page is known only when the page has been worked on; the heartbeat that follows from
+    it is sent behind it, on demand or with the next page.
     """
 
     def __init__(
@@ -46,11 +46,12 @@ class Source(Unary):
         needs: frozenset[str] = frozenset(),
         taking: Taking | None = None,
         ahead: int | None = None,
+        policy: str = "",
     ) -> None:
         super().__init__(label)
         self._guard = AheadGuard(ahead)
         self._taking = taking or OneByOne()
-        self._promises = {MAIN: Promise(tracker)}
+        self._promises, self._policy = {MAIN: Promise(tracker)}, policy  # in words: what another one learned goes
         self._needs = self.asked = needs
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
@@ -68,8 +69,7 @@ class Source(Unary):
         self._announced = self._pages = self._rows = self._missing = self._behind = 0
         self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
-        self._away, self._seen = 0, MIN_TICK
-        self._quiet_since = MIN_TICK
+        self._away, self._seen, self._quiet_since = 0, MIN_TICK, MIN_TICK
         """When the last row came, by that clock; before the first row, when the stream began to be read."""
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
@@ -330,6 +330,7 @@ class Source(Unary):
             tables.update({f"{port}:{name}": pa.table({"v": values}) for name, values in large.items()})
         return State(
             {
+                "policy": self._policy,
                 "policies": policies,
                 "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
                 "guard": self._guard.state(),
@@ -352,6 +353,7 @@ class Source(Unary):
             column = table["v"]
             large = column.to_pylist() if pa.types.is_string(column.type) else column.to_numpy().copy()
             self._kept[port][name] = large
+        self._kept = {p: k for p, k in self._kept.items() if p != MAIN or values["policy"] == self._policy}
         for port, promise in self._promises.items():
             if port in self._kept:
                 promise.tracker.restore(self._kept.pop(port))

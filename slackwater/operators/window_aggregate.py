@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import SOURCE, WINDOW
-from slackwater.errors import QueryError
+from slackwater.errors import QueryError, RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
@@ -277,6 +277,7 @@ class WindowAggregate(Unary):
             "ahead": [list(run) for run in self._closed.ahead],
             "counts": [self._windows, self._results, self._early, self._given],
             "estimates": self._estimates.state(),
+            "partials": self._node.kernel.saved_columns(),
             "late": self._late.state(),
         }
         learned = self._estimates.table(whole)
@@ -295,8 +296,10 @@ class WindowAggregate(Unary):
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
         self._windows, self._results, self._early, self._given = values["counts"]
-        learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
-        self._estimates.restore(values["estimates"], learned)
+        kernel = self._node.kernel
+        if values["partials"] == kernel.saved_columns():  # else early answers learn anew
+            learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
+            self._estimates.restore(values["estimates"], learned)
         self._late.restore(values["late"])
         ahead = tuple((first, last) for first, last in values.get("ahead", ()))
         self._closed = replace(self._closed, emitted_through=values["closed"], ahead=ahead)
@@ -309,8 +312,18 @@ class WindowAggregate(Unary):
         kind = values["store"]
         if kind != self._panes.kind:
             self._go_large()
-        mine = [State(s.values["panes"], s.tables, s.whole) for s in states if s.values["store"] == kind]
+        mine = [self._adopted(s) for s in states if s.values["store"] == kind]
         self._panes.restore(mine, self._closed)
+
+    def _adopted(self, state: State) -> State:
+        """The store's part of a state, with the partials of this query, which a restart may have changed."""
+        saved, kernel, tables = state.values["partials"], self._node.kernel, dict(state.tables)
+        if saved != kernel.saved_columns():
+            if self._panes.kind != ResidentPanes.kind:
+                raise RunError(f"{self.label}: its windows lie in files, which keep the aggregates that they have")
+            if "panes" in tables:
+                tables["panes"] = kernel.adopt(tables["panes"], saved)
+        return State(state.values["panes"], tables, state.whole)
 
     def settle(self) -> None:
         """Purged panes may be deleted."""

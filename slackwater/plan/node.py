@@ -47,12 +47,18 @@ class PlanNode(ABC):
     """Whether a Python function of the user works on its rows."""
     pairs_rows: ClassVar[bool] = False
     """Whether it pairs rows of two inputs."""
+    keeps_nothing: ClassVar[bool] = False
+    """Whether it works on each row of its one input by itself: a restart may change it."""
     keeps_rows: ClassVar[bool] = False
     """Whether it keeps rows that came before a query started. Then a later query cannot share it."""
 
     @abstractmethod
     def describe(self) -> str:
         """What it does, in words. A journal compares this text when a query continues."""
+
+    def kept_text(self) -> str:
+        """What it keeps over a restart depends on this: what it does, without what a restart may change."""
+        return self.describe()
 
     @property
     def shown(self) -> bool:

@@ -73,13 +73,19 @@ class StreamNode(NeverEarly, PlanNode):
 
     def describe(self) -> str:
         """Its columns, time, policy and source."""
+        return self._text(f" {self.policy_text()}")
+
+    def kept_text(self) -> str:
+        return self._text("")
+
+    def _text(self, policy: str) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
         options = (("source", self.source), ("ahead", self.ahead))
         said = "".join(f" {name} {value}" for name, value in options if value)
-        time = f"time {self.written_time} [{self.domain.value}]"
-        return f"stream {self.name} ({columns}) {time} {self._disorder()}{said}"
+        return f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}]{policy}{said}"
 
-    def _disorder(self) -> str:
+    def policy_text(self) -> str:
+        """How far it is out of order, in words: its policy, and what bounds it by other streams."""
         return f"disorder {self.disorder.describe()}{self.bounds or ''}"
 
     def used_columns(self, wanted: Wanted) -> set[str]:
@@ -128,6 +134,7 @@ class StreamNode(NeverEarly, PlanNode):
 class StepNode(TimeOfInput, PlanNode):
     """A step on every page: a filter, a projection, a join with a stored table."""
 
+    keeps_nothing: ClassVar[bool] = True
     inputs: tuple[PlanNode, ...]
     step: Step
     schema: pa.Schema
@@ -143,7 +150,6 @@ class StepNode(TimeOfInput, PlanNode):
         return self.step.shown
 
     def same_work(self) -> object:
-        """The step, which compares by value."""
         return self.step
 
     def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
@@ -279,11 +285,16 @@ class AggregateNode(TimeOfInput, PlanNode):
 
     def describe(self) -> str:
         """The window, the groups and the aggregates."""
+        return self._text("" if self.disorder is None else f" disorder {self.disorder.describe()}")
+
+    def kept_text(self, with_aggregates: bool = True) -> str:
+        return self._text("", with_aggregates)
+
+    def _text(self, policy: str, with_aggregates: bool = True) -> str:
         groups = named_columns((g.name, g.sql) for g in self.kernel.groups)
-        aggregates = named_columns((a.name, a.text) for a in self.kernel.aggregates)
         by = f" group by {groups}" if groups else ""
-        own = "" if self.disorder is None else f" disorder {self.disorder.describe()}"
-        return f"window {self.window_text()}{own}{by}\nagg {aggregates}"
+        aggregates = named_columns((a.name, a.text) for a in self.kernel.aggregates) if with_aggregates else ""
+        return f"window {self.window_text()}{policy}{by}\nagg {aggregates}"
 
     def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
         """Groups and arguments; all of a row that may go to a late sink."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
+import pyarrow as pa
 from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 
 from slackwater.aggregates.aggregate import Aggregate
 from slackwater.aggregates.kept import Kept
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import NO_SOURCE, ROWS, TIME
+from slackwater.errors import RunError
 from slackwater.windows.spec import WindowSpec, floor_division
+
+#: Before a kept column, where a journal names what its tables have.
+_KEPT = "kept "
 
 
 def source_text(source: pl.Expr) -> pl.Expr:
@@ -61,6 +67,28 @@ class Kernel:
         """The aggregates that are computed at the close, with the names of their columns then."""
         kept = dict.fromkeys(a for a in self.aggregates if isinstance(a, Kept))
         return {a: f"__v{n}" for n, a in enumerate(kept)}
+
+    def saved_columns(self) -> list[list[str]]:
+        """What a journal has in its tables: partials and kept columns, each with the names of its columns."""
+        partials = [[repr(partial), *names] for partial, names in self.columns.items()]
+        return partials + [[f"{_KEPT}{sql}", name] for sql, name in self.kept.items()]
+
+    def adopt(self, table: pa.Table, saved: Sequence[Sequence[str]]) -> pa.Table:
+        """A table of a journal with the columns of these partials: nulls for those that it has not got."""
+        if [n for n in saved if n[0].startswith(_KEPT)] != [[f"{_KEPT}{s}", n] for s, n in self.kept.items()]:
+            raise RunError(
+                "its windows keep rows: aggregates that need rows can neither begin nor end in open windows"
+            )
+        had = {partial: names for partial, *names in saved if not partial.startswith(_KEPT)}
+        gone = {name for names in had.values() for name in names}
+        columns = {name: table[name] for name in table.column_names if name not in gone}
+        for partial, names in self.columns.items():
+            old = had.get(repr(partial))
+            if old is None and not partial.fixed_size:  # it is a struct or a sketch: a null has not its type
+                raise RunError(f"an aggregate of {partial.argument} of this kind cannot begin in open windows")
+            for n, name in enumerate(names):
+                columns[name] = pa.nulls(table.num_rows) if old is None else table[old[n]]
+        return pa.table(columns)
 
     @property
     def keys(self) -> list[str]:

@@ -46,12 +46,16 @@ class PaneRing:
         self._pieces: list[pl.DataFrame] = []
         self._fresh: list[pl.DataFrame] = []
         self._size: RingSize | None = None
+        self._untyped: set[str] = set()
+        """Partials that a journal did not have: nothing has come for them yet."""
 
     def add(self, partials: pl.DataFrame, closed: Closed) -> None:
         """Take partials of a page; those that count only for emitted windows are passed over."""
         partials = closed.taken(partials, self._kernel.spec, PANE, self._kernel.source_of)
         if partials.height == 0:
             return
+        if self._untyped:
+            self._type(partials.schema)
         self._size = None
         self._pieces.append(partials)
         self._fresh.append(partials)
@@ -59,6 +63,13 @@ class PaneRing:
         resident = 0 if self._base is None else self._base.height
         if len(self._pieces) >= _MOST_PIECES or pending > max(resident, _SMALL):
             self._compact()
+
+    def _type(self, schema: pl.Schema) -> None:
+        """Partials that began after a restart have a type now: what was there has nulls of it."""
+        nulls = [pl.lit(None, schema[name]).alias(name) for name in self._untyped]
+        self._base = None if self._base is None else self._base.with_columns(nulls)
+        self._pieces = [piece.with_columns(nulls) for piece in self._pieces]
+        self._untyped = set()
 
     def span(self) -> tuple[int, int] | None:
         """Smallest and largest pane held."""
@@ -212,13 +223,23 @@ class PaneRing:
         """The whole state, merged."""
         self._compact()
         self._fresh = []
-        return None if self._base is None else self._base.to_arrow()
+        if self._base is None:
+            return None
+        return self._base.with_columns(pl.lit(None).alias(name) for name in self._untyped).to_arrow()
 
     def restore(self, tables: list[pa.Table], closed: Closed) -> None:
         """Continue from the tables that a journal kept."""
         for table in tables:
             frame = frame_of(table)
-            self.add(united(self._kernel, frame, frame[PANE]), closed)  # of many pages
+            untyped = {name for name, kind in frame.schema.items() if kind == pl.Null} - set(self._kernel.keys)
+            if untyped:
+                # Merged as a whole: what a merge makes of such nulls may be of another type.
+                frame = frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in untyped)
+                frame = self._kernel.merge(frame.group_by([PANE, *self._kernel.keys])).select(frame.columns)
+            else:
+                frame = united(self._kernel, frame, frame[PANE])  # of many pages
+            self.add(frame, closed)
+            self._untyped |= untyped
         self._fresh = []
 
     def _parts(self) -> list[pl.DataFrame]:

@@ -243,7 +243,7 @@ def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_pa
     message = str(refusal.value)
     assert "range 7 slide 3" in message
     assert "range 8 slide 2" in message
-    assert str(tmp_path) in message and "session.forget('q')" in message
+    assert str(tmp_path) in message and "on_change='new'" in message
 
 
 def test_a_query_that_was_forgotten_makes_room_for_another(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     FileJournal(LOCAL, str(tmp_path)).note({"q": Noted("plan", {})})
     header = json.loads((tmp_path / "journal.json").read_text())
     (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(JournalError, match="has format 99, this version reads format 18: continue with"):
+    with pytest.raises(JournalError, match="has format 99, this version reads format 19: continue with"):
         FileJournal(LOCAL, str(tmp_path))
 
 

@@ -208,6 +208,8 @@ POLICY = Kind(lambda value: hasattr(value, "tracker") and not isinstance(value, 
 FLAG = Kind(lambda value: isinstance(value, bool), lambda value: "True or False")
 #: A name.
 NAME = Kind(lambda value: isinstance(value, str), lambda value: repr(str(value)))
+#: What to do when the journal holds another query.
+CHANGE = Kind(lambda value: value in ("continue", "new"), lambda value: "'continue' or 'new'")
 #: A number of rows.
 COUNT = Kind(
     lambda value: isinstance(value, int) and not isinstance(value, bool), lambda value: "20 or another number"

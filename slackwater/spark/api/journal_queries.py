@@ -7,11 +7,19 @@ the journal holds, and ends there, leaves the journal as it was.
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Collection, Mapping
+from typing import Literal
 
-from slackwater.errors import JournalError
+from slackwater.errors import JournalError, QueryWarning
+from slackwater.events import event
 from slackwater.operators.label import Label
+from slackwater.plan.change import kept_by
+from slackwater.plan.node import PlanNode, describe
 from slackwater.spark.storage.journal_files import FileJournal, Noted
+
+#: What to do when the journal holds another query of the same name; None refuses it.
+OnChange = Literal["continue", "new"]
 
 
 class JournalQueries:
@@ -29,9 +37,22 @@ class JournalQueries:
         """What tells a query's commit ids from those of all others."""
         return self._own if self._journal is None else self._journal.run_id(name)
 
-    def parts(self, name: str, plan: str) -> dict[str, Label]:
-        """Labels of a query's parts, by their place in its plan; another query of its name is refused."""
-        return {} if self._journal is None else self._journal.check(name, plan)
+    def changed(self, name: str, plan: PlanNode) -> bool:
+        """Whether the journal holds another query of this name."""
+        return self._journal is not None and self._journal.queries.get(name) not in (None, describe(plan))
+
+    def parts(self, name: str, plan: PlanNode, on_change: OnChange | None) -> dict[str, Label]:
+        """Labels of a query's parts, by their place in its plan; another plan only if that is asked."""
+        if self._journal is None:
+            return {}
+        if on_change is None or not self.changed(name, plan):
+            return self._journal.check(name, describe(plan))
+        change = self._journal.change(name, describe(plan), kept_by(plan))
+        event("query.changed", query=name, begun=change.begun, gone=change.gone)
+        if change.begun or change.gone:
+            text = f"query {name!r} goes on from the journal: {change.describe()}"
+            warnings.warn(f"{text}; windows that are open lack earlier rows there", QueryWarning, stacklevel=4)
+        return self._journal.parts(name)
 
     def reserved(self, name: str) -> frozenset[Label]:
         """Labels of the parts of other queries."""

@@ -19,6 +19,7 @@ from slackwater.plan.steps import Function
 from slackwater.progress.time import Span
 from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, keys_of, named_aggregates, pairs_of, text_of
+from slackwater.spark.api.journal_queries import OnChange
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.api.ordering import InOrder
 from slackwater.spark.api.shown import ShownText
@@ -181,7 +182,14 @@ class Query(CutIntoWindows, InOrder, NamesCounterparts):
         analysis.window(analysis.rows_of(self._logical), window)
         return Windowed(self.session, L.Aggregate((self._logical,), window, (), ()))
 
-    @called(words.START_ARGUMENTS, sink=words.SINK, name=words.NAME, hold=words.FLAG, ordered=words.FLAG)
+    @called(
+        words.START_ARGUMENTS,
+        sink=words.SINK,
+        name=words.NAME,
+        hold=words.FLAG,
+        ordered=words.FLAG,
+        on_change=words.CHANGE,
+    )
     def start(
         self,
         sink: SinkLike = None,
@@ -191,6 +199,7 @@ class Query(CutIntoWindows, InOrder, NamesCounterparts):
         early: Early | None = None,
         sideline: Sideline | None = None,
         ordered: bool = False,
+        on_change: OnChange | None = None,
     ) -> Run:
         """The running query: from now on its results go to `sink`.
 
@@ -207,11 +216,13 @@ class Query(CutIntoWindows, InOrder, NamesCounterparts):
             sideline: set the rest of a prodded burst aside behind a `map`, so that later windows need not wait for
                 it, as in sw.sideline(ratio=4).
             ordered: give the sink rows in the order of their time: each waits until time has passed it.
+            on_change: what to do if the journal holds another query of this name. "continue" goes on with its open
+                windows, where these can be used; "new" drops them and begins anew. None refuses to start.
         """
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
         settings = QuerySettings(early=early, sideline=sideline, ordered=ordered)
-        return self.session._open().start(self, sink, late, name, hold, settings)
+        return self.session._open().start(self, sink, late, name, hold, settings, on_change)
 
     @called()
     def describe(self) -> str:

@@ -19,13 +19,14 @@ from slackwater.errors import QueryError, RunError
 from slackwater.events import decision, event
 from slackwater.operators.prod_request import check_settings
 from slackwater.operators.sink import Output
+from slackwater.plan.change import kept_by
 from slackwater.plan.columns import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import SystemClock
 from slackwater.spark.api.catalogue import Catalogue, Declared
 from slackwater.spark.api.controls import Controls
-from slackwater.spark.api.journal_queries import JournalQueries
+from slackwater.spark.api.journal_queries import JournalQueries, OnChange
 from slackwater.spark.api.plays import Play, Plays, check_kind
 from slackwater.spark.api.prod_streams import Control
 from slackwater.spark.api.query import Query
@@ -94,6 +95,7 @@ class Running:
         name: str | None,
         hold: bool,
         settings: QuerySettings,
+        on_change: OnChange | None = None,
     ) -> Run:
         """Start a query by the settings that its user chose; an error leaves everything as it was."""
         self.loop.check_outside()
@@ -104,10 +106,12 @@ class Running:
             if any(run.active and run.query is query for run in self.runs.values()):
                 raise RunError("this query has been started already; stop its run first, or build the query again")
             check_settings(plan, settings.early, settings.sideline, late)
+            if on_change == "new" and self._noted.changed(label, plan):
+                self.forget(label)
             replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
-            parts, reserved = self._noted.parts(label, describe(plan)), self._noted.reserved(label)
+            parts, reserved = self._noted.parts(label, plan, on_change), self._noted.reserved(label)
             play = self._play(label) if replayed else None
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
@@ -167,7 +171,7 @@ class Running:
         def add() -> None:
             executor = self.loop.executor
             labels = add_query(executor, run.name, run.plan, output, settings)
-            noted = Noted(describe(run.query._plan), labels, play)
+            noted = Noted(describe(run.query._plan), labels, play, kept_by(run.query._plan))
             try:
                 self._noted.note(run.name, noted, self.runs, [r.name for r in over])
             except BaseException:

@@ -23,12 +23,13 @@ from pyarrow import fs
 from slackwater.engine.journal import Record, Recovered
 from slackwater.errors import JournalError
 from slackwater.operators.label import Label
+from slackwater.plan.change import KEEPS_NOTHING, Change, Keeps, compare
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.ownership import Lock, Ownership
 from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
 from slackwater.spark.storage.storage_dir import StorageDir
 
-FORMAT = 18
+FORMAT = 19
 _RECORD = ".record"
 _SMALLEST_WHOLE = 1 << 20
 
@@ -58,6 +59,8 @@ class Noted(NamedTuple):
     """Labels of its parts, by their place in its plan."""
     play: int | None = None
     """The number of the replay that it reads."""
+    kept: Keeps = KEEPS_NOTHING
+    """What its state depends on."""
 
 
 class FileJournal:
@@ -103,8 +106,8 @@ class FileJournal:
         """The mark comes first: where there is a header there is a mark."""
         self._disk.mark(self._mark(0))
         self._disk.force(self._commits)
-        new = {"format": FORMAT, "id": uuid.uuid4().hex[:8], "queries": {}, "parts": {}, "plays": {}, "runs": {}}
-        self._write_header(new)
+        of_queries: dict[str, Any] = {name: {} for name in ("queries", "parts", "plays", "runs", "kept")}
+        self._write_header({"format": FORMAT, "id": uuid.uuid4().hex[:8], **of_queries})
 
     def _read_header(self) -> dict[str, Any]:
         path = f"{self.folder}/journal.json"
@@ -147,28 +150,45 @@ class FileJournal:
 
     def check(self, label: str, plan: str) -> dict[str, Label]:
         """Labels of a query's parts, by their place in its plan; refuses if it holds another query of that name."""
-        known = self._header["queries"].get(label)
-        if known is not None and known != plan:
+        if self.queries.get(label, plan) != plan:
             raise JournalError(
-                f"the journal at {self.folder!r} was written by another query.\nIt holds:\n{_indent(known)}\n"
-                f"This is:\n{_indent(plan)}\n"
-                "Give this query another name or a journal of its own, or drop what the journal has of the old "
-                f"one before you start it: session.forget({label!r})."
+                f"{self._unlike(label, plan)}\nstart(on_change='continue') goes on with it where that can be, "
+                "start(on_change='new') drops what the journal has of the old one and begins anew. "
+                "Or give this query another name."
             )
-        return self._parts(label)
+        return self.parts(label)
 
-    def _parts(self, label: str) -> dict[str, Label]:
+    def change(self, label: str, plan: str, kept: Keeps) -> Change:
+        """What begins anew if a query goes on as this plan; refused if what the journal keeps does not fit."""
+        before = self._header["kept"].get(label)
+        change = None if before is None else compare(Keeps.from_json(before), kept)
+        if change is None:
+            raise JournalError(
+                f"{self._unlike(label, plan)}\nIts open windows and kept rows cannot be used by this one: only the "
+                "steps behind the last window or join, the aggregates of that window, and policies may change. "
+                "start(on_change='new') drops them and begins anew."
+            )
+        return change
+
+    def _unlike(self, label: str, plan: str) -> str:
+        return (
+            f"the journal at {self.folder!r} holds another query {label!r}:\n{_indent(self.queries[label])}\n"
+            f"This is:\n{_indent(plan)}"
+        )
+
+    def parts(self, label: str) -> dict[str, Label]:
+        """Labels of a query's parts, by their place in its plan."""
         return {place: Label.from_json(fields) for place, fields in self._header["parts"].get(label, {}).items()}
 
     def reserved(self, label: str) -> frozenset[Label]:
         """Labels of the parts of other queries of this journal."""
         others = (name for name in self._header["parts"] if name != label)
-        return frozenset(known for name in others for known in self._parts(name).values())
+        return frozenset(known for name in others for known in self.parts(name).values())
 
     @property
     def shared(self) -> frozenset[Label]:
         """Labels of the parts of all queries: those that were made for a query that is gone, too."""
-        return frozenset(label for name in self._header["parts"] for label in self._parts(name).values())
+        return frozenset(label for name in self._header["parts"] for label in self.parts(name).values())
 
     @property
     def plays(self) -> dict[str, int]:
@@ -178,7 +198,7 @@ class FileJournal:
     def note(self, queries: Mapping[str, Noted], over: Collection[str] = ()) -> None:
         """Say which queries use this journal from now on, and which no longer do: all of it, or nothing."""
         with self._changing:
-            names = ("queries", "parts", "plays", "runs")
+            names = ("queries", "parts", "plays", "runs", "kept")
             header = {**self._header, **{name: dict(self._header[name]) for name in names}}
             for label in over:
                 for name in names:
@@ -186,6 +206,7 @@ class FileJournal:
                 self._new_ids.pop(label, None)
             for label, noted in queries.items():
                 header["queries"][label] = noted.plan
+                header["kept"][label] = noted.kept.to_json()
                 header["parts"][label] = {place: part.to_json() for place, part in noted.parts.items()}
                 if noted.play is not None:
                     header["plays"][label] = noted.play
